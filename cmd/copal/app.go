@@ -43,7 +43,7 @@ type app struct {
 type host interface {
 	adapt(root *cobra.Command)
 	view(f func(db *copal.DB) error) error
-	update(f func(db *copal.DB) error) error
+	update(f func(db *copal.DB) error, opts ...copal.Option) error
 	confirm(question string) error
 }
 
@@ -88,6 +88,11 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 	}
 	a.tell(err)
 	return exitCode(err)
+}
+
+// note tells the user something that is no error.
+func (a *app) note(text string) {
+	fmt.Fprintln(a.stderr, painterFor(a.stderr).paint(styleDim, "copal:"), text)
 }
 
 func (a *app) tell(err error) {

@@ -15,11 +15,14 @@ const countHelp = `Count the entries of a store, those whose keys begin with PRE
 
 Without PREFIX, and for a whole map such as users: nothing is read; the store knows. ` + matchHelp + `
 
+--at MOMENT counts those that there were then; see copal --help.
+
 With --json the output is {"keys":…}.`
 
 func newCount(a *app) *cobra.Command {
 	var asJSON bool
 	var f selectionFlags
+	var at *momentFlag
 	cmd := &cobra.Command{
 		Use:               "count DIR [PREFIX]",
 		Short:             "Count entries",
@@ -33,16 +36,17 @@ func newCount(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.view(args[0], func(db *copal.DB) error { return a.count(db, s, asJSON, out) })
+		return at.view(args[0], func(from source) error { return a.count(from, s, asJSON, out) })
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the number as JSON")
 	f.addMatch(cmd)
 	f.addQuoted(cmd, "PREFIX")
+	at = a.addAt(cmd, "read")
 	return cmd
 }
 
-func (a *app) count(db *copal.DB, s selection, asJSON bool, out *bufio.Writer) error {
-	n, err := a.countKeys(db, s, "counting")
+func (a *app) count(from source, s selection, asJSON bool, out *bufio.Writer) error {
+	n, err := a.countKeys(from, s, "counting")
 	if err != nil {
 		return err
 	}
@@ -56,12 +60,12 @@ func (a *app) count(db *copal.DB, s selection, asJSON bool, out *bufio.Writer) e
 }
 
 // countKeys counts the selected entries. On a terminal it shows how far it is, as what.
-func (a *app) countKeys(db *copal.DB, s selection, what string) (n int64, err error) {
+func (a *app) countKeys(from source, s selection, what string) (n int64, err error) {
 	if s.everything() {
-		return int64(db.Raw().Len()), nil
+		return int64(from.raw().Len()), nil
 	}
 	if s.pattern == nil {
-		for name, keys := range db.Maps() {
+		for name, keys := range from.maps() {
 			if bytes.Equal(s.prefix, copal.MapPrefix(name)) {
 				return int64(keys), nil
 			}
@@ -69,7 +73,7 @@ func (a *app) countKeys(db *copal.DB, s selection, what string) (n int64, err er
 	}
 	meter := a.newMeter(what, "keys", -1)
 	defer meter.end()
-	for range a.keys(db, s) {
+	for range a.keys(from, s) {
 		n++
 		meter.add()
 	}

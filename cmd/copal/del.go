@@ -117,7 +117,7 @@ func (a *app) delMany(cmd *cobra.Command, dir string, f *delFlags, out *bufio.Wr
 // listDoomed prints the keys that would be deleted.
 func (a *app) listDoomed(db *copal.DB, s selection, asJSON bool, out *bufio.Writer) error {
 	list := lsFlags{json: asJSON}
-	for key := range a.keys(db, s) {
+	for key := range a.keys(source{db: db}, s) {
 		if err := list.write(out, key, 0, nil); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (a *app) listDoomed(db *copal.DB, s selection, asJSON bool, out *bufio.Writ
 }
 
 func (a *app) delSelected(db *copal.DB, s selection, f *delFlags, dir string, out *bufio.Writer) error {
-	n, err := a.countKeys(db, s, "counting")
+	n, err := a.countKeys(source{db: db}, s, "counting")
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func tellDeleted(n int64, asJSON bool, out *bufio.Writer) (err error) {
 func (a *app) delEach(db *copal.DB, s selection, total int64) (n int64, err error) {
 	bar := a.newCount("deleting", "keys")
 	defer bar.clear()
-	for key := range a.keys(db, s) {
+	for key := range a.keys(source{db: db}, s) {
 		existed, err := db.Raw().Delete(key)
 		if err != nil {
 			return n, err

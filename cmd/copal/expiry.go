@@ -15,8 +15,8 @@ type jsonTime time.Time
 func (t jsonTime) MarshalJSON() ([]byte, error) { return ndjson.AppendTime(nil, time.Time(t)), nil }
 
 // expiry is when an entry expires, nil for one that does not.
-func expiry(db *copal.DB, key []byte) (*jsonTime, error) {
-	deadline, err := db.Raw().Deadline(key)
+func expiry(raw *copal.Raw, key []byte) (*jsonTime, error) {
+	deadline, err := raw.Deadline(key)
 	if err != nil || deadline.IsZero() {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,8 @@ const exportHelp = `Write entries as lines of JSON, from which 'copal import' ma
 A line holds an entry: its key, its deadline, and its value, as JSON where it is JSON,
 as text where it is text, and else as base64. What a codec has encoded stays so, and a
 line says which and for what type; see docs/export-format.md. All of it is the store at
-one moment, whatever a process writes meanwhile, in the order of the keys.
+one moment, whatever a process writes meanwhile, in the order of the keys. --at MOMENT
+takes an earlier one; see copal --help.
 
 FILE "-", or none, is standard output. A file appears under its name when it is whole;
 until then it is FILE.part. If the command is interrupted, or the disk is full, that
@@ -53,6 +55,7 @@ type exportFlags struct {
 
 func newExport(a *app) *cobra.Command {
 	var f exportFlags
+	var at *momentFlag
 	cmd := &cobra.Command{
 		Use:     "export DIR [FILE]",
 		Short:   "Write entries as lines of JSON",
@@ -79,7 +82,7 @@ func newExport(a *app) *cobra.Command {
 			return usageError{"--continue and --force are for a FILE"}
 		}
 		defer a.catchSignals()()
-		return a.view(args[0], func(db *copal.DB) error { return x.run(db, file, out) })
+		return at.view(args[0], func(s source) error { return x.run(s, file, out) })
 	})
 	cmd.Flags().StringArrayVar(&f.maps, "map", nil, "export only this map; may be given several times")
 	cmd.Flags().StringArrayVar(&f.prefixes, "prefix", nil, "export only keys that begin with this; may be given several times")
@@ -91,6 +94,7 @@ func newExport(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace a FILE that is there")
 	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out entries and elements that cannot be read, and say so")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the counts as JSON; on standard error if the entries are on standard output")
+	at = a.addAt(cmd, "export")
 	exclude(cmd, "continue", "force")
 	return cmd
 }
@@ -213,24 +217,28 @@ func countEntries(n int64) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-func (x *export) run(db *copal.DB, file string, out *bufio.Writer) error {
-	if err := x.haveMaps(db); err != nil {
+func (x *export) run(from source, file string, out *bufio.Writer) error {
+	if from.at == nil {
+		now, err := from.db.Snapshot()
+		if err != nil {
+			return err
+		}
+		defer now.Close()
+		from.at = now
+	}
+	if err := x.haveMaps(from); err != nil {
 		return err
 	}
-	s, err := db.Snapshot()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+	s := from.at
 	x.result.File, x.result.Seq = file, s.Seq()
 	if file == "-" {
 		w, err := ndjson.NewWriter(out, x.head(s))
 		if err == nil {
-			err = x.write(db, s, w)
+			err = x.write(from, w)
 		}
 		return x.finish(w, err, x.stderr)
 	}
-	w, err := x.toFile(db, s, file)
+	w, err := x.toFile(from, file)
 	return x.finish(w, err, out)
 }
 
@@ -239,13 +247,10 @@ func (x *export) head(s *copal.Snapshot) ndjson.Head {
 }
 
 // haveMaps refuses the name of a map that there is not: it is mistyped.
-func (x *export) haveMaps(db *copal.DB) error {
-	known := map[string]bool{}
-	for name := range db.Maps() {
-		known[name] = true
-	}
+func (x *export) haveMaps(s source) error {
+	known := maps.Collect(s.maps())
 	for _, name := range x.maps {
-		if !known[name] && !haveKeys(db, copal.MapPrefix(name)) {
+		if _, is := known[name]; !is && !haveKeys(s, copal.MapPrefix(name)) {
 			return fmt.Errorf("%w: map %s", copal.ErrNotFound, showKey([]byte(name)))
 		}
 	}
@@ -254,8 +259,8 @@ func (x *export) haveMaps(db *copal.DB) error {
 
 // haveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map
 // that no program has opened yet.
-func haveKeys(db *copal.DB, prefix []byte) bool {
-	for _, err := range admin.Keys(db, prefix, behind(prefix), false) {
+func haveKeys(s source, prefix []byte) bool {
+	for _, err := range s.keys(prefix, behind(prefix), false) {
 		if err == nil {
 			return true
 		}
@@ -264,16 +269,17 @@ func haveKeys(db *copal.DB, prefix []byte) bool {
 }
 
 // write writes what is asked for, and the last line.
-func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error {
+func (x *export) write(from source, w *ndjson.Writer) error {
 	w.Seq = x.seq
 	if w.State().Entries == 0 {
-		if err := x.writeMaps(db, w); err != nil {
+		if err := x.writeMaps(from, w); err != nil {
 			return err
 		}
 	}
-	bar, total := x.newCount("exporting", "entries"), x.total(db)
+	bar, total := x.newCount("exporting", "entries"), x.total(from)
 	bar.show(w.State().Entries, total) // before the keys are sorted, which may take long
 	defer bar.clear()
+	s := from.at
 	defer context.AfterFunc(x.ctx, func() { s.Close() })() // ends that, too
 	for _, sp := range x.spans {
 		for e, err := range admin.Entries(s, sp.from, sp.to) {
@@ -358,13 +364,14 @@ func (x *export) countReadable(s *copal.Snapshot, e *admin.Entry) error {
 var errInterrupted = errors.New("interrupted")
 
 // writeMaps names the maps of which something may follow.
-func (x *export) writeMaps(db *copal.DB, w *ndjson.Writer) error {
-	for name, keys := range db.Maps() {
+func (x *export) writeMaps(s source, w *ndjson.Writer) error {
+	of := maps.Collect(s.maps())
+	for _, name := range slices.Sorted(maps.Keys(of)) {
 		p := prefixSpan(copal.MapPrefix(name))
 		asked := slices.ContainsFunc(x.spans, func(s span) bool {
 			return compareEnds(s.to, p.from) > 0 && (p.to == nil || bytes.Compare(s.from, p.to) < 0)
 		})
-		if asked && keys > 0 {
+		if asked && of[name] > 0 {
 			if err := w.Map(name); err != nil {
 				return err
 			}
@@ -374,15 +381,15 @@ func (x *export) writeMaps(db *copal.DB, w *ndjson.Writer) error {
 }
 
 // total is how many entries there are to come, -1 if that is not known.
-func (x *export) total(db *copal.DB) int64 {
+func (x *export) total(s source) int64 {
 	if x.of == "" {
-		return int64(db.Raw().Len())
+		return int64(s.raw().Len())
 	}
 	if len(x.prefixes) > 0 || x.after != nil {
 		return -1
 	}
 	n := int64(0)
-	for name, keys := range db.Maps() {
+	for name, keys := range s.maps() {
 		if slices.Contains(x.maps, name) {
 			n += int64(keys)
 		}

@@ -20,12 +20,12 @@ const partSuffix = ".part"
 
 // toFile exports to a file that appears when it is whole. A device or a named pipe is written to as it is: a
 // rename would put a file in its place.
-func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.Writer, error) {
+func (x *export) toFile(from source, file string) (*ndjson.Writer, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-		return x.through(db, s, file, info)
+		return x.through(from, file, info)
 	}
 	part := file + partSuffix
-	at, err := x.prepare(file, part, s)
+	at, err := x.prepare(file, part, from.at)
 	if err != nil {
 		return nil, err
 	}
@@ -34,9 +34,9 @@ func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.W
 		return nil, err
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
-	w, err := x.begin(f, out, at, s)
+	w, err := x.begin(f, out, at, from.at)
 	if err == nil {
-		err = x.write(db, s, w)
+		err = x.write(from, w)
 	}
 	err = errors.Join(err, out.Flush())
 	err = errors.Join(err, f.Sync(), f.Close())
@@ -51,7 +51,7 @@ func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.W
 }
 
 // through exports to an existing target that is no regular file.
-func (x *export) through(db *copal.DB, s *copal.Snapshot, path string, info os.FileInfo) (*ndjson.Writer, error) {
+func (x *export) through(from source, path string, info os.FileInfo) (*ndjson.Writer, error) {
 	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
@@ -63,9 +63,9 @@ func (x *export) through(db *copal.DB, s *copal.Snapshot, path string, info os.F
 		return nil, err
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
-	w, err := ndjson.NewWriter(out, x.head(s))
+	w, err := ndjson.NewWriter(out, x.head(from.at))
 	if err == nil {
-		err = x.write(db, s, w)
+		err = x.write(from, w)
 	}
 	if err == nil {
 		err = out.Flush()

@@ -4,8 +4,6 @@ import (
 	"bufio"
 
 	"github.com/spf13/cobra"
-
-	"github.com/copaldb/copal"
 )
 
 const getHelp = `Print the value under a key.
@@ -23,6 +21,8 @@ that is JSON stands in "value", to the byte; other text in "text"; other bytes, 
 "base64". A key that is not UTF-8 is given as {"base64":"…"}. Lines of copal export look
 the same, and copal import reads them.
 
+--at MOMENT shows what it was then, as far as the log tells; see copal --help.
+
 If there is no entry for the key, nothing is written and the exit code is 3.`
 
 const getExample = `  copal get app.db users:alice
@@ -32,6 +32,7 @@ const getExample = `  copal get app.db users:alice
 
 func newGet(a *app) *cobra.Command {
 	var asJSON, quoted bool
+	var at *momentFlag
 	cmd := &cobra.Command{
 		Use:               "get DIR KEY",
 		Short:             "Print the value under a key",
@@ -44,19 +45,20 @@ func newGet(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.view(args[0], func(db *copal.DB) error { return a.get(db, key, asJSON, out) })
+			return at.view(args[0], func(s source) error { return a.get(s, key, asJSON, out) })
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print key and value as JSON")
 	cmd.Flags().BoolVarP(&quoted, "quoted", "Q", false, quotedUsage)
+	at = a.addAt(cmd, "read")
 	return cmd
 }
 
-func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
-	value, err := db.Raw().Load(key)
+func (a *app) get(s source, key []byte, asJSON bool, out *bufio.Writer) error {
+	value, err := s.raw().Load(key)
 	var expires *jsonTime
 	if err == nil && asJSON {
-		expires, err = expiry(db, key)
+		expires, err = expiry(s.raw(), key)
 	}
 	if err != nil {
 		return named(err, key)

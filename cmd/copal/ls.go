@@ -23,6 +23,8 @@ followed by a NUL byte.
 --from and --to select keys as copal range does, --match those that a pattern stands for.
 ` + matchHelp + `
 
+--at MOMENT lists those that there were then; see copal --help.
+
 With --long the size of the value in bytes stands before the key, which means that
 every value is read. With --json each line is {"key":…}, and with --long
 {"key":…,"valueBytes":…}; a key that is not UTF-8 is given as {"base64":"…"}. The key
@@ -41,6 +43,7 @@ type lsFlags struct {
 
 func newLs(a *app) *cobra.Command {
 	var f lsFlags
+	var at *momentFlag
 	cmd := &cobra.Command{
 		Use:               "ls DIR [PREFIX]",
 		Short:             "List the keys of a store, in order",
@@ -57,7 +60,7 @@ func newLs(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.view(args[0], func(db *copal.DB) error { return f.list(a, db, s, out) })
+		return at.view(args[0], func(from source) error { return f.list(a, from, s, out) })
 	})
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each key")
 	cmd.Flags().BoolVarP(&f.null, "null", "0", false, "print keys as they are, each followed by a NUL byte")
@@ -66,23 +69,24 @@ func newLs(a *app) *cobra.Command {
 	f.addLimit(cmd, "keys")
 	f.addMatch(cmd)
 	f.addQuoted(cmd, "PREFIX, --from and --to")
+	at = a.addAt(cmd, "read")
 	return cmd
 }
 
-func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) error {
+func (f *lsFlags) list(a *app, from source, s selection, out *bufio.Writer) error {
 	failed := error(nil)
-	meter, endFirst := a.newOutputMeter("listing", "keys", s, db.Raw().Len())
+	meter, endFirst := a.newOutputMeter("listing", "keys", s, from.raw().Len())
 	defer meter.end()
 	a.collection = func(c *copal.CollectionError) { f.writeCollection(c, out) }
 	defer func() { a.collection = nil }()
-	for key, size := range f.entries(a, db, s) {
+	for key, size := range f.entries(a, from, s) {
 		if meter.add(); endFirst {
 			meter.end()
 		}
 		var expires *jsonTime
 		if f.json {
 			var err error
-			if expires, err = expiry(db, key); isGone(err) {
+			if expires, err = expiry(from.raw(), key); isGone(err) {
 				continue
 			} else if failed == nil {
 				failed = err // and the keys go on
@@ -99,17 +103,17 @@ func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) err
 func isGone(err error) bool { return errors.Is(err, copal.ErrNotFound) }
 
 // entries yields keys and, if they are asked for, the sizes of their values.
-func (f *lsFlags) entries(a *app, db *copal.DB, s selection) iter.Seq2[[]byte, int] {
+func (f *lsFlags) entries(a *app, from source, s selection) iter.Seq2[[]byte, int] {
 	return func(yield func([]byte, int) bool) {
 		if !f.long {
-			for key := range a.keys(db, s) {
+			for key := range a.keys(from, s) {
 				if !yield(key, 0) {
 					return
 				}
 			}
 			return
 		}
-		for key, value := range a.valuesOf(db, a.keys(db, s)) {
+		for key, value := range a.valuesOf(from, a.keys(from, s)) {
 			if !yield(key, len(value)) {
 				return
 			}

@@ -18,13 +18,13 @@ type moment struct {
 	time time.Time // zero for a record and for now
 }
 
-const momentHelp = `MOMENT is one of these:
-  10m, "10 minutes ago", "2 days ago"   so long before now; also s, h, d, w, and 1h30m
-  10:00, 2026-11-24, "2026-11-24 10:00:30"   a time of the clock on the wall; a day begins at 0:00
-  2026-11-24T10:00:30.250Z              a time of RFC 3339, as JSON output has it
-  4711                                  when the record of this number had been written;
-                                        copal log shows it, as #4711
-  now`
+const momentHelp = `Some commands take a MOMENT of the past, as far as copal history says it is kept:
+  10m, "10 minutes ago", "2 days ago", 1h30m     so long before now: ms, s, m, h, d, w
+  10:00, 2026-11-24, "2026-11-24 10:00:30"       a time of the clock on the wall
+  2026-11-24T10:00:30.250Z                       a time as JSON output has it
+  4711                                           when this record had been written: #4711
+                                                 in copal log
+  now                                            the present`
 
 // momentForms is what a message says of them.
 const momentForms = `one is written like 10m, "2 days ago", 10:00, "2026-11-24 10:00", 2026-11-24T10:00:00Z, or as the number of a record, or now`
@@ -122,14 +122,45 @@ func parseClock(text string, now time.Time) (t time.Time, ok bool) {
 }
 
 // open takes a snapshot of the moment, which the caller must close.
-func (m moment) open(db *copal.DB) (*copal.Snapshot, error) {
+func (m moment) open(db *copal.DB) (s *copal.Snapshot, err error) {
 	switch {
 	case m.seq != nil:
-		return db.AsOfSeq(*m.seq)
+		s, err = db.AsOfSeq(*m.seq)
 	case !m.time.IsZero():
-		return db.AsOf(m.time)
+		s, err = db.AsOf(m.time)
+	default:
+		s, err = db.Snapshot()
 	}
-	return db.Snapshot()
+	return s, explainLost(db, err)
+}
+
+// record is the number of the last record that the store has at the moment. past is false for the present.
+func (m *moment) record(db *copal.DB) (seq uint64, past bool, err error) {
+	switch {
+	case m == nil || m.isNow():
+		return 0, false, nil
+	case m.seq != nil:
+		return *m.seq, true, nil
+	}
+	s, err := m.open(db)
+	if err != nil {
+		return 0, false, err
+	}
+	return s.Seq(), true, s.Close()
+}
+
+// isNow reports whether it is the present.
+func (m *moment) isNow() bool { return m.seq == nil && m.time.IsZero() }
+
+// isBefore reports whether something came after the moment. Before nil comes nothing.
+func (m *moment) isBefore(seq uint64, at time.Time) bool {
+	switch {
+	case m == nil:
+		return true
+	case m.seq != nil:
+		return seq > *m.seq
+	}
+	return !m.isNow() && at.UnixMilli() > m.time.UnixMilli()
 }
 
 // showTime is a time as a person reads it, to the second, in the zone that it has.

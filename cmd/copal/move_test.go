@@ -260,7 +260,7 @@ func TestInterruptedAndContinued(t *testing.T) {
 		x := &export{app: appUntil(31 * (run + 1)), exportFlags: exportFlags{again: run > 0}}
 		err := x.parse(false)
 		if err == nil {
-			err = x.run(db, file, bufio.NewWriter(io.Discard))
+			err = x.run(source{db: db}, file, bufio.NewWriter(io.Discard))
 		}
 		if err == nil {
 			if run < 2 || x.result.Entries != int64(n) {

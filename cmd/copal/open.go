@@ -25,26 +25,26 @@ func (a *app) view(dir string, f func(db *copal.DB) error) error {
 // update opens the store in dir for writing, lends it to f and closes it, which makes all that
 // was written durable. The error is copal.ErrLocked, and names the process, if another one has the store open
 // so. Signals end a.ctx meanwhile, so that the store is always closed.
-func (a *app) update(dir string, f func(db *copal.DB) error) error {
+func (a *app) update(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	if a.host != nil {
-		return a.host.update(f)
+		return a.host.update(f, opts...)
 	}
 	if err := requireStore(dir); err != nil {
 		return err
 	}
-	return a.updateOrCreate(dir, f)
+	return a.updateOrCreate(dir, f, opts...)
 }
 
 // updateOrCreate is update that makes a store where none is.
-func (a *app) updateOrCreate(dir string, f func(db *copal.DB) error) error {
+func (a *app) updateOrCreate(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	if a.host != nil {
-		return a.host.update(f)
+		return a.host.update(f, opts...)
 	}
 	if err := requireRoom(dir); err != nil {
 		return err
 	}
 	defer a.catchSignals()()
-	return a.with(dir, f)
+	return a.with(dir, f, opts...)
 }
 
 func (a *app) with(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {

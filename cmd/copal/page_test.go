@@ -263,7 +263,7 @@ func exported(t *testing.T, dir string) string {
 	w := bufio.NewWriter(&out)
 	err := x.parse(false)
 	if err == nil {
-		err = x.view(dir, func(db *copal.DB) error { return x.run(db, "-", w) })
+		err = x.view(dir, func(db *copal.DB) error { return x.run(source{db: db}, "-", w) })
 	}
 	if err := errors.Join(err, w.Flush()); err != nil {
 		t.Fatalf("export of %s: %v", dir, err)

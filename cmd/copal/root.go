@@ -21,7 +21,7 @@ it. A store that is not there is made by set and import alone.
 Every command takes --json. "-" stands for standard input or output where a value or a
 file is asked for. A key of a map is the map's name, a colon, and the key: users:alice.
 
-` + exitCodesHelp
+` + momentHelp + "\n\n" + exitCodesHelp
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -43,8 +43,8 @@ func newRoot(a *app) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
-	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newWatch(a), newExport(a), newImport(a))
-	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
+	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newWatch(a), newExport(a), newImport(a))
+	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
 	addGroup(root, "Else:", newShell(a), newVersion(a))
 	root.SetHelpCommandGroupID("Else:")
 	root.SetCompletionCommandGroupID("Else:")
@@ -95,6 +95,9 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		flag := invalid.GetFlag()
+		if own := (usageError{}); errors.As(err, &own) {
+			return usageError{"--" + flag.Name + ": " + own.reason}
+		}
 		takes := map[string]string{"bool": "true or false", "int64": "a whole number", "uint64": "a whole number from 0 on"}[flag.Value.Type()]
 		return usageError{fmt.Sprintf("--%s takes %s, and %q is none", flag.Name, takes, invalid.GetValue())}
 	}

@@ -19,6 +19,8 @@ is shown as it is, JSON for instance; one that is empty, begins with b", has a s
 its edge, or holds what cannot be seen on a line is shown as a Go string literal behind
 a b: b"\x00\xff". Of a key that holds a hash, a list or a set that is said: (hash).
 
+--at MOMENT prints those that there were then; see copal --help.
+
 With --json each line is {"key":…,"value":…}, with "text" or "base64" where the value is
 no JSON, as of copal get.`
 
@@ -77,6 +79,7 @@ func newRange(a *app) *cobra.Command {
 // makeScan completes a command that prints entries. bound says what the arguments mean.
 func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection, keys [][]byte)) {
 	var f scanFlags
+	var at *momentFlag
 	cmd.ValidArgsFunction = a.completeKey(2)
 	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
 		s, err := f.parse(cmd, nil)
@@ -88,7 +91,7 @@ func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection
 			return err
 		}
 		bound(&s, keys)
-		return a.view(args[0], func(db *copal.DB) error { return a.scan(db, s, &f, out) })
+		return at.view(args[0], func(from source) error { return a.scan(from, s, &f, out) })
 	})
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each entry")
 	cmd.Flags().BoolVarP(&f.keys, "keys", "k", false, "print keys alone, and read no values")
@@ -96,32 +99,33 @@ func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection
 	f.addLimit(cmd, "entries")
 	f.addMatch(cmd)
 	f.addQuoted(cmd, words)
+	at = a.addAt(cmd, "read")
 }
 
-func (a *app) scan(db *copal.DB, s selection, f *scanFlags, out *bufio.Writer) error {
+func (a *app) scan(from source, s selection, f *scanFlags, out *bufio.Writer) error {
 	if f.keys {
 		list := lsFlags{json: f.json}
-		return list.list(a, db, s, out)
+		return list.list(a, from, s, out)
 	}
 	paint := painterFor(a.stdout)
-	meter, endFirst := a.newOutputMeter("reading", "entries", s, db.Raw().Len())
+	meter, endFirst := a.newOutputMeter("reading", "entries", s, from.raw().Len())
 	defer meter.end()
 	a.collection = func(c *copal.CollectionError) { f.writeCollection(paint, c, out) }
 	defer func() { a.collection = nil }()
-	for key, value := range a.entries(db, s) {
+	for key, value := range a.entries(from, s) {
 		if meter.add(); endFirst {
 			meter.end()
 		}
-		if err := f.write(db, paint, key, value, out); err != nil {
+		if err := f.write(from, paint, key, value, out); err != nil {
 			return err
 		}
 	}
 	return a.ctx.Err()
 }
 
-func (f *scanFlags) write(db *copal.DB, paint painter, key, value []byte, out *bufio.Writer) (err error) {
+func (f *scanFlags) write(from source, paint painter, key, value []byte, out *bufio.Writer) (err error) {
 	if f.json {
-		expires, err := expiry(db, key)
+		expires, err := expiry(from.raw(), key)
 		if isGone(err) {
 			return nil
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/admin"
 )
 
 // selection says which entries of a store a command is about. In each field nil stands for
@@ -113,10 +112,10 @@ func (s selection) empty(low, high []byte) bool {
 }
 
 // keys yields the selected keys in order. It ends when a.ctx does, and the caller looks whether it did.
-func (a *app) keys(db *copal.DB, s selection) iter.Seq[[]byte] {
+func (a *app) keys(from source, s selection) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		n := int64(0)
-		for key := range a.candidates(db, s) {
+		for key := range a.candidates(from, s) {
 			if n++; !yield(key) || n == s.limit {
 				return
 			}
@@ -125,13 +124,13 @@ func (a *app) keys(db *copal.DB, s selection) iter.Seq[[]byte] {
 }
 
 // candidates yields the selected keys whatever the limit is, but none for a limit of 0.
-func (a *app) candidates(db *copal.DB, s selection) iter.Seq[[]byte] {
+func (a *app) candidates(from source, s selection) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		low, high := s.bounds()
 		if s.empty(low, high) {
 			return
 		}
-		for key, err := range admin.Keys(db, low, high, s.reverse) {
+		for key, err := range from.keys(low, high, s.reverse) {
 			if err != nil {
 				a.report(err)
 				continue
@@ -150,10 +149,10 @@ func (a *app) candidates(db *copal.DB, s selection) iter.Seq[[]byte] {
 }
 
 // entries yields the selected entries as keys does. An error of reading one is reported, and the others go on.
-func (a *app) entries(db *copal.DB, s selection) iter.Seq2[[]byte, []byte] {
+func (a *app) entries(from source, s selection) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n := int64(0)
-		for key, value := range a.candidateEntries(db, s) {
+		for key, value := range a.candidateEntries(from, s) {
 			if n++; !yield(key, value) || n == s.limit || a.ctx.Err() != nil {
 				return
 			}
@@ -161,21 +160,21 @@ func (a *app) entries(db *copal.DB, s selection) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-func (a *app) candidateEntries(db *copal.DB, s selection) iter.Seq2[[]byte, []byte] {
+func (a *app) candidateEntries(from source, s selection) iter.Seq2[[]byte, []byte] {
 	low, high := s.bounds()
 	switch {
 	case s.pattern != nil || s.empty(low, high):
-		return a.valuesOf(db, a.candidates(db, s)) // no value is read of what is not selected
+		return a.valuesOf(from, a.candidates(from, s)) // no value is read of what is not selected
 	case s.reverse:
-		return db.Raw().Backward().Between(low, high)
+		return from.raw().Backward().Between(low, high)
 	}
-	return db.Raw().Between(low, high)
+	return from.raw().Between(low, high)
 }
 
-func (a *app) valuesOf(db *copal.DB, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []byte] {
+func (a *app) valuesOf(from source, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range keys {
-			value, err := db.Raw().Load(key)
+			value, err := from.raw().Load(key)
 			switch {
 			case errors.Is(err, copal.ErrNotFound): // it has gone meanwhile
 			case err != nil:

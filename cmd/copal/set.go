@@ -100,7 +100,7 @@ func (f *setFlags) set(db *copal.DB, key, value []byte, out *bufio.Writer) error
 	if err != nil || !f.json {
 		return err
 	}
-	expires, err := expiry(db, key)
+	expires, err := expiry(raw, key)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,9 @@ command that writes holds the store's lock while it runs, so that other programs
 write in between; reading follows them.
 
 When standard input is no terminal it is a script: the first error ends it, with the exit
-code of that command. From the first command that writes to the end it holds the lock.`
+code of that command. From the first command that writes to the end it holds the lock.
+
+` + momentHelp
 
 const shellExample = `  copal shell app.db
   echo 'incr visits' | copal shell app.db
@@ -138,11 +140,18 @@ func (s *shell) view(f func(db *copal.DB) error) error {
 	return f(s.reads)
 }
 
-func (s *shell) update(f func(db *copal.DB) error) error {
+// update lends the store to write. Where options are given, one that a script has open is opened anew.
+func (s *shell) update(f func(db *copal.DB) error, opts ...copal.Option) error {
+	if s.writes != nil && opts != nil {
+		if err := s.writes.Close(); err != nil {
+			return err
+		}
+		s.writes = nil
+	}
 	if s.writes != nil {
 		return f(s.writes)
 	}
-	db, err := s.app.openStore(s.dir)
+	db, err := s.app.openStore(s.dir, opts...)
 	if err != nil {
 		return err
 	}

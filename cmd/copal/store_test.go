@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,14 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 				}
 				return err
 			})
+		},
+		// clear DIR PREFIX deletes all keys that begin so, by one record.
+		"clear": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error { return db.Raw().DeletePrefix([]byte(args[1])) })
+		},
+		// untimed FILE takes the times out of a text, but for those of years to come.
+		"untimed": func(ts *testscript.TestScript, _ bool, args []string) {
+			ts.Check(os.WriteFile(ts.MkAbs(args[0]), timeOfNow.ReplaceAll([]byte(ts.ReadFile(args[0])), []byte("TIME")), 0o666))
 		},
 		// fill DIR N writes key-000000 and so on.
 		"fill": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -145,6 +154,8 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 	}
 }
+
+var timeOfNow = regexp.MustCompile(`20[0-4][0-9]-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z?`)
 
 func stores(ts *testscript.TestScript) heldStores { return ts.Value(storesKey{}).(heldStores) }
 

@@ -83,7 +83,7 @@ func named(err error, key []byte) error {
 }
 
 func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
-	expires, err := expiry(db, key)
+	expires, err := expiry(db.Raw(), key)
 	if err != nil {
 		return named(err, key)
 	}

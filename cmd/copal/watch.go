@@ -6,20 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
 const watchHelp = `Print changes as they come, by this process and any other, until Ctrl-C; of the entries
 whose keys begin with PREFIX if it is given, and that --match stands for.
 
-Each line is a time, set or del, a key, and for set a tab and the value, both shown as
-copal scan shows them. What counts together, a transaction or a batch, comes together.
-An entry that expires is told, as del, if its map has ExpiryEvents.
+Each line is a time, set, del or expired, a key, and for set a tab and the value, both
+shown as copal scan shows them. What counts together, a transaction or a batch, comes
+together. That an entry has expired is told if its map has ExpiryEvents.
 
 --after SEQ tells first what has changed since that sequence number: of a line of --json
 output, or 0 for everything that the log still has. When compaction has been there since,
@@ -27,8 +25,10 @@ that cannot be told any more, and the exit code is 1. --limit ends after so many
 
 With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "text" or
 "base64" where the value is no JSON, "expires"
-for an entry with a deadline, "op":"del" without a value, and "more":true if further
-changes follow that count together with it; take "seq" for --after from a line without.
+for an entry with a deadline. "op":"del" and "op":"expired" come without a value,
+"op":"delrange" is a deletion of all keys from "key" on and before "to". "more":true is
+said if further changes follow that count together with it; take "seq" for --after from a
+line without.
 Of a hash, list or set it is told that elements have changed, with "collection":"hash"
 and no value.
 
@@ -121,68 +121,14 @@ func (a *app) watch(db *copal.DB, s selection, f *watchFlags, opts []copal.Watch
 }
 
 func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) error {
-	var value []byte
-	if !c.Deleted && c.Collection == "" {
-		var err error
-		if value, err = c.Value(); err != nil {
-			return fmt.Errorf("%s: %w", showKey(c.Key), err)
-		}
+	now, err := changeOf(c)
+	if err != nil {
+		return err
 	}
 	if f.json {
-		return writeChange(out, c, value)
+		_, err = out.Write(now.appendJSON(out.AvailableBuffer()))
+		return err
 	}
-	shown := showValue(value)
-	if c.Collection != "" {
-		shown = "(" + c.Collection + ")"
-	}
-	at := paint.paint(styleDim, c.Time.Format("15:04:05.000"))
-	key := paint.paint(styleKey, showKey(c.Key))
-	var err error
-	if c.Range {
-		key = paint.paint(styleKey, fmt.Sprintf("[%s, %s)", showKey(c.Key), showEnd(c.To)))
-	}
-	if c.Deleted {
-		_, err = fmt.Fprintf(out, "%s %s %s\n", at, paint.paint(styleBad, "del"), key)
-	} else {
-		_, err = fmt.Fprintf(out, "%s %s %s\t%s\n", at, paint.paint(styleGood, "set"), key, shown)
-	}
-	return err
-}
-
-// showEnd is the end of a range.
-func showEnd(key []byte) string {
-	if key == nil {
-		return "∞"
-	}
-	return showKey(key)
-}
-
-// writeChange writes a change as a line of JSON, the value in the form of an export.
-func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
-	op := "set"
-	switch {
-	case c.Range:
-		op = "delrange"
-	case c.Deleted:
-		op = "del"
-	}
-	line := fmt.Appendf(out.AvailableBuffer(), `{"seq":%d,"time":"%s","op":"%s","key":`, c.Seq, c.Time.UTC().Format(time.RFC3339Nano), op)
-	line = ndjson.AppendKey(line, c.Key)
-	if c.To != nil {
-		line = ndjson.AppendKey(append(line, `,"to":`...), c.To)
-	}
-	if !c.Deadline.IsZero() {
-		line = appendExpires(line, (*jsonTime)(&c.Deadline))
-	}
-	switch {
-	case c.Collection != "":
-		line = fmt.Appendf(line, `,"collection":"%s"`, c.Collection)
-	case !c.Deleted:
-		line = ndjson.AppendValue(append(line, ','), value)
-	}
-	if c.More {
-		line = append(line, `,"more":true`...)
-	}
-	_, err := out.Write(append(line, "}\n"...))
+	_, err = fmt.Fprintln(out, paint.paint(styleDim, now.time.Format("15:04:05.000")), now.show(paint))
 	return err
 }

@@ -81,3 +81,28 @@ func TestWatchOfAStoreWithoutARecord(t *testing.T) {
 		}
 	})
 }
+
+// An entry that has expired is told so, in text and in JSON.
+func TestWatchTellsWhatExpires(t *testing.T) {
+	dir := t.TempDir()
+	newApp(nil, nil, nil).catchSignals()() // its goroutine is the process's, and stands outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		db, err := copal.Open(dir, copal.ExpiryEvents())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.Raw().SetTTL([]byte("token"), []byte("x"), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // of the bubble's clock
+		for _, args := range [][]string{{}, {"--json"}} {
+			var out, errs bytes.Buffer
+			code := newApp(nil, &out, &errs).run(append([]string{"watch", dir, "--after", "0", "--limit", "2"}, args...))
+			want := map[bool]string{false: " expired token\n", true: `"op":"expired","key":"token"`}[len(args) > 0]
+			if code != exitOK || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "del") {
+				t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errs)
+			}
+		}
+	})
+}
