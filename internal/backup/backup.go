@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/files"
@@ -135,7 +136,10 @@ func (b *backup) run() error {
 	}
 	if err != nil {
 		b.sweep(b.old)
-		return seglog.NoSpace(err)
+		if !strings.HasPrefix(err.Error(), "copal: ") || vfs.IsNoSpace(err) { // of the disk
+			err = seglog.NoSpace(err)
+		}
+		return err
 	}
 	b.sweep(b.new)
 	return nil

@@ -728,7 +728,7 @@ func TestRestore(t *testing.T) {
 	s := storetest.Open(t, mem, smallSegments)
 	storetest.FillFrom(t, s, 0, 50)
 	mustBackup(t, s, "copy")
-	want := storetest.Content(t, s)
+	want, at := storetest.Content(t, s), seglog.AtSeq(s.Log().Last())
 	storetest.Close(t, s)
 	before := logtest.ContentOfDir(t, mem, "copy")
 	calls := 0
@@ -752,8 +752,10 @@ func TestRestore(t *testing.T) {
 		t.Errorf("into what is there: %v", err)
 	}
 	logtest.Change(t, mem, "copy/00000002.log", func(f vfs.File) error { return logtest.Flip(f, 200, 1) })
-	if _, err := Restore(t.Context(), "copy", "third", Options{FS: mem}); !errors.Is(err, seglog.ErrCorrupt) {
-		t.Errorf("of a damaged backup: %v", err)
+	for _, opts := range []Options{{FS: mem}, {FS: mem, At: &at}} {
+		if _, err := Restore(t.Context(), "copy", "third", opts); !errors.Is(err, seglog.ErrCorrupt) || strings.Count(err.Error(), "copal:") > 1 {
+			t.Errorf("of a damaged backup: %v", err)
+		}
 	}
 }
 
