@@ -158,6 +158,13 @@ func TestGetAtATime(t *testing.T) {
 			if code := newApp(nil, &out, &errs).run([]string{"get", dir, "k", "--at", text}); code != exitOK || out.String() != string('0'+rune(i)) {
 				t.Errorf("at %s: exit code %d, %s%s", text, code, &out, &errs)
 			}
+			for _, args := range [][]string{{"log", dir}, {"log", dir, "k"}} {
+				out.Reset()
+				code := newApp(nil, &out, &errs).run(append(args, "--json", "--since", text))
+				if got := strings.Count(out.String(), `"seq"`); code != exitOK || got != len(written)-1-i {
+					t.Errorf("%v since %s: exit code %d, %s%s", args, text, code, &out, &errs)
+				}
+			}
 		}
 	}
 }

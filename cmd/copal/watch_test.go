@@ -104,5 +104,12 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 				t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errs)
 			}
 		}
+		for want, args := range map[string][]string{`"expired":1`: {"log", dir, "--json"}, " expired\n": {"log", dir, "token"}} {
+			var out, errs bytes.Buffer
+			code := newApp(nil, &out, &errs).run(args)
+			if code != exitOK || strings.Count(out.String(), want) != 1 {
+				t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errs)
+			}
+		}
 	})
 }
