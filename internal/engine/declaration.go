@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/copaldb/copal/internal/checkpoint"
@@ -99,6 +102,9 @@ func (t *Table) options() (is tableOptions) {
 	if c := t.cells.Load(); c != nil && is.keys == "" {
 		is.keys = c.values.Keys
 	}
+	if was := t.keysWere.Load(); was != nil && is.keys == "" {
+		is.keys = *was
+	}
 	if o := t.order.Load(); o != nil && o.asked.Load() && (is.keys == "" || is.keys == o.by.Name()) {
 		is.keys, is.ordered = o.by.Name(), true
 	}
@@ -139,5 +145,52 @@ func (s *Store) declareFor(t *Table) error {
 		return err
 	}
 	t.inLog.Store(&is)
+	return nil
+}
+
+// DeclareAs sees to it that with the next record of a map the log says of it what it says in a view of a moment:
+// of each map with keys in the span that was declared then. What the log says now stays. The error is an ErrType if
+// the keys of a map are in another order since. A view of the present changes nothing.
+func (s *Store) DeclareAs(v *View, span Span) error {
+	if v.store == s {
+		return nil
+	}
+	was := map[string]tableOptions{}
+	err := v.Inside(func() error {
+		for name, t := range v.store.spaces[0].maps {
+			if is := t.inLog.Load(); is != nil && t.meets(&span) {
+				was[name] = *is
+			}
+		}
+		return nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if err == nil {
+			err = s.declareAs(name, was[name])
+		}
+	}
+	return err
+}
+
+func (s *Store) declareAs(name string, was tableOptions) error {
+	known, err := keycodec.ParseName([]byte(name))
+	if err != nil {
+		return err
+	}
+	t, err := s.Map(known)
+	if err != nil {
+		return err
+	}
+	is := t.options()
+	if is.keys != "" && was.keys != "" && is.keys != was.keys {
+		return fmt.Errorf("%w: the keys of map %s are in the order %s, and were in the order %s", ErrType, name, is.keys, was.keys)
+	}
+	if was.expiry {
+		s.TellExpiry(t)
+	}
+	t.keysWere.Store(&was.keys)
+	if by, ok := keycodec.OrderNamed(was.keys); ok && was.ordered {
+		return s.Order(t, by)
+	}
 	return nil
 }

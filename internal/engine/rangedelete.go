@@ -265,6 +265,7 @@ func (s *Store) deleteRanges(g *together, d Durability) error {
 func (t *Table) undeclare() {
 	t.inLog.Store(nil)
 	t.opened.Store(false)
+	t.keysWere.Store(nil)
 	t.asked.Store(false)
 	if o := t.order.Swap(nil); o != nil {
 		o.close()

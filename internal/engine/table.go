@@ -34,6 +34,7 @@ type Table struct {
 	opened   atomic.Bool // the map was opened by this process
 
 	asked     atomic.Bool                  // the end of an entry at its deadline is to be a record
+	keysWere  atomic.Pointer[string]       // the order of the keys before the map was dropped, which is to be declared again; or nil
 	declaring sync.Mutex                   // held to write the record that declares the table; taken before Log.Mu
 	inLog     atomic.Pointer[tableOptions] // what the newest of these records says; nil if there is none
 }
