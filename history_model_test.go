@@ -41,15 +41,23 @@ type historyModel struct {
 	seen    int
 }
 
-// historyState is what the store has: values by their whole keys, with deadlines, and hashes.
+// historyState is what the store has: values by their whole keys, and collections.
 type historyState struct {
-	values map[string]mortalText
-	hashes map[string]map[string]string
+	values      map[string]mortalText
+	collections map[string]mortalElements
 }
 
 type mortalText struct {
 	text     string
 	deadline int64 // Unix milliseconds, 0 for none
+}
+
+// mortalElements are the elements of a collection, whose name begins with the letter of its type: of a hash by
+// field, of a set without values, of a sorted set with scores; of a list they have no names.
+type mortalElements struct {
+	named    map[string]string
+	list     []string
+	deadline int64
 }
 
 type historyMoment struct {
@@ -59,26 +67,54 @@ type historyMoment struct {
 }
 
 func (s historyState) clone() historyState {
-	hashes := map[string]map[string]string{}
-	for k, h := range s.hashes {
-		hashes[k] = maps.Clone(h)
+	collections := map[string]mortalElements{}
+	for k, c := range s.collections {
+		collections[k] = mortalElements{maps.Clone(c.named), slices.Clone(c.list), c.deadline}
 	}
-	return historyState{maps.Clone(s.values), hashes}
+	return historyState{maps.Clone(s.values), collections}
+}
+
+// texts are all entries there are at a time, each as one text that is another for another entry.
+func (s historyState) texts(ms int64) map[string]string {
+	list := map[string]string{}
+	for k, e := range s.values {
+		if e.deadline == 0 || ms < e.deadline {
+			list[k] = fmt.Sprintf("%q until %d", e.text, e.deadline)
+		}
+	}
+	for k, c := range s.collections {
+		if c.deadline == 0 || ms < c.deadline {
+			list[k] = c.text()
+		}
+	}
+	return list
+}
+
+func (c mortalElements) text() string {
+	return fmt.Sprintf("%q %q until %d", c.named, c.list, c.deadline)
+}
+
+// deleteFunc takes out what has a key that is one of these.
+func (s historyState) deleteFunc(is func(key string) bool) {
+	maps.DeleteFunc(s.values, func(k string, _ mortalText) bool { return is(k) })
+	maps.DeleteFunc(s.collections, func(k string, _ mortalElements) bool { return is(k) })
 }
 
 // TestHistoryModel compares every moment with the model. internal/mutants breaks what it is to notice.
 func TestHistoryModel(t *testing.T) {
-	eachSeed(t, 300, 10_000, func(t *testing.T, seed uint64) {
-		x := &historyModel{t: t, rng: rand.New(rand.NewPCG(seed, 30)), clock: newManualClock(), mem: vfs.NewMem(),
-			now: historyState{map[string]mortalText{}, map[string]map[string]string{}}}
-		x.window = []time.Duration{0, copal.Forever, 100 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond}[x.rng.IntN(5)]
-		x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 1 << 20}[x.rng.IntN(2)]),
-			copal.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window)}
-		if x.rng.IntN(2) == 0 {
-			x.opts = append(x.opts, copal.WithoutRing())
-		}
-		x.run()
-	})
+	eachSeed(t, 300, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
+}
+
+func newHistoryModel(t *testing.T, seed uint64) *historyModel {
+	x := &historyModel{t: t, rng: rand.New(rand.NewPCG(seed, 30)), clock: newManualClock(), mem: vfs.NewMem(),
+		now: historyState{map[string]mortalText{}, map[string]mortalElements{}}}
+	x.window = []time.Duration{0, copal.Forever, 100 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond}[x.rng.IntN(5)]
+	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 1 << 20}[x.rng.IntN(2)]),
+		copal.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window)}
+	if x.rng.IntN(2) == 0 {
+		x.opts = append(x.opts, copal.WithoutRing())
+	}
+	return x
 }
 
 func (x *historyModel) run() {
@@ -159,7 +195,7 @@ func (x *historyModel) step() {
 	if rng.IntN(3) > 0 {
 		x.clock.Advance(time.Duration(rng.IntN(20)) * time.Millisecond)
 	}
-	switch rng.IntN(16) {
+	switch rng.IntN(17) {
 	case 0, 1:
 		v := x.value()
 		x.must(raw.Set([]byte(key), []byte(v)))
@@ -178,23 +214,21 @@ func (x *historyModel) step() {
 		x.now.values["m:"+key] = mortalText{v, 0}
 	case 6:
 		if x.alive("m:" + key) {
-			x.must(x.mapped().Expire(key, 30*time.Millisecond))
-			x.now.values["m:"+key] = mortalText{x.now.values["m:"+key].text, x.ms() + 30}
+			ttl := x.ttl()
+			x.must(x.mapped().Expire(key, ttl))
+			x.now.values["m:"+key] = mortalText{x.now.values["m:"+key].text, x.ms() + ttl.Milliseconds()}
 		}
 	case 7:
 		_, err := x.mapped().Delete(key)
 		x.must(err)
 		x.delete("m:" + key)
-	case 8:
-		x.hash()
+	case 8, 16:
+		x.collection()
 		return
 	case 9, 10:
 		x.together()
 	case 11:
-		prefix := []string{"", "m:", key, key, key, "h"}[rng.IntN(6)]
-		x.must(raw.DeletePrefix([]byte(prefix)))
-		maps.DeleteFunc(x.now.values, func(k string, _ mortalText) bool { return strings.HasPrefix(k, prefix) })
-		maps.DeleteFunc(x.now.hashes, func(k string, _ map[string]string) bool { return strings.HasPrefix(k, prefix) })
+		x.deleteMany(key)
 	case 12:
 		x.compact()
 	case 13:
@@ -206,34 +240,175 @@ func (x *historyModel) step() {
 	x.note()
 }
 
-func (x *historyModel) hash() {
-	name := []string{"h1", "h2"}[x.rng.IntN(2)]
-	h := x.db.Raw().Hash([]byte(name))
-	field := string(rune('p' + x.rng.IntN(4)))
-	switch x.rng.IntN(4) {
-	case 0, 1:
-		v := x.value()
-		x.must(h.Set(field, []byte(v)))
-		if x.now.hashes[name] == nil {
-			x.now.hashes[name] = map[string]string{}
-		}
-		x.now.hashes[name][field] = v
-	case 2:
-		_, err := h.Delete(field)
-		x.must(err)
-		if delete(x.now.hashes[name], field); len(x.now.hashes[name]) == 0 {
-			delete(x.now.hashes, name)
-		}
-	case 3:
-		_, err := x.db.Raw().Delete([]byte(name))
-		x.must(err)
-		delete(x.now.hashes, name)
+// deleteMany deletes a range of keys, clears a map or drops it.
+func (x *historyModel) deleteMany(key string) {
+	prefix := []string{"", "m:", "m:", key, key, key, "h", "l"}[x.rng.IntN(8)]
+	switch how := x.rng.IntN(3); {
+	case prefix == "m:" && how == 0:
+		x.must(x.mapped().Clear())
+	case prefix == "m:" && how == 1:
+		mustClose(x.t, x.mapped())
+		x.m = nil
+		x.must(x.db.Drop("m"))
+	default:
+		x.must(x.db.Raw().DeletePrefix([]byte(prefix)))
 	}
-	x.note()
+	x.now.deleteFunc(func(k string) bool { return strings.HasPrefix(k, prefix) })
+}
+
+// ttl is short, or longer than most scripts.
+func (x *historyModel) ttl() time.Duration {
+	return []time.Duration{30 * time.Millisecond, time.Second}[x.rng.IntN(2)]
+}
+
+// collection changes one, or the deadline of one.
+func (x *historyModel) collection() {
+	defer x.note()
+	name := []string{"h1", "h2", "l1", "l2", "s1", "z1"}[x.rng.IntN(6)]
+	c, alive := x.now.collections[name]
+	if alive = alive && (c.deadline == 0 || x.ms() < c.deadline); !alive {
+		c = mortalElements{named: map[string]string{}}
+	}
+	switch x.rng.IntN(10) {
+	case 0:
+		_, err := x.db.Raw().Delete([]byte(name))
+		if x.must(err); alive {
+			delete(x.now.collections, name)
+		}
+		return
+	case 1, 2:
+		if alive {
+			ttl := x.ttl()
+			x.must(x.db.Raw().Expire([]byte(name), ttl))
+			c.deadline = x.ms() + ttl.Milliseconds()
+		}
+	default:
+		x.elements(name, &c)
+	}
+	switch {
+	case len(c.named)+len(c.list) > 0:
+		x.now.collections[name] = c
+	case alive:
+		delete(x.now.collections, name)
+	}
+}
+
+// elements changes an element.
+func (x *historyModel) elements(name string, c *mortalElements) {
+	field, goes := string(rune('p'+x.rng.IntN(4))), x.rng.IntN(3) == 0
+	var err error
+	switch name[0] {
+	case 'h':
+		h := x.db.Raw().Hash([]byte(name))
+		if goes {
+			_, err = h.Delete(field)
+		} else {
+			c.named[field] = x.value()
+			err = h.Set(field, []byte(c.named[field]))
+		}
+	case 'l':
+		x.must(x.listed(name, c, goes))
+		return
+	case 's':
+		s := setOf(x.t, x.db, name)
+		if goes {
+			_, err = s.Delete(field)
+		} else {
+			c.named[field] = ""
+			_, err = s.Add(field)
+		}
+	case 'z':
+		z := sortedSetOf(x.t, x.db, name)
+		if goes {
+			_, err = z.Delete(field)
+		} else {
+			score := float64(x.rng.IntN(5))
+			c.named[field] = fmt.Sprint(score)
+			err = z.Set(field, score)
+		}
+	}
+	if x.must(err); goes {
+		delete(c.named, field)
+	}
+}
+
+func setOf(t *testing.T, db *copal.DB, name string) *copal.SetOf[string] {
+	s, err := copal.OpenSet[string](db, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func sortedSetOf(t *testing.T, db *copal.DB, name string) *copal.SortedSetOf[string] {
+	z, err := copal.OpenSortedSet[string](db, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// listed changes a list.
+func (x *historyModel) listed(name string, c *mortalElements, goes bool) (err error) {
+	l, at := x.db.Raw().List([]byte(name)), x.rng.IntN(len(c.list)+1)
+	switch v := x.value(); {
+	case goes && at < len(c.list):
+		c.list = slices.Delete(c.list, at, at+1)
+		return l.DeleteRange(at, at+1)
+	case at == len(c.list):
+		c.list = append(c.list, v)
+		return l.PushBack([]byte(v))
+	case x.rng.IntN(2) == 0:
+		c.list[at] = v
+		return l.Set(at, []byte(v))
+	default:
+		c.list = slices.Insert(c.list, at, v)
+		return l.Insert(at, []byte(v))
+	}
+}
+
+// elementsAt is what a snapshot has of a collection; without elements it has none.
+func (x *historyModel) elementsAt(s *copal.Snapshot, name string) (c mortalElements) {
+	c.named = map[string]string{}
+	n := 0
+	switch name[0] {
+	case 'h':
+		h := x.db.Raw().Hash([]byte(name)).At(s)
+		for f, v := range h.All() {
+			c.named[f] = string(v)
+		}
+		n = h.Len()
+	case 'l':
+		l := x.db.Raw().List([]byte(name)).At(s)
+		for v := range l.All() {
+			c.list = append(c.list, string(v))
+		}
+		n = l.Len()
+	case 's':
+		set := setOf(x.t, x.db, name).At(s)
+		for m := range set.All() {
+			c.named[m] = ""
+		}
+		n = set.Len()
+	case 'z':
+		z := sortedSetOf(x.t, x.db, name).At(s)
+		for m, score := range z.All() {
+			c.named[m] = fmt.Sprint(score)
+		}
+		n = z.Len()
+	}
+	if all := len(c.named) + len(c.list); n != all {
+		x.t.Errorf("%s has %d elements, and counts %d", name, all, n)
+	}
+	if deadline, err := x.db.Raw().At(s).Deadline([]byte(name)); err == nil && !deadline.IsZero() {
+		c.deadline = deadline.UnixMilli()
+	}
+	return c
 }
 
 // together is a transaction, which may be written ahead in several pieces.
 func (x *historyModel) together() {
+	before := x.now.clone()
 	x.must(x.db.Update(func(tx *copal.Tx) error {
 		for range 1 + x.rng.IntN(5) {
 			key := string(rune('a' + x.rng.IntN(6)))
@@ -252,6 +427,11 @@ func (x *historyModel) together() {
 		}
 		return nil
 	}))
+	for key, e := range before.values {
+		if _, is := x.now.values[key]; !is && e.deadline != 0 && x.ms() >= e.deadline { // set and deleted: there is no record of that
+			x.now.values[key] = e
+		}
+	}
 }
 
 func (x *historyModel) compact() {
@@ -274,13 +454,21 @@ func (x *historyModel) again() {
 
 // compare looks at some moment.
 func (x *historyModel) compare() {
+	s, want, how := x.past()
+	if s == nil {
+		return
+	}
+	defer s.Close()
+	x.wantAt(how, s, want)
+}
+
+// past opens some moment, and returns the state that it is to have. The snapshot is nil if it is lost.
+func (x *historyModel) past() (s *copal.Snapshot, want historyState, how string) {
 	at := x.rng.IntN(len(x.moments))
-	want := x.moments[at]
-	var s *copal.Snapshot
+	first := x.moments[at]
 	var err error
-	how := ""
 	if x.rng.IntN(2) == 0 {
-		seq := want.seq // or of any record that came before the next moment, in the midst of a change
+		seq := first.seq // or of any record that came before the next moment, in the midst of a change
 		if at+1 < len(x.moments) && x.moments[at+1].seq > seq {
 			seq += x.rng.Uint64N(x.moments[at+1].seq - seq)
 		}
@@ -290,7 +478,7 @@ func (x *historyModel) compare() {
 			at++
 		}
 	} else {
-		ms := want.time + x.rng.Int64N(x.ms()-want.time+1)
+		ms := first.time + x.rng.Int64N(x.ms()-first.time+1)
 		how = fmt.Sprint("time ", ms-x.moments[0].time)
 		s, err = x.db.AsOf(time.UnixMilli(ms))
 		for at+1 < len(x.moments) && x.moments[at+1].time <= ms {
@@ -300,71 +488,66 @@ func (x *historyModel) compare() {
 			x.t.Errorf("the snapshot as of %d is of %d", ms, s.Time().UnixMilli())
 		}
 	}
-	want = x.moments[at]
+	last := x.moments[at]
 	if errors.Is(err, copal.ErrHistoryLost) {
 		x.lost++
-		if next := x.moments[min(at+1, len(x.moments)-1)]; want.seq == 0 { // the store may not have been made by then
-			return
+		if next := x.moments[min(at+1, len(x.moments)-1)]; last.seq == 0 { // the store may not have been made by then
+			return nil, last.historyState, how
 		} else if x.window == copal.Forever || x.window > 0 && next.time > x.ms()-x.window.Milliseconds() {
 			x.t.Errorf("%s, %d ms ago: %v", how, x.ms()-next.time, err)
 		}
-		return
+		return nil, last.historyState, how
 	}
 	x.must(err)
-	defer s.Close()
 	x.seen++
-	x.wantAt(how, s, want.historyState)
+	return s, last.historyState, how
 }
 
 func (x *historyModel) wantAt(how string, s *copal.Snapshot, want historyState) {
 	t, ms := x.t, s.Time().UnixMilli()
 	raw := x.db.Raw().At(s)
-	is := map[string]string{}
-	hashes := 0
+	is := historyState{map[string]mortalText{}, map[string]mortalElements{}}
 	for k := range raw.Keys() {
-		if k[0] == 'h' {
-			hashes++
+		key := string(k)
+		if strings.ContainsRune("hlsz", rune(k[0])) {
+			is.collections[key] = x.elementsAt(s, key)
 			continue
 		}
 		v, err := raw.Load(k)
-		if key, of := strings.CutPrefix(string(k), "m:"); of {
-			v, err = loaded(x.mapped().At(s), key)
+		deadline, _ := raw.Deadline(k)
+		if of, is := strings.CutPrefix(key, "m:"); is {
+			v, err = loaded(x.mapped().At(s), of)
 		}
-		if is[string(k)] = string(v); err != nil {
+		e := mortalText{text: string(v)}
+		if !deadline.IsZero() {
+			e.deadline = deadline.UnixMilli()
+		}
+		if is.values[key] = e; err != nil {
 			t.Errorf("as of %s: %s: %v", how, k, err)
 		}
 	}
-	if hashes != len(want.hashes) {
-		t.Errorf("as of %s there are %d hashes, want %d", how, hashes, len(want.hashes))
+	has, wanted := is.texts(ms), want.texts(ms)
+	if !maps.Equal(has, wanted) {
+		t.Fatalf("as of %s, at %d, it has %s\nwant %s", how, ms, short(has), short(wanted))
 	}
-	has, inMap := map[string]string{}, 0
-	for k, e := range want.values {
-		if e.deadline == 0 || ms < e.deadline {
-			if has[k] = e.text; strings.HasPrefix(k, "m:") {
-				inMap++
-			}
+	inMap := 0
+	for k := range wanted {
+		if strings.HasPrefix(k, "m:") {
+			inMap++
 		}
-	}
-	if !maps.Equal(is, has) {
-		t.Fatalf("as of %s, at %d, it has %s\nwant %s of %v", how, ms, short(is), short(has), want.values)
 	}
 	if n := x.mapped().At(s).Len(); n != inMap {
 		t.Fatalf("as of %s the map has %d entries, want %d", how, n, inMap)
 	}
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
 		v, ok := raw.Get([]byte(key))
-		if w, exists := has[key]; ok != exists || string(v) != w {
-			t.Fatalf("as of %s key %s is %.20q, %v, want %.20q", how, key, v, ok, w)
+		if _, exists := wanted[key]; ok != exists || string(v) != is.values[key].text {
+			t.Fatalf("as of %s key %s is %.20q, %v, want %.20q", how, key, v, ok, wanted[key])
 		}
 	}
-	for _, name := range []string{"h1", "h2"} {
-		got := map[string]string{}
-		h := raw.Hash([]byte(name))
-		for f, v := range h.All() {
-			got[f] = string(v)
-		}
-		if !maps.Equal(got, want.hashes[name]) || h.Len() != len(got) {
-			t.Fatalf("as of %s hash %s is %s, of %d, want %s", how, name, short(got), h.Len(), short(want.hashes[name]))
+	for _, name := range []string{"h1", "h2", "l1", "l2", "s1", "z1"} {
+		if c := x.elementsAt(s, name); len(c.named)+len(c.list) > 0 && is.collections[name].text() != c.text() {
+			t.Fatalf("as of %s %s has elements, and no key", how, name)
 		}
 	}
 }
@@ -377,7 +560,7 @@ func loaded(m *copal.Map[string, string], key string) ([]byte, error) {
 func short(m map[string]string) string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		fmt.Fprintf(&b, "%s=%.12q ", k, m[k])
+		fmt.Fprintf(&b, "%s=%.60s ", k, m[k])
 	}
 	return b.String()
 }

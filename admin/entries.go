@@ -91,18 +91,29 @@ type Element struct {
 // goes on. Name and value are the caller's own.
 func Elements(s *copal.Snapshot, key []byte) iter.Seq2[Element, error] {
 	view, store := opened.View(s)
+	return elements(view.Collections(), store, key)
+}
+
+// elements are those of a view, or of a transaction.
+func elements(of engine.Collections, store *engine.Store, key []byte) iter.Seq2[Element, error] {
 	return func(yield func(Element, error) bool) {
-		for item := range view.Collections().All(key, "", engine.Span{}, true) {
+		for item := range of.All(key, "", engine.Span{}, true) {
 			e, err := Element{Name: bytes.Clone(item.Key)}, item.Err
 			if err == nil {
-				e.Value = bytes.Clone(item.Value)
-				e.Codec, e.Schema, err = schemaOf(store, key, item.Schema)
+				err = e.take(store, key, &item.Entry)
 			}
 			if !yield(e, err) {
 				return
 			}
 		}
 	}
+}
+
+// take takes over what the log has of an element of the collection under key.
+func (e *Element) take(store *engine.Store, key []byte, from *engine.Entry) (err error) {
+	e.Value = bytes.Clone(from.Value)
+	e.Codec, e.Schema, err = schemaOf(store, key, from.Schema)
+	return err
 }
 
 // Put stores entries, of another store or of this one, all or none of them, and replaces what their
