@@ -43,7 +43,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
-	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newWatch(a), newExport(a), newImport(a))
+	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a))
 	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
 	addGroup(root, "Else:", newShell(a), newVersion(a))
 	root.SetHelpCommandGroupID("Else:")

@@ -89,6 +89,14 @@ func (f *momentFlag) Set(text string) error {
 	return err
 }
 
+// open takes a snapshot of the moment, or of the present.
+func (f *momentFlag) open(db *copal.DB) (*copal.Snapshot, error) {
+	if f.moment == nil {
+		return db.Snapshot()
+	}
+	return f.moment.open(db)
+}
+
 // view lends the state of the moment to read, as app.view does.
 func (f *momentFlag) view(dir string, read func(s source) error) error {
 	return f.app.view(dir, func(db *copal.DB) error {

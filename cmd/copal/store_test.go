@@ -77,6 +77,10 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 		// typed DIR writes two entries of the map users.
 		"typed": func(ts *testscript.TestScript, _ bool, args []string) { write(ts, args[0], addUsers) },
+		// collections DIR before|after writes one of each type, or changes them.
+		"collections": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error { return writeCollections(db, args[1] == "after") })
+		},
 		// hash DIR KEY writes a hash of two fields.
 		"hash": func(ts *testscript.TestScript, _ bool, args []string) {
 			write(ts, args[0], func(db *copal.DB) error {
@@ -227,4 +231,22 @@ func printUsers(ts *testscript.TestScript, db *copal.DB) error {
 
 func countersOf(db *copal.DB) (*copal.Map[string, int], error) {
 	return copal.OpenMap[string, int](db, "counters", copal.WithCodec(codec.Binary))
+}
+
+// writeCollections writes a hash, a list, a set and a sorted set, or changes them.
+func writeCollections(db *copal.DB, after bool) error {
+	h, err1 := copal.OpenHash[string, int](db, "stock")
+	l := db.Raw().List([]byte("queue"))
+	s, err2 := copal.OpenSet[string](db, "tags")
+	z, err3 := copal.OpenSortedSet[string](db, "points")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	if !after {
+		_, err := s.Add("red", "blue")
+		return errors.Join(err, h.Set("a", 1), l.PushBack([]byte("one"), []byte("two"), []byte("three")), z.Set("ada", 1.5))
+	}
+	_, err1 = s.Delete("red")
+	_, _, err2 = l.PopFront()
+	return errors.Join(err1, err2, h.SetAll(map[string]int{"a": 2, "b": 2}), l.PushBack([]byte("four")), z.SetAll(map[string]float64{"ada": 3, "bob": 4}))
 }
