@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // The recipes of docs/guide.md, which has their blocks word by word; internal/tidy compares them.
@@ -314,6 +315,51 @@ func Example_guideHistory() {
 	// true false ada@example.org <nil>
 	// true true  <nil>
 	// false false ada@example.org <nil>
+}
+
+func Example_guideUndo() {
+	ctx := context.Background()
+	db, _ := copal.OpenMemory(copal.WithHistory(24 * time.Hour))
+	defer db.Close()
+	accounts, _ := copal.OpenMap[string, Account](db, "accounts")
+	accounts.Set("ada", Account{Email: "ada@example.org"})
+	accounts.Set("bob", Account{Email: "bob@example.org"})
+	s, _ := db.Snapshot()
+	before := s.Seq()
+	s.Close()
+	for name := range accounts.Keys() {
+		accounts.Set(name, Account{Email: "test@example.org"}) // in the wrong store
+	}
+	s, _ = db.Snapshot()
+	behind := s.Seq()
+	s.Close()
+	accounts.Set("bob", Account{Email: "bob@example.com"})
+
+	then, err := db.AsOfSeq(before) // or db.AsOf(time.Now().Add(-10 * time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	now, err := db.AsOfSeq(behind) // right behind the mistake, or db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer now.Close()
+	for d, err := range admin.Diff(now, then, nil, nil) { // what is to be undone
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %s\n", d.Key, d.B.Value)
+	}
+	report, err := admin.Undo(ctx, db, then, now, nil, nil)
+	if err != nil {
+		log.Fatal(err) // and nothing is undone
+	}
+	fmt.Printf("%d as before, left: %s\n", report.Restored, report.Changed)
+	// Output:
+	// accounts:ada: {"Email":"ada@example.org","Name":""}
+	// accounts:bob: {"Email":"bob@example.org","Name":""}
+	// 1 as before, left: [accounts:bob]
 }
 
 // countTo is code of yours that uses a store.
