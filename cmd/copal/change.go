@@ -17,7 +17,10 @@ type change struct {
 	key, to    []byte
 	deadline   time.Time
 	collection string
-	value      []byte // of a set, but for a collection
+	element    []byte // of the collection, nil for the whole
+	created    bool   // the collection is a new one
+	from       []byte // the key that it had
+	value      []byte // of a set, but for a whole collection
 	more       bool   // others follow that count together with it
 	fields     []fields.Field
 }
@@ -27,13 +30,17 @@ const (
 	opSet      = "set"
 	opDel      = "del"
 	opDelRange = "delrange"
+	opDrop     = "drop"
 	opExpired  = "expired"
 )
 
 // changeOf is what a watch tells.
 func changeOf(c *copal.Change) (change, error) {
-	out := change{seq: c.Seq, time: c.Time, op: opSet, key: c.Key, to: c.To, deadline: c.Deadline, collection: c.Collection, more: c.More}
+	out := change{seq: c.Seq, time: c.Time, op: opSet, key: c.Key, to: c.To, deadline: c.Deadline, collection: c.Collection, more: c.More,
+		element: c.Element, created: c.Created, from: c.From}
 	switch {
+	case c.Dropped:
+		out.op = opDrop
 	case c.Range:
 		out.op = opDelRange
 	case c.Expired:
@@ -50,19 +57,42 @@ func changeOf(c *copal.Change) (change, error) {
 	return out, err
 }
 
-func (c *change) hasValue() bool { return c.op == opSet && c.collection == "" }
+func (c *change) hasValue() bool {
+	return c.op == opSet && (c.collection == "" || c.element != nil && c.collection != "set")
+}
 
 // show is the change without its time, as a person reads it.
 func (c *change) show(paint painter) string {
 	switch {
+	case c.op == opDrop:
+		return paint.paint(styleBad, opDrop) + " " + paint.paint(styleKey, showKey(c.key))
 	case c.op == opDelRange:
 		return paint.paint(styleBad, opDel) + " " + paint.paint(styleKey, fmt.Sprintf("[%s, %s)", showKey(c.key), showEnd(c.to)))
 	case c.op != opSet:
-		return paint.paint(styleBad, c.op) + " " + paint.paint(styleKey, showKey(c.key))
-	case c.collection != "":
-		return paint.paint(styleGood, opSet) + " " + paint.paint(styleKey, showKey(c.key)) + "\t(" + c.collection + ")"
+		return paint.paint(styleBad, c.op) + " " + paint.paint(styleKey, c.name())
 	}
-	return paint.paint(styleGood, opSet) + " " + paint.paint(styleKey, showKey(c.key)) + "\t" + showValue(c.value)
+	line := paint.paint(styleGood, opSet) + " " + paint.paint(styleKey, c.name())
+	switch {
+	case c.hasValue():
+		line += "\t" + showValue(c.value)
+	case c.element == nil:
+		line += "\t(" + c.collection + ")"
+	}
+	if c.from != nil {
+		line += " from " + paint.paint(styleKey, showKey(c.from))
+	}
+	return line
+}
+
+// name is the key, and the element in brackets.
+func (c *change) name() string {
+	switch {
+	case c.element == nil:
+		return showKey(c.key)
+	case c.collection == "list": // its position
+		return fmt.Sprintf("%s[%x]", showKey(c.key), c.element)
+	}
+	return showKey(c.key) + "[" + showKey(c.element) + "]"
 }
 
 // showEnd is the end of a range.
@@ -87,10 +117,19 @@ func (c *change) appendJSON(line []byte) []byte {
 	if !c.deadline.IsZero() {
 		line = appendExpires(line, (*jsonTime)(&c.deadline))
 	}
-	switch {
-	case c.collection != "":
+	if c.collection != "" {
 		line = fmt.Appendf(line, `,"collection":"%s"`, c.collection)
-	case c.op == opSet:
+	}
+	if c.element != nil {
+		line = ndjson.AppendKey(append(line, `,"element":`...), c.element)
+	}
+	if c.created {
+		line = append(line, `,"created":true`...)
+	}
+	if c.from != nil {
+		line = ndjson.AppendKey(append(line, `,"from":`...), c.from)
+	}
+	if c.hasValue() {
 		line = ndjson.AppendValue(append(line, ','), c.value)
 	}
 	line = appendFields(line, c.fields)
