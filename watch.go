@@ -210,8 +210,8 @@ func (c *MapChange[K, V]) Covers(key K) bool {
 }
 
 // Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the
-// map's types, concerns that alone, and the watch goes on; other errors come with none, and end it. After Close
-// of the map it ends with ErrClosed, at the next change if it was waiting for one.
+// map's types, concerns that alone, and the watch goes on; other errors come with none, and end it. A map that is
+// closed is ErrClosed; a watch that was under way then goes on.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
 	if from, is := m.from.(refused); is {
 		return func(yield func(MapChange[K, V], error) bool) { yield(MapChange[K, V]{}, from.err) }
@@ -226,10 +226,6 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 			return
 		}
 		for c, err := range changes {
-			if m.closed.Load() {
-				yield(MapChange[K, V]{}, ErrClosed)
-				return
-			}
 			now := MapChange[K, V]{Change: c, in: m.mapCore}
 			if err == nil && !c.Range {
 				err = c.within(len(m.prefix), func(key []byte) (err error) { now.Key, err = m.keys.Decode(key); return err }, func(e *engine.Entry) (err error) { now.Value, err = m.decode(c.Key, e); return err })
