@@ -14,7 +14,7 @@ import (
 // Changes reads the log between the two, and has the keys that changed in memory. The errors are those of DB.Watch,
 // such as copal.ErrHistoryLost.
 func Changes(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (of func(key []byte) int, err error) {
-	counts := map[string]int{}
+	counts, last := map[string]int{}, map[string]uint64{}
 	var ranges []copal.Change
 	for c, err := range db.Watch(ctx, copal.WatchAfter(then.Seq()), copal.WatchUntil(now.Seq())) {
 		switch {
@@ -23,7 +23,10 @@ func Changes(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from,
 		case c.Range:
 			ranges = append(ranges, c)
 		case bytes.Compare(c.Key, from) >= 0 && (to == nil || bytes.Compare(c.Key, to) < 0):
-			counts[string(c.Key)]++
+			if key := string(c.Key); last[key] != c.Seq { // of a transaction there may be several elements
+				counts[key]++
+				last[key] = c.Seq
+			}
 		}
 	}
 	return func(key []byte) int {

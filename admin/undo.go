@@ -189,6 +189,9 @@ func (u *undoing) write(key []byte, is, was *Entry) error {
 	if err == nil {
 		err = u.tx.Redate(key, of.of, deadline)
 	}
+	if errors.Is(err, engine.ErrNotFound) { // none of its elements is left
+		return nil
+	}
 	return err
 }
 

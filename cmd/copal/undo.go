@@ -138,8 +138,8 @@ func (u *undo) show(db *copal.DB, p *differences) error {
 		return err
 	}
 	err = p.each(u.prefix, func(d *admin.Difference) error {
-		n, stays := changes(d.Key), later(d.Key) > 0
-		note := u.noteOf(d, n, stays)
+		n := changes(d.Key)
+		note, stays := u.noteOf(d, n, later(d.Key) > 0)
 		if !stays {
 			p.count(d)
 		}
@@ -168,10 +168,15 @@ func (u *undo) counts(db *copal.DB, p *differences) (changes, later func(key []b
 	return changes, later, err
 }
 
-// noteOf is what a person is to know of an entry that has changed so many times.
-func (u *undo) noteOf(d *admin.Difference, changes int, stays bool) (note string) {
+// noteOf is what a person is to know of an entry that has changed so many times, and of one that has changed later
+// than what is to be undone: a value stays then, and of a collection the elements that have changed.
+func (u *undo) noteOf(d *admin.Difference, changes int, later bool) (note string, stays bool) {
+	isCollection := d.A != nil && d.A.Collection != "" || d.B != nil && d.B.Collection != ""
 	switch {
-	case stays:
+	case later && isCollection:
+		note = "\t= has changed after that: elements that have stay"
+	case later:
+		stays = true
 		u.stays++
 		note = "\t= has changed after that, and stays"
 	case changes > 1:
@@ -180,7 +185,7 @@ func (u *undo) noteOf(d *admin.Difference, changes int, stays bool) (note string
 	if d.B != nil && !d.B.Expires.IsZero() && !d.B.Expires.After(time.Now()) {
 		note += "\t(its deadline has passed: it will be gone)"
 	}
-	return note
+	return note, stays
 }
 
 // noteOften notes an entry that has changed several times.

@@ -61,9 +61,9 @@ type Collection struct {
 //
 //	hash 2f
 //	hash 2f from cart
-func (c *Collection) text(from string) []byte {
+func (c *Collection) text(from []byte) []byte {
 	text := strconv.AppendUint(append([]byte(c.Type), ' '), c.ID, 16)
-	if from != "" {
+	if from != nil {
 		text = append(append(text, beforeFrom...), from...)
 	}
 	return text
@@ -74,8 +74,11 @@ const beforeFrom = " from "
 // RenamedFrom is the key that a meta with this value was moved from, nil for one that was made under its key, or has
 // got another deadline there since.
 func RenamedFrom(text []byte) []byte {
-	_, from, _ := bytes.Cut(text, []byte(beforeFrom))
-	return from
+	_, from, found := bytes.Cut(text, []byte(beforeFrom))
+	if !found {
+		return nil
+	}
+	return append([]byte{}, from...)
 }
 
 // ParseCollection reads what text writes, but for the key that it was moved from.

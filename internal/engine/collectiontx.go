@@ -489,9 +489,9 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 		} else if tc.deadline == tc.until && !hasRange(tx.ranges, []byte(key)) {
 			continue // the meta stays what it is
 		}
-		from := ""
+		var from []byte
 		if tc.was != 0 && tc.home != key {
-			from = tc.home
+			from = append([]byte{}, tc.home...)
 		}
 		c.Value, c.Expiry = now.text(from), tc.deadline
 		list = append(list, c)

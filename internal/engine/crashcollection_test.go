@@ -371,9 +371,9 @@ func TestEveryFaultInCollections(t *testing.T) {
 // TestMetaText: what is written is read, and nothing else.
 func TestMetaText(t *testing.T) {
 	for _, c := range []Collection{{HashType, 0x2f}, {ListType, 1}, {SortedSetType, ^uint64(0)}} {
-		got, err := ParseCollection(c.text(""))
+		got, err := ParseCollection(c.text(nil))
 		if err != nil || got != c {
-			t.Errorf("%s is read as %+v, %v", c.text(""), got, err)
+			t.Errorf("%s is read as %+v, %v", c.text(nil), got, err)
 		}
 	}
 	for _, text := range []string{"", "hash", "hash ", "hash 0", "hash x", "hash 1 ", "hash 1 1", "hash  1", "hash 01"} {

@@ -116,9 +116,10 @@ func (s *Store) still(look func()) error {
 }
 
 // CollectionOf finds the collection with an id: its owner, of which the value is the key that it has
-// now, and its meta. The error is ErrNotFound when the collection is gone. The caller is inside the
-// gate.
+// now, and its meta. All that the log has of it by the time of the call counts. The error is
+// ErrNotFound when the collection is gone. The caller is inside the gate.
 func (s *Store) CollectionOf(id uint64) (owner, meta seglog.Record, err error) {
+	s.AwaitShown(record.Element, ownerKey(id))
 	if owner, err = s.ElementRecord(ownerKey(id)); err == nil {
 		r, t := s.asLogged(), s.spaces[0].route(record.Meta, owner.Value)
 		var f sight

@@ -51,7 +51,6 @@ func (f *Feed) tellElement(e *Event, rec *seglog.Record) (told bool, err error) 
 	if !ok {
 		return false, nil
 	}
-	f.store.AwaitShown(record.Element, rec.Key)
 	c, told, err := f.collectionThen(id, rec.Seq)
 	if !told || err != nil {
 		return false, err
@@ -124,12 +123,9 @@ func (f *Feed) tellMember(e *Event, rec *seglog.Record) bool {
 	id, _, ok := engine.ParseElement(rec.Key)
 	c, told := g.elements[id]
 	if !ok || !told {
-		f.forgetParts(rec)
 		return false
 	}
-	f.store.AwaitShown(record.Element, rec.Key)
 	*e = c.event
-	told = e.become(rec)
-	f.forgetParts(rec)
-	return told
+	e.Key = bytes.Clone(e.Key)
+	return e.become(rec)
 }

@@ -241,3 +241,52 @@ func TestFeedOfADrop(t *testing.T) {
 	}
 	wantSaid(t, s, 0, Prefix("m:"), "S m:a=1", "R m: .", "S m:b=2", "R m: dropped")
 }
+
+// TestFeedOfARenamedEmptyKey: a collection may have come from the empty key.
+func TestFeedOfARenamedEmptyKey(t *testing.T) {
+	s := storetest.Open(t, vfs.NewMem())
+	defer s.Close()
+	hset(t, s, "", "a", "1")
+	from := s.Log().Last()
+	if err := s.Rename([]byte{}, []byte("x"), engine.HashType, engine.Process); err != nil {
+		t.Fatal(err)
+	}
+	wantSaid(t, s, from, nil, "D  .", "S x hash from ")
+}
+
+// TestFeedOfElementsIsTheCallers: the keys of the elements of a group are not the same bytes.
+func TestFeedOfElementsIsTheCallers(t *testing.T) {
+	s := storetest.Open(t, vfs.NewMem())
+	defer s.Close()
+	hset(t, s, "hash", "a", "1", "b", "1", "c", "1")
+	f, err := Open(s, seglog.Position{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for range 4 {
+		e, err := f.Next(t.Context())
+		if err != nil || string(e.Key) != "hash" {
+			t.Fatalf("%q, %v", e.Key, err)
+		}
+		e.Key[0] = 'X'
+	}
+}
+
+// TestFeedForgetsPartsOfElements: it remembers nothing of large elements that it does not tell.
+func TestFeedForgetsPartsOfElements(t *testing.T) {
+	s := storetest.Open(t, vfs.NewMem())
+	defer s.Close()
+	for _, key := range []string{"a", "b"} {
+		hset(t, s, key, "large", strings.Repeat("v", seglog.PartBytes+1))
+	}
+	storetest.Set(t, s, "other", "1")
+	f, err := Open(s, seglog.Position{}, Prefix("other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "other" || len(f.open) > 0 {
+		t.Errorf("%q is told, %v, and %d values and groups are open", e.Key, err, len(f.open))
+	}
+}

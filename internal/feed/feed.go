@@ -485,13 +485,13 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 func (g *group) count(f *Feed, rec *seglog.Record) {
 	g.members++
 	g.drops = g.drops || engine.UndeclaresMap(rec)
+	f.forgetParts(rec) // which stay until the group has been told
 	switch {
 	case f.tells(rec):
 		g.last = rec.Seq
 	case isElement(rec):
 		g.noteElement(rec)
 	default:
-		f.forgetParts(rec)
 		return
 	}
 	if g.newest != nil {
