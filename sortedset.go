@@ -257,9 +257,8 @@ func (s *SortedSetOf[M]) walk(span engine.Span, from, to int) iter.Seq2[M, float
 
 // What follows is SortedSetOf without its type.
 
-// Of the elements of a sorted set, those with the scores, and those in the order of the scores.
+// Of the elements of a sorted set, those in the order of the scores; engine.MemberMark begins those with the scores.
 const (
-	memberMark = 'm'
 	scoreMark  = 's'
 	scoreBytes = 8 // of a sort key
 )
@@ -293,7 +292,7 @@ func scoreText(score float64) ([]byte, error) {
 	return scoreCodec().Append(nil, score)
 }
 
-func memberKey(member []byte) []byte { return append([]byte{memberMark}, member...) }
+func memberKey(member []byte) []byte { return append([]byte{engine.MemberMark}, member...) }
 
 // scoreKey is the sub-key by which a member stands in its order.
 func scoreKey(text, member []byte) []byte {

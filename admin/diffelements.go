@@ -93,9 +93,6 @@ func (c collection) sameStore(o collection) bool {
 	return a == b
 }
 
-// Of the two elements of a member of a sorted set, this one has the score.
-const memberMark = 'm'
-
 // name gives the elements the names by which a user knows them. It reports false for an element that has none.
 func (d *ElementDifference) name(of engine.CollectionType) bool {
 	for _, e := range []*Element{d.A, d.B} {
@@ -104,7 +101,7 @@ func (d *ElementDifference) name(of engine.CollectionType) bool {
 		case of == engine.ListType:
 			e.Name = nil
 		case of == engine.SortedSetType:
-			if len(e.Name) == 0 || e.Name[0] != memberMark {
+			if len(e.Name) == 0 || e.Name[0] != engine.MemberMark {
 				return false
 			}
 			e.Name = e.Name[1:]

@@ -15,8 +15,8 @@ import (
 const watchHelp = `Print changes as they come, by this process and any other, until Ctrl-C; of the entries
 whose keys begin with PREFIX if it is given, and that --match stands for.
 
-Each line is a time, set, del or expired, a key, and for set a tab and the value, both
-shown as copal scan shows them. What counts together, a transaction or a batch, comes
+Each line is a time, set, del, expired or drop, a key, and for set a tab and the value,
+both shown as copal scan shows them. What counts together, a transaction or a batch, comes
 together. That an entry has expired is told if its map has ExpiryEvents.
 
 --after SEQ tells first what has changed since that sequence number: of a line of --json
@@ -26,11 +26,12 @@ that cannot be told any more, and the exit code is 1. --limit ends after so many
 With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "text" or
 "base64" where the value is no JSON, "expires"
 for an entry with a deadline. "op":"del" and "op":"expired" come without a value,
-"op":"delrange" is a deletion of all keys from "key" on and before "to". "more":true is
-said if further changes follow that count together with it; take "seq" for --after from a
-line without.
-Of a hash, list or set it is told that elements have changed, with "collection":"hash"
-and no value.
+"op":"delrange" is a deletion of all keys from "key" on and before "to", and "op":"drop" is
+one of a whole map. "more":true is said if further changes follow that count together with
+it; take "seq" for --after from a line without.
+A change of a hash, list or set has "collection":"hash". Each element that has changed has
+a line with "element", which is a position in a list. "created" says that the collection is
+a new one, and "from" which key it had before.
 
 ` + matchHelp
 

@@ -48,6 +48,9 @@ const (
 	SortedSetType CollectionType = "zset"
 )
 
+// MemberMark begins the sub-key of the one of the two elements of a member of a sorted set that has its score.
+const MemberMark = 'm'
+
 // metaSchema is under what an entry counts that is a meta. No schema has this number.
 const metaSchema = maxCellSchema
 

@@ -19,9 +19,9 @@ import (
 
 // changedCollection is what a group says of a collection whose elements are among its members.
 type changedCollection struct {
-	last, lastMember uint64 // numbers of the last of these members, and of the last that has the sub-key of a member of a sorted set
-
-	event Event // what those of its elements have in common
+	last       uint64 // number of the last of these members of the group
+	lastMember uint64 // and of the last that is what a sorted set has under a member
+	event      Event  // what those of its elements have in common
 }
 
 // isElement reports whether a record is a change of an element of a collection.
@@ -64,7 +64,7 @@ func (e *Event) become(rec *seglog.Record) bool {
 	_, sub, _ := engine.ParseElement(rec.Key)
 	if e.of == engine.SortedSetType {
 		var isMember bool
-		if sub, isMember = bytes.CutPrefix(sub, []byte{scoredMember}); !isMember {
+		if sub, isMember = bytes.CutPrefix(sub, []byte{engine.MemberMark}); !isMember {
 			return false
 		}
 	}
@@ -72,9 +72,6 @@ func (e *Event) become(rec *seglog.Record) bool {
 	e.record, e.value, e.large, e.own = bytes.Clone(rec.Key), bytes.Clone(rec.Value), rec.Large, rec.Seq
 	return true
 }
-
-// scoredMember is what the sub-keys begin with that have the scores of a sorted set.
-const scoredMember = 'm'
 
 // noteElement notes of which collection a member is an element, or the owner.
 func (g *group) noteElement(rec *seglog.Record) {
@@ -89,7 +86,7 @@ func (g *group) noteElement(rec *seglog.Record) {
 		g.elements = map[uint64]changedCollection{}
 	}
 	c := g.elements[id]
-	if c.last = rec.Seq; len(sub) > 0 && sub[0] == scoredMember {
+	if c.last = rec.Seq; len(sub) > 0 && sub[0] == engine.MemberMark {
 		c.lastMember = rec.Seq
 	}
 	g.elements[id] = c

@@ -416,7 +416,7 @@ type group struct {
 	seed           maphash.Seed                 // of the hashes
 	last           uint64                       // number of the last member that is told and no element, 0 for none
 	lastElement    uint64                       // and of the last element
-	elements       map[uint64]changedCollection // by the id: those with elements among the members, of which from the second reading on the feed tells
+	elements       map[uint64]changedCollection // by id, those with changes of elements; from the second reading on those that are told
 	owned          []uint64                     // ids of the collections that got their key
 	drops          bool                         // a member takes back that a map was declared
 	at             seglog.Cursor
