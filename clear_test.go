@@ -173,7 +173,7 @@ func TestWatchOfRanges(t *testing.T) {
 			t.Errorf("%d entries are told, and there are %d", len(told), len(now))
 		}
 	}
-	for c, err := range m.Watch(t.Context(), copal.WatchAfter(0)) {
+	for c, err := range m.Watch(t.Context(), copal.WithAfter(0)) {
 		switch {
 		case err != nil:
 			t.Fatal(err)

@@ -170,7 +170,7 @@ func (q *Queue) Next(ctx context.Context) (id, job string, err error) {
 			return id, job, err
 		}
 		wait, cancel := context.WithTimeout(ctx, q.lease) // by then each lease of now has run out
-		for _, err = range q.jobs.Watch(wait, copal.WatchAfter(seq)) {
+		for _, err = range q.jobs.Watch(wait, copal.WithAfter(seq)) {
 			break // the first change, or the end of the waiting
 		}
 		if err != nil && wait.Err() == nil {
@@ -410,7 +410,7 @@ func Example_guideFollower() {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for change, err := range stock.Watch(ctx, copal.WatchAfter(0)) { // every change, once and in order
+	for change, err := range stock.Watch(ctx, copal.WithAfter(0)) { // every change, once and in order
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func Example_guideTrail() {
 	sessions.SetTTL("a7", "Alice", time.Millisecond)
 
 	trail := func(after uint64) (last uint64) { // of everything that happened to a map since a number
-		for c, err := range db.Watch(ctx, copal.WatchAfter(after), copal.WatchPrefix(copal.MapPrefix("sessions"))) {
+		for c, err := range db.Watch(ctx, copal.WithAfter(after), copal.WithPrefix(copal.MapPrefix("sessions"))) {
 			switch {
 			case err != nil:
 				log.Fatal(err) // with ErrHistoryLost the trail has a gap, and says so
@@ -511,7 +511,7 @@ func Example_guideCopy() {
 		}
 	}
 	after := uint64(0) // kept with the copy: the next run goes on from there
-	for c, err := range db.Watch(ctx, copal.WatchAfter(after)) {
+	for c, err := range db.Watch(ctx, copal.WithAfter(after)) {
 		if err != nil {
 			log.Fatal(err) // with ErrHistoryLost the copy begins anew, with all that a snapshot has
 		}

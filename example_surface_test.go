@@ -176,7 +176,7 @@ func ExampleValueReader() {
 func ExampleMapChange() {
 	db, fruits := fruits()
 	defer db.Close()
-	for c, err := range fruits.Watch(context.Background(), copal.WatchAfter(0)) {
+	for c, err := range fruits.Watch(context.Background(), copal.WithAfter(0)) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -367,7 +367,7 @@ func ExampleMapChange_Covers() {
 	users, _ := copal.OpenMap[string, int](db, "users")
 	users.Set("alice", 1)
 	users.DeletePrefix("a")
-	for c, err := range users.Watch(context.Background(), copal.WatchAfter(0)) {
+	for c, err := range users.Watch(context.Background(), copal.WithAfter(0)) {
 		if err != nil {
 			log.Fatal(err)
 		}

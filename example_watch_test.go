@@ -16,7 +16,7 @@ func ExampleDB_Watch() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	changes := db.Watch(context.Background(), copal.WatchPrefix([]byte("fruit:"))) // from now on
+	changes := db.Watch(context.Background(), copal.WithPrefix([]byte("fruit:"))) // from now on
 
 	db.Raw().Set([]byte("fruit:pear"), []byte("ripe"))
 	db.Raw().Set([]byte("tree:pear"), []byte("old"))
@@ -39,13 +39,13 @@ func ExampleDB_Watch() {
 }
 
 // One key is watched at the cost of a look at each change: a thousand such watches read the log once.
-func ExampleWatchKey() {
+func ExampleWithKey() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	changes := db.Watch(context.Background(), copal.WatchKey([]byte("b")))
+	changes := db.Watch(context.Background(), copal.WithKey([]byte("b")))
 	for _, key := range []string{"a", "b", "c"} {
 		db.Raw().Set([]byte(key), nil)
 	}
@@ -84,7 +84,7 @@ func ExampleExpiryEvents() {
 	// s1 true true
 }
 
-func ExampleWatchPrefix() {
+func ExampleWithPrefix() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
@@ -93,7 +93,7 @@ func ExampleWatchPrefix() {
 	for _, key := range []string{"a1", "b1", "a2"} {
 		db.Raw().Set([]byte(key), nil)
 	}
-	for c, err := range db.Watch(context.Background(), copal.WatchPrefix([]byte("b")), copal.WatchAfter(0)) {
+	for c, err := range db.Watch(context.Background(), copal.WithPrefix([]byte("b")), copal.WithAfter(0)) {
 		fmt.Println(string(c.Key), err)
 		break
 	}
@@ -102,7 +102,7 @@ func ExampleWatchPrefix() {
 }
 
 // What has happened up to now is told, and the watch ends.
-func ExampleWatchUntil() {
+func ExampleWithUntil() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
@@ -116,7 +116,7 @@ func ExampleWatchUntil() {
 		log.Fatal(err)
 	}
 	defer s.Close()
-	for c, err := range db.Watch(context.Background(), copal.WatchAfter(0), copal.WatchUntil(s.Seq())) {
+	for c, err := range db.Watch(context.Background(), copal.WithAfter(0), copal.WithUntil(s.Seq())) {
 		fmt.Println(string(c.Key), err)
 	}
 	// Output:
@@ -125,7 +125,7 @@ func ExampleWatchUntil() {
 }
 
 // A copy of a store, or an index of one's own, begins with a snapshot and is kept up to date from there.
-func ExampleWatchAfter() {
+func ExampleWithAfter() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
@@ -144,7 +144,7 @@ func ExampleWatchAfter() {
 	}
 	s.Close()
 	fmt.Println(list)
-	for c, err := range db.Watch(context.Background(), copal.WatchAfter(s.Seq())) {
+	for c, err := range db.Watch(context.Background(), copal.WithAfter(s.Seq())) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func ExampleChange_Value() {
 	if err := copal.Set(db, "config", struct{ Port int }{9532}); err != nil {
 		log.Fatal(err)
 	}
-	for c, err := range db.Watch(context.Background(), copal.WatchAfter(0)) {
+	for c, err := range db.Watch(context.Background(), copal.WithAfter(0)) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -105,7 +105,7 @@ func TestWindowMoves(t *testing.T) {
 	first := uint64(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for c, err := range db.Watch(ctx, copal.WatchAfter(300)) {
+	for c, err := range db.Watch(ctx, copal.WithAfter(300)) {
 		if first = c.Seq; err != nil {
 			t.Fatal(err)
 		}

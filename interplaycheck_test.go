@@ -160,7 +160,7 @@ func (x *interplay[V]) wantStored(key string) {
 
 // watch begins to watch, from where it was.
 func (x *interplay[V]) watch() {
-	next, stop := iter.Pull2(x.db.Watch(context.Background(), copal.WatchAfter(x.seq)))
+	next, stop := iter.Pull2(x.db.Watch(context.Background(), copal.WithAfter(x.seq)))
 	x.next, x.stop = next, stop
 }
 

@@ -440,7 +440,7 @@ func TestClosedMapCountsNothing(t *testing.T) {
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
 	watched := 0
-	for c, err := range m.Watch(context.Background(), copal.WatchAfter(0)) {
+	for c, err := range m.Watch(context.Background(), copal.WithAfter(0)) {
 		if watched++; err != nil || c.Value != watched {
 			t.Errorf("a watch that is under way tells %q is %d, %v", c.Key, c.Value, err)
 		}

@@ -235,7 +235,7 @@ func WithTTL(d time.Duration) MapOption {
 func WithOnExpire[K comparable, V any](f func(key K, v V)) MapOption { return expireOption{f} }
 
 // ExpiryEvents has the store tell when an entry of the map has expired: Watch yields a Change that is Expired, once,
-// in its order among the writes of the key, and under a number of its own, from which WatchAfter goes on. Given to
+// in its order among the writes of the key, and under a number of its own, from which WithAfter goes on. Given to
 // Open, the option holds for all maps, for raw keys and for single values.
 //
 // It costs one more record of the log for each entry that expires, some 50 bytes. That is written within 100 ms of

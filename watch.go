@@ -80,16 +80,16 @@ type watching struct {
 	until  *uint64
 }
 
-// WatchPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A
+// WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A
 // Map.Watch has its own.
-func WatchPrefix(prefix []byte) WatchOption {
+func WithPrefix(prefix []byte) WatchOption {
 	prefix = bytes.Clone(prefix)
 	return func(w *watching) { w.prefix = prefix }
 }
 
-// WatchKey leaves out all entries but the one under a whole key, which has the name of the map:
+// WithKey leaves out all entries but the one under a whole key, which has the name of the map:
 // append(MapPrefix("users"), "alice"...). Thousands of watches of different keys cost hardly more than one.
-func WatchKey(key []byte) WatchOption {
+func WithKey(key []byte) WatchOption {
 	key = append([]byte{}, key...)
 	return func(w *watching) { w.key = key }
 }
@@ -102,16 +102,16 @@ func (w *watching) of() feed.Of {
 	return feed.Prefix(w.prefix)
 }
 
-// WatchAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change
+// WithAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change
 // that was told earlier, with More false, to this process or another. With 0 it is everything that the log has
 // of the store's life. The error is ErrHistoryLost when compaction has been there since.
-func WatchAfter(seq uint64) WatchOption {
+func WithAfter(seq uint64) WatchOption {
 	return func(w *watching) { w.after = &seq }
 }
 
-// WatchUntil ends the watch, without an error, when all has been told up to a sequence number: with that of a snapshot
+// WithUntil ends the watch, without an error, when all has been told up to a sequence number: with that of a snapshot
 // it tells what is there, and does not wait for more.
-func WatchUntil(seq uint64) WatchOption {
+func WithUntil(seq uint64) WatchOption {
 	return func(w *watching) { w.until = &seq }
 }
 
@@ -131,7 +131,7 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 	return f.Next, f.Close, nil
 }
 
-// Watch yields every change of an entry, raw and typed, from the call on or from where WatchAfter says, once
+// Watch yields every change of an entry, raw and typed, from the call on or from where WithAfter says, once
 // and in the order of the sequence numbers, as soon as reads show it. What counts together comes together, when
 // it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what the
 // log gets: the last of each sync interval. It tells nothing of SetInMemory. That a deadline has come it
@@ -139,7 +139,7 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 //
 // The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost,
 // or one of reading the log. After ErrHistoryLost a consumer looks at everything anew, best in a snapshot, and
-// watches on with WatchAfter(snapshot.Seq()).
+// watches on with WithAfter(snapshot.Seq()).
 //
 // A store that was opened with ReadOnly tells what the process that writes has done. A change is told when it
 // has outlived the process, as after Map.Set; after a power cut the log may end before it, and other changes
@@ -147,7 +147,9 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, error] {
 	var w watching
 	for _, o := range opts {
-		o(&w)
+		if o != nil {
+			o(&w)
+		}
 	}
 	from, err := db.store.Now()
 	if w.after != nil {
@@ -217,9 +219,9 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 		return func(yield func(MapChange[K, V], error) bool) { yield(MapChange[K, V]{}, from.err) }
 	}
 	if m.then != nil {
-		opts = append([]WatchOption{WatchAfter(m.then.Seq())}, opts...)
+		opts = append([]WatchOption{WithAfter(m.then.Seq())}, opts...)
 	}
-	changes := m.db.Watch(ctx, append(opts[:len(opts):len(opts)], WatchPrefix(m.prefix))...)
+	changes := m.db.Watch(ctx, append(opts[:len(opts):len(opts)], WithPrefix(m.prefix))...)
 	return func(yield func(MapChange[K, V], error) bool) {
 		if m.closed.Load() {
 			yield(MapChange[K, V]{}, ErrClosed)

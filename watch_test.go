@@ -56,7 +56,7 @@ func TestWatch(t *testing.T) {
 	more := false
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for c, err := range db.Watch(ctx, copal.WatchAfter(0)) {
+	for c, err := range db.Watch(ctx, copal.WithAfter(0)) {
 		if errors.Is(err, context.Canceled) && len(want) == 0 {
 			break
 		}
@@ -85,7 +85,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	wrong := 0
-	for c, err := range users.Watch(t.Context(), copal.WatchAfter(0), copal.WatchPrefix([]byte("raw"))) {
+	for c, err := range users.Watch(t.Context(), copal.WithAfter(0), copal.WithPrefix([]byte("raw"))) {
 		switch {
 		case err != nil && c.Seq == 0:
 			t.Fatal(err)
@@ -105,6 +105,31 @@ func TestWatch(t *testing.T) {
 		if err != copal.ErrClosed {
 			t.Errorf("watching a closed store: %v", err)
 		}
+	}
+}
+
+// TestWatchWithoutAnOption: a WatchOption that is nil is none, wherever it stands.
+func TestWatchWithoutAnOption(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, int](t, db, "m")
+	if err := errors.Join(m.Set("a", 1), db.Raw().Set([]byte("raw"), nil)); err != nil {
+		t.Fatal(err)
+	}
+	s := mustSnapshot(t, db)
+	defer s.Close()
+	for c, err := range db.Watch(t.Context(), nil, copal.WithAfter(0), copal.WithUntil(s.Seq()), nil, copal.WithKey([]byte("raw"))) {
+		if string(c.Key) != "raw" || err != nil {
+			t.Errorf("%q is told: %v", c.Key, err)
+		}
+	}
+	n := 0
+	for c, err := range m.Watch(t.Context(), nil, copal.WithAfter(0), nil, copal.WithUntil(s.Seq()), nil) {
+		if n++; c.Key != "a" || c.Value != 1 || err != nil {
+			t.Errorf("%+v is told: %v", c, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d changes of the map are told", n)
 	}
 }
 
@@ -135,7 +160,7 @@ func TestWatchUntil(t *testing.T) {
 	var all []uint64
 	for until := range s.Seq() + 1 {
 		var told []uint64
-		for c, err := range db.Watch(t.Context(), copal.WatchAfter(0), copal.WatchUntil(s.Seq()-until)) {
+		for c, err := range db.Watch(t.Context(), copal.WithAfter(0), copal.WithUntil(s.Seq()-until)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +169,7 @@ func TestWatchUntil(t *testing.T) {
 		if until == 0 {
 			all = told
 		}
-		for c := range db.Watch(t.Context(), copal.WatchAfter(0), copal.WatchUntil(s.Seq()-until), copal.WatchPrefix([]byte("none"))) {
+		for c := range db.Watch(t.Context(), copal.WithAfter(0), copal.WithUntil(s.Seq()-until), copal.WithPrefix([]byte("none"))) {
 			t.Errorf("%q is told", c.Key)
 		}
 		want := all[:sort.Search(len(all), func(i int) bool { return all[i] > s.Seq()-until })]
@@ -155,7 +180,7 @@ func TestWatchUntil(t *testing.T) {
 	if len(all) != 4*5+1 { // the hash is a new one
 		t.Errorf("%d changes are told: %v", len(all), all)
 	}
-	for c, err := range db.Watch(t.Context(), copal.WatchAfter(s.Seq()), copal.WatchUntil(0)) {
+	for c, err := range db.Watch(t.Context(), copal.WithAfter(s.Seq()), copal.WithUntil(0)) {
 		t.Errorf("behind its end %q is told, %v", c.Key, err)
 	}
 }

@@ -19,7 +19,7 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 	hear := func(db *DB, n int) (list []string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for c, err := range db.Watch(ctx, WatchAfter(last), WatchPrefix([]byte("sessions:"))) {
+		for c, err := range db.Watch(ctx, WithAfter(last), WithPrefix([]byte("sessions:"))) {
 			if err != nil {
 				t.Fatalf("%v, after %q", err, list)
 			}
@@ -95,7 +95,7 @@ func TestExpiryEventsInTime(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		left := 200
-		for c, err := range db.Watch(t.Context(), WatchAfter(0)) {
+		for c, err := range db.Watch(t.Context(), WithAfter(0)) {
 			if err != nil {
 				t.Fatal(err)
 			}

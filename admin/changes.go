@@ -16,7 +16,7 @@ import (
 func Changes(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (of func(key []byte) int, err error) {
 	counts, last := map[string]int{}, map[string]uint64{}
 	var ranges []copal.Change
-	for c, err := range db.Watch(ctx, copal.WatchAfter(then.Seq()), copal.WatchUntil(now.Seq())) {
+	for c, err := range db.Watch(ctx, copal.WithAfter(then.Seq()), copal.WithUntil(now.Seq())) {
 		switch {
 		case err != nil:
 			return nil, err

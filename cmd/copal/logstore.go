@@ -45,7 +45,7 @@ func (a *app) logStore(db *copal.DB, prefix []byte, f *logFlags, out *bufio.Writ
 	}
 	defer now.Close()
 	l := &changes{app: a, flags: f, out: out, totals: map[string]*total{}}
-	for c, err := range db.Watch(a.ctx, copal.WatchPrefix(prefix), copal.WatchAfter(after), copal.WatchUntil(now.Seq())) {
+	for c, err := range db.Watch(a.ctx, copal.WithPrefix(prefix), copal.WithAfter(after), copal.WithUntil(now.Seq())) {
 		switch {
 		case errors.Is(err, context.Canceled):
 			return errInterrupted

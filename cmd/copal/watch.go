@@ -61,9 +61,9 @@ func newWatch(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		opts := []copal.WatchOption{copal.WatchPrefix(s.watched())}
+		opts := []copal.WatchOption{copal.WithPrefix(s.watched())}
 		if cmd.Flags().Changed("after") {
-			opts = append(opts, copal.WatchAfter(f.after))
+			opts = append(opts, copal.WithAfter(f.after))
 		}
 		if a.host == nil {
 			defer a.catchSignals()()

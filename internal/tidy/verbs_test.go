@@ -91,7 +91,7 @@ func TestOptions(t *testing.T) {
 				continue
 			}
 			of, ok := d.Type.Results.List[0].Type.(*ast.Ident)
-			if !ok || of.Name != "Option" && of.Name != "MapOption" {
+			if !ok || !slices.Contains([]string{"Option", "MapOption", "WatchOption"}, of.Name) {
 				continue
 			}
 			found++
@@ -100,7 +100,7 @@ func TestOptions(t *testing.T) {
 			}
 		}
 	}
-	if found < 10 {
+	if found < 15 {
 		t.Errorf("there are %d options", found)
 	}
 }
