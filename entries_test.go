@@ -153,10 +153,10 @@ func TestEntriesInARange(t *testing.T) {
 func TestPutEntryRefuses(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	for _, e := range []admin.Entry{{Codec: "No word"}, {Schema: "int"}} {
-		if err := admin.Put(db, &e); !errors.Is(err, copal.ErrType) {
+		if err := admin.Put(db, &e); err == nil || errors.Is(err, copal.ErrType) {
 			t.Errorf("%+v: %v", e, err)
 		}
-		if err := admin.Put(db, &admin.Entry{Key: []byte("k")}, &e); !errors.Is(err, copal.ErrType) || db.Raw().Len() != 0 {
+		if err := admin.Put(db, &admin.Entry{Key: []byte("k")}, &e); err == nil || errors.Is(err, copal.ErrType) || db.Raw().Len() != 0 {
 			t.Errorf("%+v behind another: %v, %d entries", e, err, db.Raw().Len())
 		}
 	}
@@ -167,7 +167,7 @@ func TestPutEntryRefuses(t *testing.T) {
 	if has, err := has(db.Raw(), []byte("k")); has || err != nil {
 		t.Errorf("what has expired is there: %v, %v", has, err)
 	}
-	if err := admin.DeclareMap(db, ""); !errors.Is(err, copal.ErrType) {
+	if err := admin.DeclareMap(db, ""); err == nil || errors.Is(err, copal.ErrType) {
 		t.Errorf("a map without a name: %v", err)
 	}
 }

@@ -37,6 +37,10 @@ var (
 	// is being updated is written through the Entry alone; within DB.Update, every write goes
 	// through the Tx.
 	ErrNested = engine.ErrNested
+	// ErrHandle: a handle means nothing, or has not what was asked of it. A snapshot or a transaction
+	// is of another store, At and In exclude each other, a transaction has no batches, and so on. The
+	// text says which. It is a mistake in the program.
+	ErrHandle = errors.New("copal: a handle that means nothing")
 	// ErrSnapshot: a handle from At was used to write. A snapshot does not change.
 	ErrSnapshot = errors.New("copal: a snapshot does not change")
 	// ErrTxDone: a transaction was used after its function had returned.
@@ -58,6 +62,12 @@ var (
 	// lost. Only the error handler gets this error.
 	ErrRebuilt = seglog.ErrRebuilt
 )
+
+// misuse is an ErrHandle, and says what is wrong.
+type misuse string
+
+func (e misuse) Error() string        { return "copal: " + string(e) }
+func (e misuse) Is(target error) bool { return target == ErrHandle }
 
 // CorruptError says why bytes cannot be what was written. errors.Is(err, ErrCorrupt) holds for it.
 //

@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,15 +69,42 @@ func TestErrorTexts(t *testing.T) {
 		{"a write in a transaction by other means", func() error {
 			return db.Update(func(*copal.Tx) error { return counts.Set("a", 2) })
 		}, copal.ErrNested, []string{"m.In(tx)"}},
-		{"a snapshot of another store", func() error { _, err := counts.At(foreign).Load("a"); return err }, copal.ErrType,
+		{"a snapshot of another store", func() error { _, err := counts.At(foreign).Load("a"); return err }, copal.ErrHandle,
 			[]string{"copal: At: the snapshot is of another store"}},
 		{"a transaction of another store", func() error {
 			return other.Update(func(tx *copal.Tx) error { return counts.In(tx).Set("a", 1) })
-		}, copal.ErrType, []string{"copal: In: the transaction is of another store"}},
+		}, copal.ErrHandle, []string{"copal: In: the transaction is of another store"}},
 		{"a snapshot in a transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).At(s).Set("a", 1) })
-		}, copal.ErrType, []string{"copal: At and In exclude each other: a transaction has a moment of its own"}},
-		{"a map without a name", func() error { _, err := copal.OpenMap[string, int](db, ""); return err }, copal.ErrType, []string{"copal: OpenMap: a map needs a name"}},
+		}, copal.ErrHandle, []string{"copal: At and In exclude each other: a transaction has a moment of its own"}},
+		{"a map without a name", func() error { _, err := copal.OpenMap[string, int](db, ""); return err }, nil, []string{"copal: OpenMap needs the name of a map"}},
+		{"a durability that there is not", func() error { return counts.With(7).Set("a", 1) }, copal.ErrHandle, []string{"copal: With: there is no durability Durability(7)"}},
+		{"a durability of its own in a transaction", func() error {
+			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).With(copal.FSync).Set("a", 1) })
+		}, copal.ErrHandle, []string{"copal: With and In exclude each other", "DB.UpdateFSync"}},
+		{"a value of memory alone in a transaction", func() error {
+			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).SetInMemory("a", 1) })
+		}, copal.ErrHandle, []string{"copal: a transaction cannot write to memory alone"}},
+		{"a batch in a transaction", func() error {
+			return db.Update(func(tx *copal.Tx) error { return tx.Raw().Batch().Commit() })
+		}, copal.ErrHandle, []string{"copal: there are no batches in a transaction"}},
+		{"a stream in a transaction", func() error {
+			return db.Update(func(tx *copal.Tx) error { _, err := tx.Raw().Create([]byte("k")); return err })
+		}, copal.ErrHandle, []string{"copal: there are no streams of values in a transaction"}},
+		{"the history of an entry at a snapshot", func() (err error) {
+			for _, err = range counts.At(s).History("a") {
+			}
+			return err
+		}, copal.ErrHandle, []string{"copal: the history of an entry is read outside"}},
+		{"a store without a codec", open(filepath.Join(base, "none"), copal.WithCodec(nil)), nil, []string{"copal: WithCodec(nil); leave the option out for codec.JSON"}},
+		{"a map without a codec", func() error {
+			_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(nil))
+			return err
+		}, nil, []string{"copal: WithCodec(nil); leave the option out for codec.JSON"}},
+		{"a score that is no number", func() error {
+			s, err := copal.OpenSortedSet[string](db, "scores")
+			return errors.Join(err, s.Set("a", math.NaN()))
+		}, nil, []string{"copal: NaN is no score of a sorted set"}},
 		{"a type that no stored value fits", func() error {
 			_, err := copal.OpenMap[string, struct{ Other int }](db, "points")
 			return err
@@ -95,6 +123,9 @@ func TestErrorTexts(t *testing.T) {
 		text := err.Error()
 		if !strings.HasPrefix(text, "copal: ") || strings.Count(text, "copal: ") > 1 {
 			t.Errorf("%s: it does not begin with copal, once: %s", c.what, text)
+		}
+		if c.is != copal.ErrType && errors.Is(err, copal.ErrType) {
+			t.Errorf("%s: it is an ErrType, which is for types: %s", c.what, text)
 		}
 		if c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: it is not %v: %s", c.what, c.is, text)

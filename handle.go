@@ -2,7 +2,6 @@ package copal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -88,7 +87,7 @@ func (h handle) with(d Durability) handle {
 	case d == FSync:
 		h.by = engine.Power
 	default:
-		return h.refuse(fmt.Errorf("copal: there is no durability %v", d))
+		return h.refuse(misuse(fmt.Sprintf("With: there is no durability %v", d)))
 	}
 	h.set = true
 	return h
@@ -108,7 +107,7 @@ func (h handle) at(s *Snapshot) handle {
 	case h.isRefused():
 		return h
 	case s.db != h.db:
-		return h.refuse(typeError(errors.New("the snapshot is of another store"), "At"))
+		return h.refuse(misuse("At: the snapshot is of another store"))
 	case h.tx != nil:
 		return h.refuse(errTxMoment)
 	}
@@ -122,7 +121,7 @@ func (h handle) in(tx *Tx) handle {
 	case h.isRefused():
 		return h
 	case tx.db != h.db:
-		return h.refuse(typeError(errors.New("the transaction is of another store"), "In"))
+		return h.refuse(misuse("In: the transaction is of another store"))
 	case h.then != nil:
 		return h.refuse(errTxMoment)
 	case h.set:

@@ -1,7 +1,6 @@
 package copal
 
 import (
-	"errors"
 	"iter"
 	"time"
 
@@ -78,7 +77,7 @@ func (r *Raw) History(key []byte) iter.Seq2[Version[[]byte], error] {
 }
 
 // errHistoryNow: a life goes on from moment to moment, so none of them has one.
-var errHistoryNow = errors.New("copal: the history of an entry is read outside of a transaction and of a snapshot")
+const errHistoryNow misuse = "the history of an entry is read outside of a transaction and of a snapshot"
 
 // present returns an error for a handle that is not of the store as it is.
 func (h *handle) present() error {

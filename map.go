@@ -78,18 +78,15 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 			o.applyMap(&c)
 		}
 	}
-	if c.codec == nil {
-		return nil, fmt.Errorf("%w: WithCodec(nil)", ErrType)
-	}
-	if c.ttl < 0 {
-		return nil, fmt.Errorf("copal: WithTTL(%v)", c.ttl)
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	expired, ok := c.expired.(func(K, V))
 	if !ok && c.ownExpired && c.expired != nil {
 		return nil, fmt.Errorf("%w: map %q does not have the types of WithOnExpire: %T", ErrType, name, c.expired)
 	}
 	if name == "" {
-		return nil, typeError(errors.New("a map needs a name"), "OpenMap")
+		return nil, errors.New("copal: OpenMap needs the name of a map")
 	}
 	m, err := newMap[K, V](db, name, c) // without the lock: codecs are the caller's functions
 	if err != nil {
@@ -225,12 +222,12 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
 
 // At returns a handle that reads the map as it is in the snapshot. Writes are ErrSnapshot. If the
-// snapshot is of another store, every use is ErrType. In the snapshot, a map has the entries that
+// snapshot is of another store, every use is ErrHandle. In the snapshot, a map has the entries that
 // its keys had then, even if it was opened or first written to later.
 func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] { return m.as(m.at(s)) }
 
 // In returns a handle that reads and writes in the transaction. If the transaction is of another
-// store, every use is ErrType. The writes count once the transaction has committed, and are as
+// store, every use is ErrHandle. The writes count once the transaction has committed, and are as
 // durable as it is, also those of SetAsync, SetFSync and the other twins. An error that a read
 // cannot return ends the transaction, which returns it.
 func (m *Map[K, V]) In(tx *Tx) *Map[K, V] { return m.as(m.in(tx)) }

@@ -98,14 +98,21 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("copal: WithHistory(%v)", *c.history)
 	case c.maxMemory < 0:
 		return c, fmt.Errorf("copal: WithMaxMemory(%d); it must not be negative", c.maxMemory)
-	case c.maps.codec == nil:
-		return c, fmt.Errorf("%w: WithCodec(nil)", ErrType)
-	case c.maps.ttl < 0:
-		return c, fmt.Errorf("copal: WithTTL(%v); it must not be negative", c.maps.ttl)
 	case c.onError == nil:
 		return c, errors.New("copal: WithErrorHandler or WithLogger with nil; give a function, if only one that does nothing, or a logger")
 	}
-	return c, nil
+	return c, c.maps.check()
+}
+
+// check returns an error for options that no map can have.
+func (c *mapConfig) check() error {
+	switch {
+	case c.codec == nil:
+		return errors.New("copal: WithCodec(nil); leave the option out for codec.JSON")
+	case c.ttl < 0:
+		return fmt.Errorf("copal: WithTTL(%v); it must not be negative", c.ttl)
+	}
+	return nil
 }
 
 // WithSyncInterval sets how long a write waits for the disk at most. A Set survives the death of the

@@ -220,7 +220,7 @@ func TestSnapshotErrors(t *testing.T) {
 		t.Errorf("Scan of a closed snapshot has %q", key)
 	}
 	s = mustSnapshot(t, memory(t))
-	want("a snapshot of another store", m.At(s), copal.ErrType)
+	want("a snapshot of another store", m.At(s), copal.ErrHandle)
 	s.Close()
 	s = mustSnapshot(t, db)
 	defer s.Close()

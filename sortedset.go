@@ -58,8 +58,8 @@ func (s *SortedSetOf[M]) to(of handle) *SortedSetOf[M] { return &SortedSetOf[M]{
 func (s *SortedSetOf[M]) Len() int { return s.count(scoreSpan) }
 
 // Set gives a member a score, whether it has one or not. When it returns nil, that survives the death of the
-// process, as Map.Set does. The error is ErrType when the key has something else than a sorted set, or the
-// score is NaN.
+// process, as Map.Set does. The error is ErrType when the key has something else than a sorted set. A
+// score that is NaN is an error.
 func (s *SortedSetOf[M]) Set(m M, score float64) error { return s.set(m, score, s.by) }
 
 // SetFSync is Set that survives the loss of power when it returns.
@@ -89,7 +89,7 @@ func (s *SortedSetOf[M]) SetAll(scores map[M]float64) error {
 
 // Update changes the score of a member atomically, as HashOf.Update does a field: f gets the present
 // score, or 0, and sets, deletes or leaves it. Update returns the score as it is afterwards, and whether
-// there is one. The error is ErrType when the new score is NaN.
+// there is one. A new score that is NaN is an error.
 //
 //	points.Update("Ada", func(e *copal.Entry[float64]) error { e.Value += 1.5; return nil })
 func (s *SortedSetOf[M]) Update(m M, f func(e *Entry[float64]) error) (score float64, exists bool, err error) {
@@ -280,14 +280,14 @@ func scoreCodec() *keycodec.Codec[float64] {
 var theScoreCodec atomic.Pointer[keycodec.Codec[float64]]
 
 var (
-	errNaN     = errors.New("a score that is no number")
+	errNaN     = errors.New("copal: NaN is no score of a sorted set")
 	errNoScore = errors.New("an element without a score")
 )
 
 // scoreText is a score as it is stored. The zeros are one.
 func scoreText(score float64) ([]byte, error) {
 	if math.IsNaN(score) {
-		return nil, typeError(errNaN, "a sorted set")
+		return nil, errNaN
 	}
 	return scoreCodec().Append(nil, score)
 }

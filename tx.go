@@ -1,10 +1,6 @@
 package copal
 
-import (
-	"errors"
-
-	"github.com/copaldb/copal/internal/engine"
-)
+import "github.com/copaldb/copal/internal/engine"
 
 // Tx is a transaction: reads and writes over any number of maps, collections and raw keys, as if
 // they happened at one moment and nothing else meanwhile. users.In(tx) is a map in it; collections
@@ -49,11 +45,11 @@ func (db *DB) View(f func(tx *Tx) error) error {
 	return db.store.Look(func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
 }
 
-// Errors of handles that mean nothing.
-var (
-	errTxDurability = errors.New("copal: a write in a transaction is as durable as that: use UpdateFSync in the place of With")
-	errTxMoment     = typeError(errors.New("a transaction has a moment of its own"), "At and In exclude each other")
-	errTxMemory     = errors.New("copal: a transaction cannot write to memory alone")
-	errTxStream     = errors.New("copal: there are no streams of values in a transaction")
-	errTxBatch      = errors.New("copal: there are no batches in a transaction, which is one itself")
+// What transactions do not have.
+const (
+	errTxDurability misuse = "With and In exclude each other: a write in a transaction is as durable as that; DB.UpdateFSync makes it FSync"
+	errTxMoment     misuse = "At and In exclude each other: a transaction has a moment of its own"
+	errTxMemory     misuse = "a transaction cannot write to memory alone"
+	errTxStream     misuse = "there are no streams of values in a transaction"
+	errTxBatch      misuse = "there are no batches in a transaction, which is one itself"
 )

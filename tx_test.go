@@ -258,7 +258,7 @@ func TestTxAmongOthers(t *testing.T) {
 		t.Errorf("%v, %v", b, err)
 	}
 	err = other.Update(func(tx *copal.Tx) error { return m.In(tx).Set("a", holder{}) })
-	if !errors.Is(err, copal.ErrType) {
+	if !errors.Is(err, copal.ErrHandle) {
 		t.Errorf("a transaction of another store: %v", err)
 	}
 	err = db.Update(func(tx *copal.Tx) error {

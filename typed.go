@@ -42,7 +42,7 @@ type numbered struct {
 
 func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 	if !engine.IsWord(c.Name()) {
-		return nil, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, c.Name())
+		return nil, fmt.Errorf("copal: a codec is called %q; its name must be a word of lower-case letters and digits", c.Name())
 	}
 	plan, err := c.Compile(t)
 	if err != nil {

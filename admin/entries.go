@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -120,7 +121,7 @@ func (e *Element) take(store *engine.Store, key []byte, from *engine.Entry) (err
 // keys hold. Of several entries with one key the last counts. Put ignores Seq and Time. An entry
 // whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set.
 //
-// The errors are those of Map.Set, and copal.ErrType if Codec is no possible name of a codec. Put
+// The errors are those of Map.Set, and one for a Codec that is no possible name of a codec. Put
 // does not check that a value is one of its schema: the first read finds out.
 func Put(db *copal.DB, entries ...*Entry) error {
 	store := opened.Engine(db)
@@ -181,7 +182,7 @@ func PutElements(db *copal.DB, e *Entry, list []Element, anew bool) error {
 // with any type of keys. The store remembers it from the first write on.
 func DeclareMap(db *copal.DB, name string) error {
 	if name == "" {
-		return fmt.Errorf("%w: a map needs a name", copal.ErrType)
+		return errors.New("copal: DeclareMap needs the name of a map")
 	}
 	_, err := opened.Engine(db).Map(name)
 	return err
@@ -217,7 +218,7 @@ func numberOf(store *engine.Store, codec, text string) (uint64, error) {
 	case codec == "" && text == "":
 		return 0, nil
 	case !engine.IsWord(codec):
-		return 0, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", copal.ErrType, codec)
+		return 0, fmt.Errorf("copal: a codec is called %q; its name must be a word of lower-case letters and digits", codec)
 	}
 	return store.SchemaNumber(engine.Schema{Codec: codec, Text: text})
 }

@@ -39,12 +39,12 @@ type UndoReport struct {
 // with keys of another order, the error is copal.ErrType. A map that is new stays, without its entries.
 //
 // With an error nothing has been undone. An entry that cannot be read is one; so is a context that is done, and a
-// snapshot of another store, which is copal.ErrType. What is to be written is kept in memory meanwhile.
+// snapshot of another store, which is copal.ErrHandle. What is to be written is kept in memory meanwhile.
 func Undo(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (UndoReport, error) {
 	store := opened.Engine(db)
 	past, of := opened.View(then)
 	if _, also := opened.View(now); of != store || also != store {
-		return UndoReport{}, fmt.Errorf("%w: a snapshot is of another store", copal.ErrType)
+		return UndoReport{}, fmt.Errorf("%w: Undo: a snapshot is of another store", copal.ErrHandle)
 	}
 	if err := store.DeclareAs(past, engine.Span{Low: from, High: to, HighOpen: true}); err != nil {
 		return UndoReport{}, err

@@ -242,7 +242,7 @@ func TestUndoRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := snapshot(t, db)
-	if _, err := admin.Undo(t.Context(), db, snapshot(t, other), now, nil, nil); !errors.Is(err, copal.ErrType) {
+	if _, err := admin.Undo(t.Context(), db, snapshot(t, other), now, nil, nil); !errors.Is(err, copal.ErrHandle) {
 		t.Errorf("back to another store: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
