@@ -100,7 +100,24 @@ func count(items iter.Seq[engine.Item]) (n int, err error) {
 }
 
 // ofTx is behind a handle of a transaction.
-type ofTx struct{ tx *engine.Tx }
+type ofTx struct {
+	tx *engine.Tx
+	by engine.Durability // of the whole transaction
+}
+
+// takes returns the error of each write in the transaction that is to be so durable.
+func (b ofTx) takes(d engine.Durability) error {
+	if err := b.tx.Writable(); err != nil {
+		return err
+	}
+	switch {
+	case d == engine.Memory:
+		return errTxMemory
+	case d == engine.Power && b.by != d:
+		return errTxFSync
+	}
+	return nil
+}
 
 func (b ofTx) get(at *place, key []byte) (engine.Entry, error) { return b.tx.Get(at.table, key) }
 func (b ofTx) has(at *place, key []byte) (bool, error)         { return b.tx.Has(at.table, key) }
@@ -124,16 +141,20 @@ func (b ofTx) scan(span engine.Span, values bool) iter.Seq[engine.Item] {
 }
 
 func (b ofTx) write(at *place, w *engine.Write) (existed bool, err error) {
-	switch {
-	case w.Durability == engine.Memory:
-		return false, errTxMemory
-	case w.Delete:
+	if err := b.takes(w.Durability); err != nil {
+		return false, err
+	}
+	w.Durability = engine.Process
+	if w.Delete {
 		return b.tx.Delete(at.table, w.Cells, w.Key)
 	}
 	return false, b.tx.Write(at.table, w)
 }
 
 func (b ofTx) update(at *place, key []byte, d engine.Durability, decide engine.Decide) error {
+	if err := b.takes(d); err != nil {
+		return err
+	}
 	now, err := b.tx.Get(at.table, key)
 	if err != nil && !isNotFound(err) {
 		return err
@@ -170,8 +191,16 @@ func alike(a, b *engine.Entry) bool {
 	return a.Schema == b.Schema && a.Expiry() == b.Expiry() && bytes.Equal(a.Value, b.Value)
 }
 
-func (b ofTx) redate(at *place, key []byte, deadline uint64, _ engine.Durability) error {
+func (b ofTx) redate(at *place, key []byte, deadline uint64, d engine.Durability) error {
+	if err := b.takes(d); err != nil {
+		return err
+	}
 	return b.tx.Expire(at.table, at.cells, key, deadline)
 }
 
-func (b ofTx) deleteRange(r engine.Range, _ engine.Durability) error { return b.tx.DeleteRange(r) }
+func (b ofTx) deleteRange(r engine.Range, d engine.Durability) error {
+	if err := b.takes(d); err != nil {
+		return err
+	}
+	return b.tx.DeleteRange(r)
+}

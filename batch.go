@@ -66,7 +66,7 @@ func (b *Batch) Len() int { return len(b.changes) }
 // store refuses further writes after it. The batch is as it was then: it can be committed again and
 // added to.
 func (b *Batch) Commit() error {
-	if err := b.raw.writable(); err != nil {
+	if err := b.raw.writable(b.raw.by); err != nil {
 		return err
 	}
 	if b.raw.tx != nil {

@@ -65,7 +65,7 @@ func (c *Collection) count(span engine.Span) int {
 
 // Clear deletes the collection, and reports whether there was one. It is as durable as Map.Set.
 func (c *Collection) Clear() (existed bool, err error) {
-	if err := c.writable(); err != nil {
+	if err := c.writable(c.by); err != nil {
 		return false, err
 	}
 	if c.tx != nil {
@@ -78,7 +78,7 @@ func (c *Collection) Clear() (existed bool, err error) {
 // The receiver stays a handle of the old key. The error is ErrNotFound when there is no collection.
 // It is as durable as Map.Set.
 func (c *Collection) Rename(to string) error {
-	if err := c.writable(); err != nil {
+	if err := c.writable(c.by); err != nil {
 		return err
 	}
 	if c.tx != nil {
@@ -112,7 +112,7 @@ func (c *Collection) ExpireAt(deadline time.Time) error {
 func (c *Collection) Persist() error { return c.redate(0) }
 
 func (c *Collection) redate(deadline uint64) error {
-	if err := c.writable(); err != nil {
+	if err := c.writable(c.by); err != nil {
 		return err
 	}
 	if c.tx != nil {
@@ -162,7 +162,7 @@ func (c *Collection) readable() error {
 
 // update changes an element atomically, and others that follow from it, as decide says.
 func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *engine.Entry) ([]*engine.Edit, error)) error {
-	if err := c.writable(); err != nil {
+	if err := c.writable(d); err != nil {
 		return err
 	}
 	if c.tx == nil {
@@ -187,7 +187,7 @@ func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *
 
 // change makes edits, all or nothing.
 func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*engine.Edit, error)) error {
-	if err := c.writable(); err != nil {
+	if err := c.writable(d); err != nil {
 		return err
 	}
 	if c.tx != nil {

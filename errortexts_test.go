@@ -85,6 +85,9 @@ func TestErrorTexts(t *testing.T) {
 		{"a value of memory alone in a transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).SetInMemory("a", 1) })
 		}, copal.ErrHandle, []string{"copal: a transaction cannot write to memory alone"}},
+		{"a write that is to be more durable than its transaction", func() error {
+			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).SetFSync("a", 1) })
+		}, copal.ErrHandle, []string{"copal: a write in this transaction cannot be FSync", "DB.UpdateFSync"}},
 		{"a batch in a transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { return tx.Raw().Batch().Commit() })
 		}, copal.ErrHandle, []string{"copal: there are no batches in a transaction"}},

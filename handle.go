@@ -127,7 +127,7 @@ func (h handle) in(tx *Tx) handle {
 	case h.set:
 		return h.refuse(errTxDurability)
 	}
-	h.from, h.tx = ofTx{tx.tx}, tx
+	h.from, h.tx = ofTx{tx.tx, tx.by}, tx
 	return h
 }
 
@@ -144,13 +144,16 @@ func (h handle) within(ctx context.Context) handle {
 	return h
 }
 
-// writable returns an error for a handle that does not write.
-func (h *handle) writable() error {
+// writable returns the error of each write through the handle that is to be so durable, whatever it
+// would find.
+func (h *handle) writable(d engine.Durability) error {
 	switch from := h.from.(type) {
 	case refused:
 		return from.err
 	case ofSnapshot:
 		return from.err
+	case ofTx:
+		return from.takes(d)
 	}
 	return nil
 }
@@ -168,10 +171,10 @@ func (h *handle) report(err error) (goOn bool) {
 	return true
 }
 
-// durability is how durable a write through the handle is; in a transaction, as durable as the
-// transaction.
+// durability is how durable a write through the handle is to be. A transaction has no asynchronous
+// writes.
 func (h *handle) durability(d engine.Durability) engine.Durability {
-	if h.tx != nil && d != engine.Memory {
+	if h.tx != nil && d == engine.Async {
 		return engine.Process
 	}
 	return d

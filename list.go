@@ -308,7 +308,7 @@ func stretch(now *engine.Plan, from []byte, down bool, room int) (list []*engine
 // It is called without locks, for it has the caller's codec; so the element is removed if it is still that one,
 // and else the next is taken.
 func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine.Entry) error) (ok bool, err error) {
-	if err := c.writable(); err != nil {
+	if err := c.writable(d); err != nil {
 		return false, err
 	}
 	index := -1

@@ -228,8 +228,9 @@ func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] { return m.as(m.at(s)) }
 
 // In returns a handle that reads and writes in the transaction. If the transaction is of another
 // store, every use is ErrHandle. The writes count once the transaction has committed, and are as
-// durable as it is, also those of SetAsync, SetFSync and the other twins. An error that a read
-// cannot return ends the transaction, which returns it.
+// durable as it is, also those of SetAsync and the other twins with Async. SetFSync and the others with
+// FSync are ErrHandle, except in a transaction of UpdateFSync. An error that a read cannot return ends
+// the transaction, which returns it.
 func (m *Map[K, V]) In(tx *Tx) *Map[K, V] { return m.as(m.in(tx)) }
 
 // WithContext returns a handle whose calls end with the error of ctx when ctx is done, if they wait

@@ -416,7 +416,7 @@ func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int
 // be called several times. It is called without locks; so the member is removed if it still stands
 // there, and else the next is taken.
 func (c *Collection) popMember(highest bool, d engine.Durability, take func(member []byte, score float64) error) (ok bool, err error) {
-	if err := c.writable(); err != nil {
+	if err := c.writable(d); err != nil {
 		return false, err
 	}
 	for {

@@ -88,7 +88,7 @@ func (r *ValueReader) Close() error { return r.r.Close() }
 // alone whatever was written to the store since the first MiB, so a writer should not stay open for
 // longer than it takes. In a transaction, Create is an error.
 func (r *Raw) Create(key []byte) (*ValueWriter, error) {
-	if err := r.writable(); err != nil {
+	if err := r.writable(r.by); err != nil {
 		return nil, err
 	}
 	if r.tx != nil {
@@ -112,7 +112,7 @@ func (r *Raw) Open(key []byte) (*ValueReader, error) {
 	case r.then != nil:
 		from = r.then.view
 	case r.isRefused():
-		return nil, r.writable()
+		return nil, r.writable(r.by)
 	}
 	v, err := stream.Open(from, key)
 	if err != nil {

@@ -12,6 +12,7 @@ import "github.com/copaldb/copal/internal/engine"
 type Tx struct {
 	db  *DB
 	tx  *engine.Tx
+	by  engine.Durability
 	raw Raw // from the first call of Raw on
 }
 
@@ -35,7 +36,7 @@ func (db *DB) Update(f func(tx *Tx) error) error { return db.update(engine.Proce
 func (db *DB) UpdateFSync(f func(tx *Tx) error) error { return db.update(engine.Power, f) }
 
 func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
-	return db.store.Transact(d, func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
+	return db.store.Transact(d, func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx, by: d}) })
 }
 
 // View calls f once with a read-only transaction: everything as it was at one moment. Writes return
@@ -48,6 +49,7 @@ func (db *DB) View(f func(tx *Tx) error) error {
 // What transactions do not have.
 const (
 	errTxDurability misuse = "With and In exclude each other: a write in a transaction is as durable as that; DB.UpdateFSync makes it FSync"
+	errTxFSync      misuse = "a write in this transaction cannot be FSync, for it is as durable as the transaction: use DB.UpdateFSync"
 	errTxMoment     misuse = "At and In exclude each other: a transaction has a moment of its own"
 	errTxMemory     misuse = "a transaction cannot write to memory alone"
 	errTxStream     misuse = "there are no streams of values in a transaction"

@@ -212,7 +212,8 @@ func (tx *Tx) sortedElements(t *Table, span Span) keyCursor {
 	return &mergedCursor{order.Merge([]order.Cursor{own, keys}, span.Down, false), []keyCursor{keys}}
 }
 
-func (tx *Tx) writable(keys ...[]byte) error {
+// Writable returns the error of each write in the transaction, or of one to these keys.
+func (tx *Tx) Writable(keys ...[]byte) error {
 	switch {
 	case tx.done.Load():
 		return ErrTxDone
@@ -229,7 +230,7 @@ func (tx *Tx) writable(keys ...[]byte) error {
 
 // Change is Store.Change in the transaction, but plan holds no lock. What is in the edits is copied.
 func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Plan) ([]*Edit, error)) error {
-	if err := tx.writable(key); err != nil {
+	if err := tx.Writable(key); err != nil {
 		return err
 	}
 	tc, was, deadline, err := tx.collection(key, of)
@@ -386,7 +387,7 @@ func (tx *Tx) take(bytes int64) {
 
 // Clear is Store.Clear in the transaction.
 func (tx *Tx) Clear(key []byte, of CollectionType) (existed bool, err error) {
-	if err := tx.writable(key); err != nil {
+	if err := tx.Writable(key); err != nil {
 		return false, err
 	}
 	_, _, _, err = tx.collection(key, of)
@@ -402,7 +403,7 @@ func (tx *Tx) Clear(key []byte, of CollectionType) (existed bool, err error) {
 
 // Rename is Store.Rename in the transaction.
 func (tx *Tx) Rename(from, to []byte, of CollectionType) error {
-	if err := tx.writable(from, to); err != nil {
+	if err := tx.Writable(from, to); err != nil {
 		return err
 	}
 	tc, c, deadline, err := tx.collection(from, of)
@@ -419,7 +420,7 @@ func (tx *Tx) Rename(from, to []byte, of CollectionType) error {
 
 // Redate gives a collection another deadline, 0 for none. The error is ErrNotFound when there is none.
 func (tx *Tx) Redate(key []byte, of CollectionType, deadline uint64) error {
-	if err := tx.writable(key); err != nil {
+	if err := tx.Writable(key); err != nil {
 		return err
 	}
 	tc, c, until, err := tx.collection(key, of)
