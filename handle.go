@@ -148,6 +148,8 @@ func (h handle) within(ctx context.Context) handle {
 // would find.
 func (h *handle) writable(d engine.Durability) error {
 	switch from := h.from.(type) {
+	case nil:
+		return h.db.store.Writable()
 	case refused:
 		return from.err
 	case ofSnapshot:

@@ -189,6 +189,9 @@ func (r *Raw) UpdateFSync(key []byte, f func(e *Entry[[]byte]) error) (value []b
 
 // GetOrSet is Map.GetOrSet of raw bytes.
 func (r *Raw) GetOrSet(key, value []byte) (_ []byte, found bool, err error) {
+	if err := r.writable(r.by); err != nil {
+		return nil, false, err
+	}
 	if now, err := r.Load(key); !isNotFound(err) {
 		return now, err == nil, err
 	}

@@ -70,6 +70,9 @@ func (m *Map[K, V]) UpdateInMemory(key K, f func(e *Entry[V]) error) (v V, exist
 // which. It is one step: of several goroutines, one sets. A value that it sets is as durable as one
 // of Set; an entry that it finds stays as durable as it is. Errors are those of Load and of Set.
 func (m *Map[K, V]) GetOrSet(key K, v V) (_ V, found bool, err error) {
+	if err := m.writable(m.by); err != nil {
+		return *new(V), false, err
+	}
 	if now, err := m.Load(key); !isNotFound(err) {
 		return now, err == nil, err
 	}

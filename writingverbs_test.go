@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // everyKind are a handle of each kind that has At and In, of a map, of raw bytes, and of collections named after key.
@@ -147,4 +148,62 @@ func TestFSyncInATransaction(t *testing.T) {
 	}
 	must(t, db.Update(func(tx *copal.Tx) error { try(tx, copal.ErrHandle); return nil }))
 	must(t, db.UpdateFSync(func(tx *copal.Tx) error { try(tx, nil); return nil }))
+}
+
+// TestWritesAreRefusedAlike: where nothing can be written, each verb that writes says why, whatever is under the key,
+// and calls no function.
+func TestWritesAreRefusedAlike(t *testing.T) {
+	mem := vfs.NewMem()
+	db := openOn(t, mem)
+	kinds := everyKind(t, db, "k")
+	fillKinds(t, kinds, "k")
+	s := mustSnapshot(t, db)
+	defer s.Close()
+	other := memory(t)
+	foreign := mustSnapshot(t, other)
+	defer foreign.Close()
+	n := 0
+	refused := func(why string, handles []any, want error) {
+		t.Helper()
+		for _, h := range handles {
+			for _, key := range []string{"k", "none"} {
+				errs := writes(t, h, key, func(name string) { t.Errorf("%s: the function of %T.%s is called", why, h, name) })
+				for what, err := range errs {
+					if n++; !errors.Is(err, want) {
+						t.Errorf("%s: %s of %q: %v, want %v", why, what, key, err, want)
+					}
+				}
+			}
+			if r, is := h.(*copal.Raw); is {
+				if err := r.Batch().Commit(); !errors.Is(err, want) {
+					t.Errorf("%s: a batch: %v, want %v", why, err, want)
+				}
+			}
+		}
+	}
+	both := func(key string) []any { return append(kinds, everyKind(t, db, key)[2:]...) } // collections that there are, and are not
+	refused("a snapshot", handlesTo(both("none"), "At", s), copal.ErrSnapshot)
+	refused("a snapshot of another store", handlesTo(both("none"), "At", foreign), copal.ErrHandle)
+	var ended *copal.Tx
+	must(t, db.View(func(tx *copal.Tx) error {
+		ended = tx
+		refused("a transaction that only reads", handlesTo(both("none"), "In", tx), copal.ErrTxReadOnly)
+		return nil
+	}))
+	refused("a transaction that has ended", handlesTo(both("none"), "In", ended), copal.ErrTxDone)
+	reader := openOn(t, mem, copal.ReadOnly())
+	refused("a store that is only read", append(everyKind(t, reader, "k"), everyKind(t, reader, "none")...), copal.ErrReadOnly)
+	if n < 1000 {
+		t.Errorf("only %d writes were tried", n)
+	}
+	for what, want := range map[string]string{"m:k": `"v"`, "k": "v"} {
+		if v, err := db.Raw().Load([]byte(what)); string(v) != want || err != nil {
+			t.Errorf("%q is %q, %v", what, v, err)
+		}
+	}
+	for _, h := range kinds[2:] {
+		if n := h.(interface{ Len() int }).Len(); n != 1 {
+			t.Errorf("a %T has %d elements", h, n)
+		}
+	}
 }

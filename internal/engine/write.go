@@ -81,6 +81,14 @@ func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	return existed, s.log.SyncTo(seq)
 }
 
+// Writable returns the error of each write to a store that is only read.
+func (s *Store) Writable() error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	return nil
+}
+
 // refuse returns err, or ErrClosed when the store is closed.
 func (s *Store) refuse(err error) error {
 	in, closed := s.use()
