@@ -12,7 +12,7 @@ import (
 // RepairReport is what Repair found, and what it could not save.
 type RepairReport struct {
 	Intact  int64       // intact records of the damaged store: those that Check counts, and those that only Repair finds
-	Saved   int64       // records of the new store: Intact less the ends of transactions and what is listed below
+	Saved   int64       // records of the new store: Intact less what is listed below
 	Lost    []Loss      // places that held a record and hold no intact one, in the order of the log
 	Passed  []Loss      // intact records left out because the manifest is lost, and compaction may have dropped them
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store

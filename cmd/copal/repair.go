@@ -234,7 +234,7 @@ func writeRepair(out *bufio.Writer, r admin.RepairReport) error {
 	if r.Raw > 0 {
 		fmt.Fprintf(out, "%s without a schema, which is lost: raw bytes from now on\n", count(r.Raw, "value"))
 	}
-	fmt.Fprintf(out, "%s in the new store: the intact ones, without what is left out and what ends a transaction\n", count(r.Saved, "record"))
+	fmt.Fprintf(out, "%s in the new store: the intact ones, without what is left out\n", count(r.Saved, "record"))
 	return nil // a bufio.Writer keeps its error until it is flushed
 }
 

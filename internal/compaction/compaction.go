@@ -25,8 +25,8 @@ import (
 //
 // A run in which something is damaged is left alone and reported: no record is lost because it could not be
 // read. A large value that begins in the run and whose record is beyond it is written anew at the end of the
-// log. Members of a group whose commit is beyond the run stay what they are (group.go of the log); those that
-// have none are of a group that was given up.
+// log. Members of a group stay what they are (group.go of the log); those without a commit are of a group that was
+// given up.
 //
 // What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
@@ -42,8 +42,8 @@ type compaction struct {
 	target  int64 // size of a new segment
 	outputs []*output
 	places  map[partPlace]string
-	groups  map[uint64][]seglog.Member           // of the segment that is read, records that wait for the commit
-	givenUp map[uint64]bool                      // groups that had none in their segment
+	waiting []seglog.Member                      // of a group that was one append: what stands behind them is its commit, or it was given up
+	givenUp map[uint64]bool                      // such groups
 	spread  map[uint64]*seglog.SpreadGroup       // those of the log, when the reading began
 	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
 	lists   [2]largeList                         // of the value whose parts are read: as it was at the moment, and as it is
@@ -134,7 +134,7 @@ func (k *Keeper) newCompaction(run []*seglog.Segment, past *engine.Store, pause 
 	l := k.log
 	c := &compaction{
 		keeper: k, store: k.store, log: l, run: run, pause: pause, past: past, at: seglog.AtSeq(l.Last()), places: map[partPlace]string{},
-		groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(),
+		givenUp: map[uint64]bool{}, spread: l.SpreadGroups(),
 		members: map[uint64]map[record.SegmentID]bool{},
 	}
 	if past != nil {
@@ -165,7 +165,7 @@ func (c *compaction) copy() error {
 		if err := c.copySegment(seg); err != nil {
 			return err
 		}
-		c.giveUpGroups()
+		c.giveUpGroup()
 	}
 	for _, o := range c.outputs {
 		if err := o.Finish(); err != nil {

@@ -24,41 +24,18 @@ type largeList struct {
 
 // record copies a record if it counts. The caller is inside the gate.
 func (c *compaction) record(seg *seglog.Segment, at int64, e seglog.Record) error {
+	if len(c.waiting) > 0 && c.waiting[0].Group != e.Group {
+		c.giveUpGroup()
+	}
 	switch {
-	case e.Op == record.Commit && c.spread[e.Group] == nil:
-		return c.commit(e)
-	case e.Op == record.Commit && c.keepsCommit(e.Group):
-		return c.put(&e, 0)
 	case e.Op == record.Commit:
-		return nil
-	case c.isLater(e.Group):
-		return fmt.Errorf("%w: group %x commits later", errLeft, e.Group)
-	case c.spread[e.Group] != nil:
-		return c.single(seglog.AddressOf(seg.Slot, at), e)
-	case e.Group != 0: // it counts as newer than all before the commit, and goes where that is
-		e.Key, e.Value = append([]byte(nil), e.Key...), append([]byte(nil), e.Value...)
-		c.groups[e.Group] = append(c.groups[e.Group], seglog.Member{Record: e, Address: seglog.AddressOf(seg.Slot, at)})
-		return nil
+		return c.commit(e)
+	case e.Group != 0:
+		return c.member(seglog.AddressOf(seg.Slot, at), e)
 	case e.Op == record.Part:
 		return c.part(partPlace{seg.ID, at}, e)
 	}
 	return c.single(seglog.AddressOf(seg.Slot, at), e)
-}
-
-// commit copies the members of a group as records that count by themselves.
-func (c *compaction) commit(e seglog.Record) error {
-	if c.givenUp[e.Group] {
-		return fmt.Errorf("%w: group %x has a commit in another segment, and is not known to", errLeft, e.Group)
-	}
-	members := c.groups[e.Group]
-	delete(c.groups, e.Group)
-	for _, m := range members {
-		m.Group, m.Seq = 0, e.Seq
-		if err := c.single(m.Address, m.Record); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // single copies a record that is neither part nor commit.
@@ -100,7 +77,7 @@ func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
 	slot, _ := seglog.SplitAddress(a)
 	_, snapshot := c.log.SnapshotSeq()
 	known := e.Expiry != 0 && e.Op != record.Expire && snapshot && (e.Op == record.Set || !c.log.SnapshotNames(c.log.Segment(slot).ID))
-	if c.numberOf(&e.Head) <= c.clean && !known {
+	if e.Counts() <= c.clean && !known {
 		return nil
 	}
 	if e.Op == record.Set {
@@ -213,14 +190,15 @@ func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 // output is a new segment that is being written.
 type output struct {
 	seglog.SegmentCopy
-	note *note            // of the segment
-	last int64            // offset of the last record
-	from []seglog.Address // where the entries stood before, in their order
+	note  *note            // of the segment
+	last  int64            // offset of the last record
+	group uint64           // of that, 0 for none
+	from  []seglog.Address // where the entries stood before, in their order
 }
 
 // put appends a record to the new segments. from is the old address of an entry, or 0.
 func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
-	o, err := c.output()
+	o, err := c.output(e.Group)
 	if err != nil {
 		return err
 	}
@@ -241,13 +219,16 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 		if h.Expiry != 0 && h.Op != record.Expire {
 			from = &o.note.datedFrom
 		}
-		if number := c.numberOf(&h); *from == 0 || number < *from {
+		if number := e.Counts(); *from == 0 || number < *from {
 			*from = number
 		}
 		o.note.kept += int64(n)
 	}
-	if h.Group != 0 && h.Op != record.Commit {
-		c.regrouped(h.Group, o.Seg.ID)
+	if o.group = h.Group; c.spread[h.Group] != nil && h.Op != record.Commit {
+		if c.members[h.Group] == nil {
+			c.members[h.Group] = map[record.SegmentID]bool{}
+		}
+		c.members[h.Group][o.Seg.ID] = true
 	}
 	if o.Full() {
 		c.keeper.written.Add(int64(len(o.Buf)))
@@ -256,12 +237,14 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	return nil
 }
 
-// output is the segment for the next record. As many are made as the run may have names for.
-func (c *compaction) output() (*output, error) {
+// output is the segment for the next record, which is of this group. As many are made as the run may have names for.
+// A group that was one append stays in one.
+func (c *compaction) output(group uint64) (*output, error) {
 	n := len(c.outputs)
 	if n > 0 {
 		o := c.outputs[n-1]
-		if o.End < c.target || c.header.ID.Order() >= c.header.Through {
+		together := group != 0 && group == o.group && c.spread[group] == nil
+		if o.End < c.target || together || c.header.ID.Order() >= c.header.Through {
 			return o, nil
 		}
 		if err := o.Finish(); err != nil {

@@ -55,21 +55,17 @@ func (k *Keeper) RestAfter(d time.Duration) error {
 }
 
 // MembersInMemory copies all that can be compacted, and discards the copies. It returns how many members of
-// groups were in memory at most, and how many groups were in the end.
+// groups were in memory at most, and in the end.
 func (k *Keeper) MembersInMemory() (most, left int, err error) {
 	err = k.store.Housekeep(func() error {
 		defer k.moving.Store(nil)
 		var c *compaction
 		c = k.newCompaction(k.log.Compactable(), nil, func() error {
-			members := 0
-			for _, list := range c.groups {
-				members += len(list)
-			}
-			most = max(most, members)
+			most = max(most, len(c.waiting))
 			return nil
 		})
 		err := errors.Join(c.copy(), c.discard())
-		left = len(c.groups)
+		left = len(c.waiting)
 		return err
 	})
 	return most, left, err

@@ -1,48 +1,69 @@
 package compaction
 
 import (
-	"github.com/copaldb/copal/internal/record"
+	"fmt"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // What compaction does about groups is said with them, in group.go of the log.
 
-// regrouped notes that a copy of a member stands in a new segment.
-func (c *compaction) regrouped(number uint64, id record.SegmentID) {
-	if c.members[number] == nil {
-		c.members[number] = map[record.SegmentID]bool{}
+// member copies a member of a group if it counts, or lets it wait for the commit, which stands next to it.
+func (c *compaction) member(a seglog.Address, e seglog.Record) error {
+	g := c.spread[e.Group]
+	switch {
+	case g == nil:
+		e.Key, e.Value = append([]byte(nil), e.Key...), append([]byte(nil), e.Value...)
+		c.waiting = append(c.waiting, seglog.Member{Record: e, Address: a})
+		return nil
+	case c.past != nil && g.Commit > c.at.Seq:
+		return fmt.Errorf("%w: group %x commits later", errLeft, e.Group)
 	}
-	c.members[number][id] = true
+	e.Commit = g.Commit
+	return c.single(a, e)
 }
 
-// giveUpGroups forgets the members of groups that have no commit in the segment that has been read. It is
-// nowhere: the log knows of every group with a commit in another segment than a member, and of one that is
-// under way the segments are left alone.
-func (c *compaction) giveUpGroups() {
-	for number := range c.groups {
-		c.givenUp[number] = true
+// commit copies a commit if there are members, and before it those that wait for it.
+func (c *compaction) commit(e seglog.Record) error {
+	members := c.waiting
+	c.waiting = nil
+	if c.givenUp[e.Group] {
+		return fmt.Errorf("%w: group %x has a commit elsewhere, and is not known to", errLeft, e.Group)
 	}
-	clear(c.groups)
+	for _, m := range members {
+		m.Commit = e.Seq
+		if err := c.single(m.Address, m.Record); err != nil {
+			return err
+		}
+	}
+	if !c.keepsCommit(e.Group) {
+		return nil
+	}
+	return c.put(&e, 0)
+}
+
+// giveUpGroup forgets the members that wait for a commit where something else stands. It is nowhere: the log knows
+// of every group whose commit does not stand next to its members, and of one that is under way the segments are
+// left alone.
+func (c *compaction) giveUpGroup() {
+	for _, m := range c.waiting {
+		c.givenUp[m.Group] = true
+	}
+	c.waiting = nil
 }
 
 // keepsCommit reports whether there are members of a group, the commit of which stands in the run, that need it.
 func (c *compaction) keepsCommit(number uint64) bool {
 	g := c.spread[number]
-	if g == nil {
-		return false
-	}
-	if len(c.members[number]) > 0 {
+	switch {
+	case g == nil:
+		n := len(c.outputs)
+		return n > 0 && c.outputs[n-1].group == number
+	case len(c.members[number]) > 0:
 		return true
 	}
 	for _, seg := range c.run {
 		delete(g.Segments, seg.ID)
 	}
 	return len(g.Segments) > 0
-}
-
-// numberOf is the sequence number that decides whether a record is newer than another.
-func (c *compaction) numberOf(h *record.Head) uint64 {
-	if g := c.spread[h.Group]; g != nil {
-		return g.Commit
-	}
-	return h.Seq
 }

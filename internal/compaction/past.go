@@ -163,12 +163,6 @@ func (c *compaction) forgetIndex() error {
 	return err
 }
 
-// isLater reports whether a group commits after the moment.
-func (c *compaction) isLater(group uint64) bool {
-	g := c.spread[group]
-	return c.past != nil && g != nil && g.Commit > c.at.Seq
-}
-
 // pastPart is part where a window is kept.
 func (c *compaction) pastPart(at partPlace, e *seglog.Record) error {
 	for i, s := range []*engine.Store{c.past, c.store} {

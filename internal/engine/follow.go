@@ -169,7 +169,7 @@ func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotS
 	mu.Lock()
 	defer mu.Unlock()
 	old, err := s.standing(t, hash, e.Key)
-	if err != nil || old.address == 0 || !slots.Has(old.address) || old.seq > e.Seq {
+	if err != nil || old.address == 0 || !slots.Has(old.address) || old.seq != e.Seq {
 		return err // it was written, or deleted, since
 	}
 	now := hitOf(a, &e.Head, e.Bytes)

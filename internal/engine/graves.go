@@ -78,7 +78,7 @@ func (s *Store) Forgotten(seg *seglog.Segment, offset int64, h *record.Head) boo
 // forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else
 // has to be known.
 func (n *note) forgotten(offset int64, h *record.Head) bool {
-	if h.Op != record.Set || h.Kind != record.Value || h.Group|h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {
+	if h.Op != record.Set || h.Kind != record.Value || h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {
 		return false
 	}
 	g := n.graves.Load()

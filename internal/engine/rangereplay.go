@@ -19,8 +19,8 @@ import (
 // replayedRange is a range deletion that was replayed.
 type replayedRange struct {
 	space   uint64
-	element bool // of elements of collections
-	seq     uint64
+	element bool   // of elements of collections
+	seq     uint64 // from which on it counts
 	group   uint64 // of which it is a member, 0 for none: what else that writes comes behind it
 	Range
 }
@@ -31,7 +31,7 @@ func (r *replayedRange) deletes(s *Store, seq, group uint64) bool {
 }
 
 func replayedOf(e *seglog.Record) (r replayedRange, err error) {
-	r = replayedRange{space: e.Space, element: e.Kind == record.Element, seq: e.Seq, group: e.Group}
+	r = replayedRange{space: e.Space, element: e.Kind == record.Element, seq: e.Counts(), group: e.Group}
 	r.Range, err = RangeOf(bytes.Clone(e.Key), bytes.Clone(e.Value))
 	return r, err
 }
@@ -217,7 +217,7 @@ func (s *Store) foundKeys(e *seglog.Record) (list [][]byte, err error) {
 // deleteFound takes out those of the keys whose entries are older than the range deletion. The caller excludes
 // all others.
 func (s *Store) deleteFound(e *seglog.Record, list [][]byte) error {
-	r := replayedRange{seq: e.Seq, group: e.Group}
+	r := replayedRange{seq: e.Counts(), group: e.Group}
 	for _, key := range list {
 		t := s.space(e.Space).route(e.Kind, key)
 		hash := t.hash(key)

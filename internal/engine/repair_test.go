@@ -707,7 +707,7 @@ func TestRepairOfGroups(t *testing.T) {
 	}
 	mustClose(t, mended)
 	wantSameCount(t, image, &report, "a store with groups")
-	if report.Saved != 5 || report.Grouped != 0 {
+	if report.Saved != 7 || report.Grouped != 0 {
 		t.Errorf("the report is %+v", report)
 	}
 
@@ -727,8 +727,8 @@ func TestRepairOfGroups(t *testing.T) {
 	wantValue(t, mended, "b0", absent)
 	wantValue(t, mended, "b1", absent)
 	wantValue(t, mended, "end", "1")
-	if report.Grouped != 3 {
-		t.Errorf("%d records of groups that are not whole reported, want 3", report.Grouped)
+	if report.Grouped != 4 {
+		t.Errorf("%d records of groups that are not whole reported, want 4", report.Grouped)
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/record"
@@ -12,8 +13,9 @@ import (
 // tables as they went there when they were written.
 //
 // What the tables hold already may come from elsewhere, and know records that are yet to be replayed. The
-// sequence number decides: a record does nothing to an entry that has a higher one, and one with the same
-// is the entry's own record in another place, which is where it stands from then on.
+// number from which on a record counts decides, and of two members of a group their own numbers: a record does
+// nothing to an entry that has a newer one, and one with the same numbers is the entry's own record in another
+// place, which is where it stands from then on.
 
 // replay applies a record of the log to the tables. Only recovery calls it.
 func (s *Store) replay(e seglog.Record, a seglog.Address) error {
@@ -44,7 +46,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	switch {
 	case err != nil:
 		return err
-	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq && s.says(t, hash, old.address):
+	case old.address != 0 && s.newer(&old, &e) > 0 && s.says(t, hash, old.address):
 	case e.Op == record.Set && s.Expired(e.Expiry) && !t.mayOwe():
 		s.found(t, hash)
 		if now := hitOf(a, &e.Head, e.Bytes); old.address != a {
@@ -67,20 +69,25 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 		}
 	case e.IsDeletion() && old.address == 0:
 		s.orders.replayed(t, own, true, e.Counts())
-	case e.IsDeletion() && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
+	case e.IsDeletion() && (s.newer(&old, &e) < 0 || e.Expiry != 0): // which compaction has made of the same record, expired
 		s.found(t, hash)
 		t.remove(hash, own, old, e.Counts())
 	}
 	return nil
 }
 
-// countsFrom is the number from which on a record in the tables counts: its own, or its group's
-// commit's if the snapshot divides the group.
+// newer is positive if the record of an entry counts later than another, and negative if it counts earlier.
+func (s *Store) newer(old *hit, e *seglog.Record) int {
+	return cmp.Or(cmp.Compare(s.countsFrom(old.seq, old.group), e.Counts()), cmp.Compare(old.seq, e.Seq))
+}
+
+// countsFrom is the number from which on a record in the tables counts. Those that a follower has replayed count
+// before all that it is to replay, whichever of their numbers is taken.
 func (s *Store) countsFrom(seq, group uint64) uint64 {
-	if g := s.divided[group]; g != nil {
-		return g.Commit
+	if s.reading == nil {
+		return seq
 	}
-	return seq
+	return s.reading.CountsFrom(seq, group)
 }
 
 // System records. Those with other names belong to later versions, which may be skipped.

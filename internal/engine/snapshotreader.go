@@ -53,8 +53,8 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 	if s.pass {
 		r.Lose = s.lose
 	}
-	s.divided = r.Divided
-	defer func() { s.divided, s.ranges = nil, nil }()
+	s.reading = r
+	defer func() { s.reading, s.ranges = nil, nil }()
 	r.Replayed = func() error { return s.settleRanges(s.ranges) }
 	if err := r.Run(); err != nil {
 		return nil, err

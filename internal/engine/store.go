@@ -115,8 +115,8 @@ type Store struct {
 	snapshot *snapshotFile // that the store was opened from, nil for none
 	shadow   bool          // see reread
 
-	ranges  []replayedRange                // that recovery has found
-	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
+	ranges  []replayedRange  // that recovery has found
+	reading *seglog.Recovery // while the log is read at opening, or anew
 
 	opened uint64                 // when recovery had ended, in Unix milliseconds
 	torn   int64                  // bytes that recovery did not count

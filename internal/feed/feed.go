@@ -357,15 +357,11 @@ func largeValue(s *engine.Store, e *Event) ([]byte, error) {
 	switch {
 	case err != nil && err != engine.ErrNotFound:
 		return nil, err
-	case err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())):
+	case err == nil && (rec.Seq == e.own || rec.MovedFrom() == e.own):
 		return s.ReadParts(rec)
 	}
 	return nil, seglog.ErrHistoryLost
 }
-
-// isOf reports whether the event tells of the record with a number. Of a member of a group that may
-// be the commit's, which compaction gives to a member that it makes a record by itself.
-func (e *Event) isOf(number uint64) bool { return number == e.own || number == e.Seq }
 
 // Collection is the type of the collection of which an element has changed, or the meta has been set; "" if there is
 // none.

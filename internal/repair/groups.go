@@ -13,27 +13,36 @@ import (
 //
 // Where compaction has been, the manifest says. Without it, a compacted segment says so, and a place in the log
 // at which there is no segment passes for one that was compacted to nothing.
+//
+// The members are written where they stand, before it is known what becomes of their group. It is the commit that
+// is left out then, without which they do not count.
 
-// commit writes the members of a group, which count from here on, if none is lost.
-func (r *repair) commit(e seglog.Record) error {
-	members := r.groups[e.Group]
+// member writes a member of a group. What is to be said of it waits for the commit.
+func (r *repair) member(p place, e seglog.Record) error {
+	g := r.groups[e.Group]
+	if g == nil {
+		g = new(Report)
+		r.groups[e.Group] = g
+	}
+	g.Intact++
+	return r.write(p, e, g)
+}
+
+// commit lets the members of a group count from here on, if none is lost.
+func (r *repair) commit(p place, e seglog.Record) error {
+	g := r.groups[e.Group]
+	if g == nil {
+		g = new(Report)
+	}
 	delete(r.groups, e.Group)
-	if n, err := record.ParseHex(string(e.Value)); err == nil && uint64(len(members)) < n && e.Group >= r.whole {
-		r.report.Grouped += int64(len(members))
+	if n, err := record.ParseHex(string(e.Value)); err == nil && uint64(g.Intact) < n && e.Group >= r.whole {
+		r.report.Grouped += g.Intact + 1
 		return nil
 	}
-	for _, p := range members {
-		m, buf, err := p.load(p.fragment, r.buf)
-		r.buf = buf
-		if err != nil {
-			return err
-		}
-		m.Group, m.Seq = 0, e.Seq
-		if err := r.write(p, m); err != nil {
-			return err
-		}
-	}
-	return nil
+	r.report.Saved += g.Saved
+	r.report.Values = append(r.report.Values, g.Values...)
+	r.report.Raw += g.Raw
+	return r.write(p, e, &r.report)
 }
 
 // leftOutBefore notes what compaction has left out between a segment and the one before.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -28,22 +27,22 @@ import (
 //     the newest.
 //  2. Salvage each segment, oldest first (salvage.go). Records that none of its sources has are reported.
 //  3. Write the records to the new store, in their order and with their numbers (rebuild.go): the list of a
-//     large value with the new places of its parts, the members of a committed group without the commit.
+//     large value with the new places of its parts, and a commit if its members count.
 //
 // Not taken, and reported, are a large value that lacks a part, and the members of a group whose commit or other
-// members are lost (repairgroups.go). A value whose schema is lost is kept as raw bytes.
+// members are lost (groups.go). A value whose schema is lost is kept as raw bytes.
 //
 // Derived files do not count here, and the mark only for the end of the log that it knows.
 
 // Report is what Repair found and did.
 type Report struct {
 	Intact  int64       // the records that Check counts, and those to which damage has left nothing that leads
-	Saved   int64       // records of the new store: of the intact ones those that count, without the commits of groups
+	Saved   int64       // of the intact ones, those that count in the new store
 	Bytes   int64       // of the source that were read
 	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
 	Passed  []Loss      // intact records of old files that compacted segments stand for and do not reach, without a manifest
 	Values  []LostValue // large values that were lost with their parts
-	Grouped int64       // intact records that are not taken since the commit of their group, or another member of it, is lost
+	Grouped int64       // intact records that do not count there since the commit of their group, or another member of it, is lost
 	Raw     int64       // values that are raw bytes now, since their schema is lost
 }
 
@@ -86,7 +85,7 @@ func Repair(ctx context.Context, dir, into string, opts Options) (Report, error)
 	if opts.SegmentBytes <= 0 {
 		opts.SegmentBytes = seglog.DefaultSegmentBytes
 	}
-	r := &repair{ctx: ctx, dir: dir, fsys: opts.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
+	r := &repair{ctx: ctx, dir: dir, fsys: opts.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64]*Report{}}
 	if !opts.DryRun && seglog.Within(into, dir) {
 		return r.report, seglog.Known(fs.ErrExist, "%s is or lies within the store that is to be repaired, which is not changed", into)
 	}
@@ -155,7 +154,7 @@ type repair struct {
 	before  *wreck               // the segment that was taken last
 	schemas map[string]bool      // that were written
 	parts   map[string]movedPart // by their old places
-	groups  map[uint64][]place   // records that wait for the commit of their group
+	groups  map[uint64]*Report   // what is to be said of the members of groups whose commit has not come
 	buf     []byte
 	steps   int
 }
@@ -218,8 +217,8 @@ func (r *repair) salvage() error {
 			return err
 		}
 	}
-	for _, group := range slices.Sorted(maps.Keys(r.groups)) {
-		r.report.Grouped += int64(len(r.groups[group]))
+	for _, g := range r.groups {
+		r.report.Grouped += g.Intact
 	}
 	return nil
 }
@@ -323,7 +322,7 @@ func (r *repair) lastOf(w *wreck) uint64 {
 	return 0
 }
 
-// take writes one record to the new store, or keeps it until its group is complete.
+// take writes one record to the new store.
 func (r *repair) take(p place, limit uint64) error {
 	if err := r.tick(); err != nil {
 		return err
@@ -337,23 +336,22 @@ func (r *repair) take(p place, limit uint64) error {
 	case e.Seq >= limit && p.id.Generation() == 0:
 		r.lose(Loss{File: p.path, Offset: p.at, Bytes: p.bytes, Reason: "the log went on elsewhere before it", Torn: true})
 		return nil
-	case e.Seq < r.last:
+	case e.Seq <= r.last:
 		r.lose(Loss{File: p.path, Offset: p.at, Bytes: p.bytes, Reason: fmt.Sprintf("sequence number %d behind %d", e.Seq, r.last)})
 		return nil
 	}
 	r.leftOut(p.wreck, &e)
 	switch {
 	case e.Op == record.Commit:
-		return r.commit(e)
+		return r.commit(p, e)
 	case e.Group != 0:
-		r.groups[e.Group] = append(r.groups[e.Group], p)
-		return nil
+		return r.member(p, e)
 	}
-	return r.write(p, e)
+	return r.write(p, e, &r.report)
 }
 
-// write writes a record that counts.
-func (r *repair) write(p place, e seglog.Record) error {
+// write writes a record, and reports what became of it.
+func (r *repair) write(p place, e seglog.Record, report *Report) error {
 	value := e.Value
 	switch {
 	case e.Kind == record.Schema && e.Op == record.Set:
@@ -361,13 +359,13 @@ func (r *repair) write(p place, e seglog.Record) error {
 	case e.Schema != 0 && !r.schemas[record.Hex(e.Schema)]:
 		e.Schema = 0
 		if e.Op == record.Set {
-			r.report.Raw++
+			report.Raw++
 		}
 	}
 	if e.Op == record.Set && e.Large != 0 {
 		list, err := r.moved(e)
 		if err != nil {
-			r.report.Values = append(r.report.Values, LostValue{Key: bytes.Clone(e.Key), Space: e.Space, Seq: e.Seq, Bytes: int64(e.Large), Reason: err.Error()})
+			report.Values = append(report.Values, LostValue{Key: bytes.Clone(e.Key), Space: e.Space, Seq: e.Seq, Bytes: int64(e.Large), Reason: err.Error()})
 			return nil
 		}
 		value = list
@@ -380,7 +378,7 @@ func (r *repair) write(p place, e seglog.Record) error {
 		r.parts[placeText(p.id, p.at)] = movedPart{placeText(id, offset), e.Owner, e.Index, len(e.Value), string(e.Key)}
 	}
 	r.last = e.Seq
-	r.report.Saved++
+	report.Saved++
 	return nil
 }
 

@@ -24,11 +24,11 @@ import (
 //
 // A group that is given up leaves members that never count.
 //
-// Compaction copies the members of a small group as records by themselves, with the number of the commit. A group
-// that is spread over several segments stays a group: its members that count are copied where they stand, and the
-// commit is copied as long as there are members. So a segment can be compacted wherever the commit is. The log
-// remembers these groups, and so does the snapshot of the index, which may cover the commit of a member that is
-// replayed.
+// Compaction copies members that count where they stand, and the commit as long as there are members. Those of a
+// small group stand next to it in the copy as well. Between those of a group that was written ahead, and its commit,
+// other records may stand, and the ends of segments. So that a segment can be compacted wherever the commit
+// is, the log remembers these groups, and so does the snapshot of the index, which may cover the commit of a
+// member that is replayed.
 type Group struct {
 	Log      *Log   // the rest is empty at first
 	number   uint64 // sequence number of the first member, 0 while none is written
@@ -46,8 +46,8 @@ type covered struct {
 	time    uint64
 }
 
-// SpreadGroup is a committed group with members in segments that need not have its commit, or one
-// that a snapshot of the index may divide.
+// SpreadGroup is a committed group that was written ahead: with members in segments that need not have its commit,
+// or with other records among them, so that a snapshot of the index may divide it.
 type SpreadGroup struct {
 	Commit   uint64 // its sequence number, which decides what is newer
 	Segments map[record.SegmentID]bool
@@ -91,9 +91,7 @@ func (g *Group) Commit(recs ...*Pending) (seq uint64, err error) {
 		return 0, err
 	}
 	g.count(recs[:len(recs)-1])
-	_, here := g.segments[last.Segment]
-	divisible := g.number != 0 && len(l.groups) > 1 // which compaction is not to change into records by themselves
-	if g.members > 0 && (len(g.segments) > 1 || !here || divisible) {
+	if g.number != 0 { // it was written ahead
 		l.spreadLocked(last.Group, last.Seq, slices.Collect(maps.Keys(g.segments)))
 		l.Tail.Dead.Add(-int64(last.Bytes)) // it is to stay
 	}

@@ -71,7 +71,7 @@ type Recovery struct {
 	whole    uint64                  // from this number on none is missing
 	segments []*Segment              // those of the manifest
 	Groups   map[uint64][]Member     // records that wait for the commit of their group
-	Spread   map[uint64]*SpreadGroup // committed groups that are spread over segments
+	Spread   map[uint64]*SpreadGroup // committed groups that were written ahead
 	together func([]Member) error    // replays the members of a group, nil for one by one
 	hole     bool                    // what follows is beyond the end of the log
 	Torn     int64                   // bytes that do not count
@@ -595,11 +595,10 @@ func (r *Recovery) heal(seg *Segment, at int64, text []byte) {
 	r.healed = true
 }
 
-// inSequence checks that no record is missing before e. Compaction leaves gaps, and
-// within a group of them equal numbers.
+// inSequence checks that no record is missing before e. Compaction leaves gaps.
 func (r *Recovery) inSequence(seg *Segment, at int64, e *Record) error {
 	compacted := seg.ID.Generation() > 0
-	if e.Seq < r.Next && !(compacted && e.Seq+1 == r.Next) || e.Seq > r.Next && !compacted {
+	if e.Seq < r.Next || e.Seq > r.Next && !compacted {
 		return &CorruptError{File: seg.Path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.Next)}
 	}
 	r.goOn(e.Seq)

@@ -25,7 +25,7 @@ func (r *Recovery) apply(seg *Segment, at int64, e Record) error {
 	case r.Spread[e.Group] != nil: // the snapshot covers the commit
 		g := r.Spread[e.Group]
 		g.Segments[seg.ID] = true
-		e.Seq = g.Commit
+		e.Commit = g.Commit
 		return r.replay(e, address)
 	case e.Group != 0:
 		e.Key = append([]byte(nil), e.Key...)
@@ -45,8 +45,8 @@ func smallValue(e Record) []byte {
 	return nil
 }
 
-// commit makes the members of a group count, in their order and with the number of the commit. Where compaction
-// may have been, it may have left some of them out.
+// commit makes the members of a group count, in their order. Where compaction may have been, it may have left some
+// of them out.
 func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	members := r.Groups[e.Group]
 	delete(r.Groups, e.Group)
@@ -57,15 +57,14 @@ func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	if have := uint64(len(members)); err != nil || have > n || have < n && e.Group >= r.whole {
 		return &CorruptError{File: seg.Path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.Value, have)}
 	}
-	r.noteSpread(seg, &e, members)
+	r.noteSpread(seg, &e, n, members)
 	for i := range members {
-		members[i].Seq = e.Seq
+		members[i].Commit = e.Seq
 	}
 	if r.together != nil {
 		return r.together(members)
 	}
 	for _, m := range members {
-		m.Commit = e.Seq
 		if err := r.replay(m.Record, m.Address); err != nil {
 			return err
 		}
@@ -73,27 +72,40 @@ func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	return nil
 }
 
-// noteSpread remembers a group that the snapshot divides, or with members in other segments than
-// its commit's.
-func (r *Recovery) noteSpread(seg *Segment, e *Record, members []Member) {
-	g, elsewhere := r.Divided[e.Group], true
+// noteSpread remembers a group that the snapshot divides, or of which the members and the commit do not stand next to
+// each other in one segment. named is how many members it had.
+func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []Member) {
+	g, together := r.Divided[e.Group], false
 	if g == nil {
-		g, elsewhere = &SpreadGroup{e.Seq, map[record.SegmentID]bool{}}, false
+		g, together = &SpreadGroup{e.Seq, map[record.SegmentID]bool{}}, e.Seq-e.Group == named
 	}
 	for _, m := range members {
 		slot, _ := SplitAddress(m.Address)
 		id := r.Log.Segment(slot).ID
 		g.Segments[id] = true
-		elsewhere = elsewhere || id != seg.ID
+		together = together && id == seg.ID
 	}
-	if elsewhere {
-		if r.Spread != nil { // a follower does without
-			r.Spread[e.Group] = g
-		}
-		if !r.Shadow {
-			seg.Dead.Add(-int64(e.Bytes)) // it is to stay
-		}
+	if len(g.Segments) == 0 {
+		return
 	}
+	if !together && r.Spread != nil { // a follower does without
+		r.Spread[e.Group] = g
+	}
+	if !r.Shadow && (!together || seg.ID.Generation() > 0) {
+		seg.Dead.Add(-int64(e.Bytes)) // it is to stay
+	}
+}
+
+// CountsFrom is the number from which on a record counts that the snapshot covers. Between the members of a group
+// that is not remembered and its commit no other record stands, so their own numbers say as much.
+func (r *Recovery) CountsFrom(seq, group uint64) uint64 {
+	if g := r.Spread[group]; g != nil {
+		return g.Commit
+	}
+	if g := r.Divided[group]; g != nil {
+		return g.Commit
+	}
+	return seq
 }
 
 // buryGroups counts as dead the members of groups that have no commit, and never will.

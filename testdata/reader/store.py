@@ -201,7 +201,7 @@ class Store:
 
     def take(self, s, at, record):
         compacted = s.id[1] > 0
-        if record.seq > self.next and not compacted or record.seq < self.next - compacted:
+        if record.seq > self.next and not compacted or record.seq < self.next:
             raise Damaged(f"record {record.seq:x} where {self.next:x} was expected")
         self.go_on(record.seq)
         self.next = record.seq + 1
