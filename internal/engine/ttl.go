@@ -146,7 +146,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 		return 0, err
 	}
 	h := old.Head
-	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
+	h.Expiry, h.Group = e.deadline, 0
 	h.NotMoved()
 	p := &seglog.Pending{Head: h, Key: e.key, Value: old.Value, Shows: true}
 	if s.movesParts(&old) {

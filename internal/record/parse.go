@@ -215,8 +215,6 @@ func (c *cursor) attribute(tag byte, h *Head) {
 		h.Index = c.hex()
 	case 'L':
 		h.Large = c.nonzero()
-	case 'R':
-		h.Replay = c.nonzero()
 	case 'V':
 		h.Owner = c.nonzero()
 	case 'X':

@@ -88,7 +88,6 @@ type Head struct {
 	Group  uint64 // G: the record counts when the Commit of this group is in the log
 	Index  uint64 // I: number of a Part within its value, from 0
 	Large  uint64 // L: length of a value kept in parts; the record's own value is the list of them
-	Replay uint64 // R: index in a replicated log of the change that this record carries
 	Owner  uint64 // V: on a Part, the sequence number of the first part of the same value
 	Expiry uint64 // X: Unix milliseconds from which on the entry is gone
 	Type   string // t: content type, printable ASCII without spaces
@@ -130,9 +129,9 @@ func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byt
 }
 
 // maxNumbers bounds the length of a record without its texts: the checksum, operation
-// and kind, six numbers, six attributes, the tag of a type, what stands about the key,
+// and kind, six numbers, five attributes, the tag of a type, what stands about the key,
 // and the room that the last number takes while it is written.
-const maxNumbers = 8 + 3 + 6*(1+maxHex) + 6*(2+maxHex) + 2 + 3 + maxHex
+const maxNumbers = 8 + 3 + 6*(1+maxHex) + 5*(2+maxHex) + 2 + 3 + maxHex
 
 // IsEntry reports whether a record sets an entry: a value, the head of a collection, or an element.
 func (h *Head) IsEntry() bool { return h.Op == Set && h.Kind != Schema && h.Kind != System }
@@ -142,7 +141,7 @@ func (h *Head) IsDeletion() bool { return h.Op == Delete || h.Op == Expire }
 
 // hasAttributes reports whether there are any; most records have none.
 func (h *Head) hasAttributes() bool {
-	return h.Op == Part || h.Group|h.Large|h.Replay|h.Expiry != 0 || h.Type != "" || h.Other != ""
+	return h.Op == Part || h.Group|h.Large|h.Expiry != 0 || h.Type != "" || h.Other != ""
 }
 
 // appendAttributes writes the attributes in the order of their tags.
@@ -152,7 +151,6 @@ func (h *Head) appendAttributes(dst []byte) []byte {
 		dst = appendHex(append(dst, ' ', 'I'), h.Index)
 	}
 	dst = appendAttribute(dst, 'L', h.Large)
-	dst = appendAttribute(dst, 'R', h.Replay)
 	if h.Op == Part {
 		dst = appendHex(append(dst, ' ', 'V'), h.Owner)
 	}

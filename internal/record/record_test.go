@@ -36,7 +36,7 @@ var examples = []struct {
 		" Sv 0 0 33 3eb X19a8c3d2e10 ttext/html 4 3 page <p>"},
 	{"key space", Head{Op: Set, Kind: Value, Space: 15, Seq: 0x34, Time: 1003}, "k", "v", " Sv f 0 34 3eb 1 1 k v"},
 	{"member of a group", Head{Op: Set, Kind: Value, Seq: 0x35, Time: 1004, Group: 0x35}, "a", "1", " Sv 0 0 35 3ec G35 1 1 a 1"},
-	{"commit of a group, replicated", Head{Op: Commit, Kind: System, Seq: 0x36, Time: 1004, Group: 0x35, Replay: 7}, "", "1", " Cs 0 0 36 3ec G35 R7 0 1  1"},
+	{"commit of a group", Head{Op: Commit, Kind: System, Seq: 0x36, Time: 1004, Group: 0x35}, "", "1", " Cs 0 0 36 3ec G35 0 1  1"},
 	{"part of a large value", Head{Op: Part, Kind: Value, Seq: 0x37, Time: 1005, Owner: 0x37}, "big", "first", " Pv 0 0 37 3ed I0 V37 3 5 big first"},
 	{"another part", Head{Op: Part, Kind: Value, Seq: 0x38, Time: 1005, Owner: 0x37, Index: 1}, "big", "se", " Pv 0 0 38 3ed I1 V37 3 2 big se"},
 	{"large value", Head{Op: Set, Kind: Value, Seq: 0x39, Time: 1005, Large: 7}, "big", "5 1.400 1.42a", " Sv 0 0 39 3ed L7 3 d big 5 1.400 1.42a"},
@@ -183,7 +183,7 @@ func TestChecksum(t *testing.T) {
 func TestLongestNumbers(t *testing.T) {
 	all := ^uint64(0)
 	h := Head{Op: Part, Kind: Value, Space: all, Schema: all, Seq: all, Time: all,
-		Group: all, Index: all, Large: all, Replay: all, Owner: all, Expiry: all, Type: "a", Other: " z1"}
+		Group: all, Index: all, Large: all, Owner: all, Expiry: all, Type: "a", Other: " z1"}
 	key, value := make([]byte, MaxKeyBytes), make([]byte, MaxInlineBytes)
 	b := testSalt.Append(nil, 77, &h, key, value)
 	if got, most := len(b)-len(h.Type)-len(h.Other)-len(key)-len(value)+maxHex, maxNumbers; got > most {
@@ -231,6 +231,7 @@ func TestOnlyOneSpelling(t *testing.T) {
 		" Sv 0 1 2f 3e8 t 1 1 k v":                                 ErrSyntax,
 		" Sv 0 1 2f 3e8 t\x80 1 1 k v":                             ErrSyntax,
 		" Sv 0 1 2f 3e8 A1 1 1 k v":                                ErrNewer, // upper case: not to be skipped
+		" Sv 0 1 2f 3e8 R7 1 1 k v":                                ErrNewer,
 		" Sv 0 1 2f 3e8 hx y9 1 1 k v":                             nil,
 		" Zv 0 1 2f 3e8 1 1 k v":                                   ErrNewer,
 		" Sz 0 1 2f 3e8 1 1 k v":                                   ErrNewer,
@@ -380,7 +381,7 @@ func TestRandomRecords(t *testing.T) {
 	number := func() uint64 { return rng.Uint64() >> rng.IntN(65) }
 	for i := range 20000 {
 		h := Head{Op: []Op{Set, Delete, Part, Commit, Range}[rng.IntN(5)], Kind: []Kind{Value, Meta, Element, Schema, System}[rng.IntN(5)],
-			Space: number(), Schema: number(), Seq: number(), Time: number(), Group: number(), Large: number(), Replay: number(), Expiry: number()}
+			Space: number(), Schema: number(), Seq: number(), Time: number(), Group: number(), Large: number(), Expiry: number()}
 		if h.Op == Part {
 			h.Index, h.Owner = number(), number()|1
 		}

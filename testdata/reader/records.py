@@ -8,7 +8,7 @@ from texts import HEX, Damaged, Newer, crc32c, fields, number
 HEAD = re.compile(
     rb"([0-9a-f]{8}) ([A-Z])([a-z]) H H H H((?: [A-Zg-z][!-~]*)*) H H ".replace(b"H", HEX.encode())
 )
-NUMBERS = "GILRVX"
+NUMBERS = "GILVX"
 
 
 class Record:
