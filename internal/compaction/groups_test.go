@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -136,4 +137,38 @@ func oneAppend(written map[uint64]string, number, commit uint64) bool {
 		bytes += len(written[seq])
 	}
 	return bytes < 250
+}
+
+// TestOthersAmongTheMembers: a group that was written ahead, with another record among its members, is known when the
+// log has been read, and its segment is compacted as any.
+func TestOthersAmongTheMembers(t *testing.T) {
+	mem := vfs.NewMem()
+	noIndex := func(o *engine.Options) { o.NoSnapshot = true }
+	s := storetest.Open(t, mem, noIndex)
+	member := func(key string) *seglog.Pending {
+		return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte(key), Value: []byte("member")}
+	}
+	g := seglog.Group{Log: s.Log()}
+	if err := g.Ahead(member("a")); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Set(t, s, "other", "1")
+	if _, err := g.Commit(member("b")); err != nil {
+		t.Fatal(err)
+	}
+	g.End()
+	s.Log().Shown.Add(1)
+	storetest.Close(t, s)
+	s = storetest.Open(t, mem, noIndex)
+	storetest.Set(t, s, "another", "2")
+	storetest.SealTail(t, s)
+	if err := compaction.Of(s).CompactRun(s.Log().Compactable()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Close(t, s)
+	s = storetest.Open(t, mem, noIndex)
+	defer storetest.Close(t, s)
+	storetest.Want(t, s, "a", "member")
+	storetest.Want(t, s, "b", "member")
+	storetest.Want(t, s, "other", "1")
 }
