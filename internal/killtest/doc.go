@@ -53,6 +53,9 @@
 // Other children count, each goroutine to the same counters, by Map.Update and in transactions; count_test.go
 // compares the counters with what each goroutine has announced and acknowledged.
 //
+// Others follow a store beside the process that writes, and keep a copy of it by its changes; consumers_test.go kills
+// both, and compares the copy with the store in the end.
+//
 // The same code checks children with planted bugs, each of which it must find.
 //
 //	go test ./internal/killtest                   # 120 kills

@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, countUntilKilled(text))
 		os.Exit(1)
 	}
+	if text := os.Getenv(consumerVariable); text != "" {
+		fmt.Fprintln(os.Stderr, runConsumer(text))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
