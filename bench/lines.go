@@ -24,5 +24,7 @@ func allLines(s scale) []line {
 		allocLines(s),
 		latencyLines(s),
 		idleLines(s),
+		historyLines(s),
+		watchLines(s),
 	)
 }
