@@ -164,7 +164,9 @@ func (c *consumer) consume(ctx context.Context, db *copal.DB, stop func() bool) 
 		if err := c.begin(db); err != nil {
 			return err
 		}
-		fmt.Println("anew")
+		if fmt.Println("anew"); stop() {
+			return nil
+		}
 	}
 }
 
@@ -446,11 +448,22 @@ func catchUp(t *testing.T, o *consumerOrder) (anew int, err error) {
 		return 0, err
 	}
 	defer c.copy.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	s, err := db.Snapshot()
+	if err != nil {
+		return 0, err
+	}
+	last := s.Seq()
+	if err := s.Close(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // of what is missed nothing else comes
 	defer cancel()
 	different := ""
 	err = c.consume(ctx, db, func() bool {
-		different = difference(db, c.copy)
+		if c.at < last {
+			return false
+		}
+		different = difference(db, c.copy) // behind the last are the ends of what has expired
 		return different == ""
 	})
 	if err != nil && different != "" {
