@@ -37,9 +37,9 @@ var (
 	// is being updated is written through the Entry alone; within DB.Update, every write goes
 	// through the Tx.
 	ErrNested = engine.ErrNested
-	// ErrHandle: a handle means nothing, or has not what was asked of it. A snapshot or a transaction
-	// is of another store, At and In exclude each other, a transaction has no batches, and so on. The
-	// text says which. It is a mistake in the program.
+	// ErrHandle: a handle means nothing, or does not have what was asked of it. A snapshot or a
+	// transaction is nil or of another store, At and In exclude each other, a transaction has no
+	// batches, and so on. The text says which. It is a mistake in the program.
 	ErrHandle = errors.New("copal: a handle that means nothing")
 	// ErrSnapshot: a handle from At was used to write. A snapshot does not change.
 	ErrSnapshot = errors.New("copal: a snapshot does not change")

@@ -71,6 +71,9 @@ func TestErrorTexts(t *testing.T) {
 		}, copal.ErrNested, []string{"m.In(tx)"}},
 		{"a snapshot of another store", func() error { _, err := counts.At(foreign).Load("a"); return err }, copal.ErrHandle,
 			[]string{"copal: At: the snapshot is of another store"}},
+		{"no snapshot", func() error { _, err := counts.At(nil).Load("a"); return err }, copal.ErrHandle,
+			[]string{"copal: At: the snapshot is nil"}},
+		{"no transaction", func() error { return counts.In(nil).Set("a", 1) }, copal.ErrHandle, []string{"copal: In: the transaction is nil"}},
 		{"a transaction of another store", func() error {
 			return other.Update(func(tx *copal.Tx) error { return counts.In(tx).Set("a", 1) })
 		}, copal.ErrHandle, []string{"copal: In: the transaction is of another store"}},

@@ -106,6 +106,8 @@ func (h handle) at(s *Snapshot) handle {
 	switch {
 	case h.isRefused():
 		return h
+	case s == nil:
+		return h.refuse(misuse("At: the snapshot is nil; DB.Snapshot, AsOf and AsOfSeq return one unless they fail"))
 	case s.db != h.db:
 		return h.refuse(misuse("At: the snapshot is of another store"))
 	case h.tx != nil:
@@ -120,6 +122,8 @@ func (h handle) in(tx *Tx) handle {
 	switch {
 	case h.isRefused():
 		return h
+	case tx == nil:
+		return h.refuse(misuse("In: the transaction is nil; the functions of DB.Update and DB.View get one"))
 	case tx.db != h.db:
 		return h.refuse(misuse("In: the transaction is of another store"))
 	case h.then != nil:

@@ -222,12 +222,12 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
 
 // At returns a handle that reads the map as it is in the snapshot. Writes are ErrSnapshot. If the
-// snapshot is of another store, every use is ErrHandle. In the snapshot, a map has the entries that
-// its keys had then, even if it was opened or first written to later.
+// snapshot is nil or of another store, every use is ErrHandle. In the snapshot, a map has the entries
+// that its keys had then, even if it was opened or first written to later.
 func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] { return m.as(m.at(s)) }
 
-// In returns a handle that reads and writes in the transaction. If the transaction is of another
-// store, every use is ErrHandle. The writes count once the transaction has committed, and are as
+// In returns a handle that reads and writes in the transaction. If the transaction is nil or of
+// another store, every use is ErrHandle. The writes count once the transaction has committed, and are as
 // durable as it is, also those of SetAsync and the other twins with Async. SetFSync and the others with
 // FSync are ErrHandle, except in a transaction of UpdateFSync. An error that a read cannot return ends
 // the transaction, which returns it.

@@ -105,6 +105,8 @@ func TestHandlesThatMeanNothing(t *testing.T) {
 		}
 	}
 	refusedBy("a snapshot of another store", m.At(of), raw.At(of))
+	refusedBy("no snapshot", m.At(nil), raw.At(nil))
+	refusedBy("no transaction", m.In(nil), raw.In(nil))
 	refusedBy("no such durability", m.With(7), raw.With(7))
 	refusedBy("a snapshot of another store, and then one of this", m.At(of).At(s), raw.At(of).At(s))
 	refusedBy("no such durability, and then one", m.With(7).With(copal.Write), raw.With(7).With(copal.Write))

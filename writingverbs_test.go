@@ -184,6 +184,8 @@ func TestWritesAreRefusedAlike(t *testing.T) {
 	both := func(key string) []any { return append(kinds, everyKind(t, db, key)[2:]...) } // collections that there are, and are not
 	refused("a snapshot", handlesTo(both("none"), "At", s), copal.ErrSnapshot)
 	refused("a snapshot of another store", handlesTo(both("none"), "At", foreign), copal.ErrHandle)
+	refused("no snapshot", handlesTo(both("none"), "At", (*copal.Snapshot)(nil)), copal.ErrHandle)
+	refused("no transaction", handlesTo(both("none"), "In", (*copal.Tx)(nil)), copal.ErrHandle)
 	var ended *copal.Tx
 	must(t, db.View(func(tx *copal.Tx) error {
 		ended = tx
