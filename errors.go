@@ -35,7 +35,7 @@ var (
 	ErrReadOnly = seglog.ErrReadOnly
 	// ErrNested: a write bypassed the update that it was made in. Within Map.Update, the key that
 	// is being updated is written through the Entry alone; within DB.Update, every write goes
-	// through the Tx.
+	// through a handle of In.
 	ErrNested = engine.ErrNested
 	// ErrHandle: a handle means nothing, or does not have what was asked of it. A snapshot or a
 	// transaction is nil or of another store, At and In exclude each other, a transaction has no

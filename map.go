@@ -218,7 +218,7 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 
 // With returns a handle whose writes are as durable as d: users.With(copal.FSync).SetTTL(k, v, d).
 // SetAsync, SetFSync and the other twins stay as durable as their names say, outside transactions. A
-// transaction has one durability for all its writes, so every use of m.In(tx).With(d) is an error.
+// transaction has one durability for all its writes, so every use of m.In(tx).With(d) is ErrHandle.
 func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
 
 // At returns a handle that reads the map as it is in the snapshot. Writes are ErrSnapshot. If the

@@ -87,7 +87,9 @@ func (m *Map[K, V]) From(from K) iter.Seq2[K, V] { return m.entries(m.between(&f
 // Until yields the entries with keys in (-∞, to), in their order.
 func (m *Map[K, V]) Until(to K) iter.Seq2[K, V] { return m.entries(m.between(nil, &to, true)) }
 
-// Between yields the entries with keys in [from, to), in their order.
+// Between yields the entries with keys in [from, to), in their order. In a map of structs, the keys
+// with the string s in the first field lie between s and s+"\x00" there, if both bounds have the least
+// value in each other field.
 func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return m.entries(m.between(&from, &to, true))
 }
