@@ -106,6 +106,47 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	mustClose(t, s)
 }
 
+// TestSnapshotOfAGroupThatIsReplayed: a snapshot of the index knows the entries of a group of which it covers no record,
+// because another that began before it is under way. Compaction keeps its members, also that of a key which was deleted
+// between the member and the commit.
+func TestSnapshotOfAGroupThatIsReplayed(t *testing.T) {
+	mem := vfs.NewMem()
+	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, small)
+	mustSet(t, s, "first0", "old")
+	second, first := underWay(t, s, "second"), underWay(t, s, "first")
+	if _, err := s.Delete(nil, []byte("first0"), Process); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.lockAndCommit(); err != nil {
+		t.Fatal(err)
+	}
+	first.group.End()
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := mem.ProcessCrash()
+	second.group.End()
+	mustClose(t, s)
+	s = mustOpen(t, image, small)
+	mustSet(t, s, "other", strings.Repeat("o", 3000))
+	mustSet(t, s, "other", "1")
+	if err := s.log.SyncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.compact(s.log.Compactable(), noPause); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 30 {
+		wantValue(t, s, fmt.Sprint("first", n), strings.Repeat("first", 20))
+		wantValue(t, s, fmt.Sprint("second", n), absent)
+	}
+	mustClose(t, s)
+}
+
 // TestSnapshotOfAGroupWithoutSegments: an index snapshot can be read that names a group with no
 // segments, because compaction has removed its members.
 func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {

@@ -3,6 +3,7 @@ package seglog
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/copaldb/copal/internal/record"
 )
@@ -97,8 +98,12 @@ func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []M
 }
 
 // CountsFrom is the number from which on a record counts that the snapshot covers. Between the members of a group
-// that is not remembered and its commit no other record stands, so their own numbers say as much.
+// that is not remembered and its commit no other record stands, so their own numbers say as much. The snapshot may know
+// of a commit that is yet to be read, too, because a group that began earlier was under way.
 func (r *Recovery) CountsFrom(seq, group uint64) uint64 {
+	if len(r.Groups[group]) > 0 {
+		return math.MaxUint64
+	}
 	if g := r.Spread[group]; g != nil {
 		return g.Commit
 	}
