@@ -155,7 +155,8 @@ func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hi
 
 // Standing reports of a record of an entry, or of its deletion, whether it counts: live if it is the newest
 // of its key. Of one that says that older ones are gone, a deletion or one with a deadline, it reports
-// whether the key has no entry. What the index would have to be told of the record later, it is told now, so
+// whether no record behind it says so for the entry: the key has none, or one that was written ahead, in front of it.
+// What the index would have to be told of the record later, it is told now, so
 // that it has no address of a dead record. The caller is inside the gate.
 func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, err error) {
 	ask := e.Op == record.Delete || e.Expiry > 0
@@ -169,14 +170,25 @@ func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, e
 				t.settle(cell)
 				cell.Stale = 0
 			}
-			return cell.Address == a, ask && cell.Address == 0, nil
+			return cell.Address == a, ask && t.store.standsBefore(cell.Address, a), nil
 		}
 	}
 	if live, err = t.index.Has(hash, a); live || err != nil || !ask {
 		return live, false, err
 	}
 	h, err := t.find(hash, e.Key)
-	return false, h.address == 0, err
+	return false, err == nil && t.store.standsBefore(h.address, a), err
+}
+
+// standsBefore reports whether a record stands in front of another in the log. None, with the address 0, does.
+func (s *Store) standsBefore(record, other seglog.Address) bool {
+	if record == 0 {
+		return true
+	}
+	slot, offset := seglog.SplitAddress(record)
+	otherSlot, otherOffset := seglog.SplitAddress(other)
+	id, otherID := s.log.Segment(slot).ID, s.log.Segment(otherSlot).ID
+	return id < otherID || id == otherID && offset < otherOffset
 }
 
 // AddressOf is where the newest record of a key stands, 0 when it has no entry in the log. The caller is inside
