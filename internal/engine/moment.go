@@ -77,7 +77,7 @@ func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
 	opts.Clock, opts.Until = clock, &at
 	opened := Open
 	if !pass {
-		opened = func(dir string, opts Options) (*Store, error) { return open(dir, opts.withDefaults(), false) }
+		opened = openIntact
 	}
 	m, err := opened(s.log.Dir, opts)
 	if err != nil {

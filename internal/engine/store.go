@@ -146,18 +146,23 @@ func Open(dir string, opts Options) (*Store, error) {
 		}
 		return s, err
 	}
+	s, err := openIntact(dir, opts)
+	if err == nil || !errors.Is(err, seglog.ErrCorrupt) {
+		return s, err
+	}
+	if s, passed := open(dir, opts, true); passed == nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w; copal repair makes a store of what is intact", err)
+}
+
+// openIntact opens the store in dir to read it, beside others who change the log, if nothing in it is damaged.
+func openIntact(dir string, opts Options) (*Store, error) {
 	for looks := (seglog.Looks{}); ; {
-		s, err := open(dir, opts, false)
-		if err == nil || !errors.Is(err, seglog.ErrCorrupt) {
+		s, err := open(dir, opts.withDefaults(), false)
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.Again(err) {
 			return s, err
 		}
-		if looks.Again(err) {
-			continue
-		}
-		if s, passed := open(dir, opts, true); passed == nil {
-			return s, nil
-		}
-		return nil, fmt.Errorf("%w; copal repair makes a store of what is intact", err)
 	}
 }
 
