@@ -106,9 +106,9 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSnapshotOfAGroupThatIsReplayed: a snapshot of the index knows the entries of a group of which it covers no record,
-// because another that began before it is under way. Compaction keeps its members, also that of a key which was deleted
-// between the member and the commit.
+// TestSnapshotOfAGroupThatIsReplayed: a snapshot of the index knows the entries of a group of which it covers no
+// record, because another that began before it is under way. Compaction keeps its members, also that of a key which
+// was deleted between the member and the commit.
 func TestSnapshotOfAGroupThatIsReplayed(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
