@@ -62,3 +62,18 @@ func ExampleWithHistory() {
 	fmt.Println(db.Stats().Records)
 	// Output: 5
 }
+
+// The window is what both options keep.
+func ExampleWithHistoryBytes() {
+	db, err := copal.OpenMemory(copal.WithHistory(7*24*time.Hour), copal.WithHistoryBytes(10<<30))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(db.Close())
+
+	_, err = copal.OpenMemory(copal.WithHistoryBytes(-1))
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// copal: WithHistoryBytes(-1); it must not be negative
+}

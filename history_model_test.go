@@ -30,6 +30,7 @@ type historyModel struct {
 	mem    *vfs.Mem
 	opts   []copal.Option
 	window time.Duration // 0 for none
+	bytes  int64         // of the window, 0 for no such bound
 
 	db *copal.DB
 	m  *copal.Map[string, string]
@@ -113,6 +114,10 @@ func newHistoryModel(t *testing.T, seed uint64) *historyModel {
 		copal.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window)}
 	if x.rng.IntN(2) == 0 {
 		x.opts = append(x.opts, copal.WithoutRing())
+	}
+	if x.window > 0 && x.rng.IntN(2) == 0 {
+		x.bytes = 1 + x.rng.Int64N(20_000)
+		x.opts = append(x.opts, copal.WithHistoryBytes(x.bytes))
 	}
 	return x
 }
@@ -493,7 +498,7 @@ func (x *historyModel) past() (s *copal.Snapshot, want historyState, how string)
 		x.lost++
 		if next := x.moments[min(at+1, len(x.moments)-1)]; last.seq == 0 { // the store may not have been made by then
 			return nil, last.historyState, how
-		} else if x.window == copal.Forever || x.window > 0 && next.time > x.ms()-x.window.Milliseconds() {
+		} else if (x.window == copal.Forever || x.window > 0 && next.time > x.ms()-x.window.Milliseconds()) && !(x.bytes > 0 && windowBytes(x.db) >= x.bytes) {
 			x.t.Errorf("%s, %d ms ago: %v", how, x.ms()-next.time, err)
 		}
 		return nil, last.historyState, how

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -61,6 +62,9 @@ func TestAsOfErrors(t *testing.T) {
 	}
 	if _, err := tryOpen(t, mem, copal.WithHistory(-1)); err == nil {
 		t.Error("a window of less than nothing")
+	}
+	if _, err := tryOpen(t, mem, copal.WithHistoryBytes(-1)); err == nil {
+		t.Error("a window of less than no bytes")
 	}
 }
 
@@ -115,6 +119,65 @@ func TestWindowMoves(t *testing.T) {
 		t.Errorf("a watch from record 300 on begins with %d", first)
 	}
 	mustClose(t, db)
+}
+
+// TestWindowOfBytes: what has the bytes of the window behind it goes, and nothing that has fewer; also when the process
+// that compacts has not asked for a window. Of two bounds the one counts that is reached first.
+func TestWindowOfBytes(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, x := range map[string]struct {
+		opts        []copal.Option
+		least, most int64 // bytes that are left behind the beginning of the window, of about 50,000
+	}{
+		"alone":             {[]copal.Option{copal.WithHistoryBytes(5000)}, 5000, 6200},
+		"a shorter one":     {[]copal.Option{copal.WithHistoryBytes(1)}, 1, 1500},
+		"not reached":       {[]copal.Option{copal.WithHistoryBytes(1 << 20)}, 45_000, 55_000},
+		"before the time":   {[]copal.Option{copal.WithHistory(day), copal.WithHistoryBytes(5000)}, 5000, 6200},
+		"with Forever":      {[]copal.Option{copal.WithHistoryBytes(5000), copal.WithHistory(copal.Forever)}, 5000, 6200},
+		"behind the time":   {[]copal.Option{copal.WithHistory(100 * time.Millisecond), copal.WithHistoryBytes(20_000)}, 12_000, 15_000},
+		"none by the bytes": {[]copal.Option{copal.WithHistory(day), copal.WithHistoryBytes(0)}, 1, 1500},
+		"none by the time":  {[]copal.Option{copal.WithHistory(0), copal.WithHistoryBytes(5000)}, 1, 1500},
+		"another's":         {[]copal.Option{copal.WithHistory(day)}, 45_000, 55_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock, mem := newManualClock(), vfs.NewMem()
+			write := func(db *copal.DB) {
+				for i := range 200 {
+					clock.Advance(time.Millisecond)
+					if err := db.Raw().Set([]byte("key"), fmt.Append(nil, i, strings.Repeat("x", 80))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			db := windowed(t, mem, clock, copal.WithHistoryBytes(700)) // what is asked for later replaces it
+			mustSet(t, mapOf[string, int](t, db, "m"), "a", 1)
+			mustClose(t, db)
+			db = windowed(t, mem, clock, x.opts...)
+			write(db)
+			mustClose(t, db)
+			db = windowed(t, mem, clock)
+			write(db)
+			if err := db.Compact(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if n := windowBytes(db); n < x.least || n > x.most {
+				t.Errorf("%d bytes are left, and should be from %d to %d", n, x.least, x.most)
+			}
+			mustClose(t, db)
+		})
+	}
+}
+
+// windowBytes is how many bytes the log has behind the beginning of the window, all of them if there is none.
+func windowBytes(db *copal.DB) (n int64) {
+	log := opened.Engine(db).Log()
+	from, _ := log.HistoryFrom()
+	for _, seg := range log.Segments() {
+		if seg.Last == 0 || seg.Last > from {
+			n += seg.End.Load()
+		}
+	}
+	return n
 }
 
 // TestAsOfBesideWriter: a read-only store sees the past of one that another process writes.

@@ -49,6 +49,7 @@ type config struct {
 	inline       bool
 	noCompaction bool
 	history      *time.Duration
+	historyBytes *int64
 }
 
 // mapConfig collects the options of a map.
@@ -96,6 +97,8 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("copal: WithFollowInterval(%v); it must be positive", c.followEvery)
 	case c.history != nil && *c.history < 0:
 		return c, fmt.Errorf("copal: WithHistory(%v)", *c.history)
+	case c.historyBytes != nil && *c.historyBytes < 0:
+		return c, fmt.Errorf("copal: WithHistoryBytes(%d); it must not be negative", *c.historyBytes)
 	case c.maxMemory < 0:
 		return c, fmt.Errorf("copal: WithMaxMemory(%d); it must not be negative", c.maxMemory)
 	case c.onError == nil:
@@ -150,10 +153,10 @@ func WithMaxMemory(bytes int64) Option {
 // Watch tells its changes. What was replaced or deleted stays in the log for so long, and compaction leaves
 // alone what is younger: the files grow by all that is written in d.
 //
-// The store keeps to it, whichever process opens it next, until another WithHistory: the window begins with
-// the first write of the first process that gives the option, or with the store if it was never compacted. A
-// longer one shows nothing that has gone already. With 0 there is no window any more; with Forever it never
-// moves.
+// The store keeps to it, whichever process opens it next, until another WithHistory or WithHistoryBytes: the
+// window begins with the first write of the first process that gives the option, or with the store if it was
+// never compacted. A longer one shows nothing that has gone already. With 0 there is no window any more; with
+// Forever it never moves, unless WithHistoryBytes is given too.
 //
 // Where a window is kept, compaction takes the memory of a second index while it works, and reads the log up
 // to the beginning of the window.
@@ -161,20 +164,38 @@ func WithHistory(d time.Duration) Option {
 	return storeOption(func(c *config) { c.history = &d })
 }
 
+// WithHistoryBytes bounds the window of history by the bytes of the log that it has: what was replaced stays until
+// n bytes have been written to the log behind it. All of its records count, also those that need not be kept, as
+// in Stats.LogBytes, and whole segments go: at least n bytes stay, and up to a segment more, which is 64 MiB. So
+// the files take these, what the store had where they begin, and as much garbage as those of a store without a
+// window.
+//
+// Together with WithHistory the window is what both keep: its moments go at the bound that is reached first.
+// Alone it is the only bound. One of the two options replaces both bounds of an earlier process. n must not be
+// negative; with 0 there is no window any more, as with WithHistory(0).
+func WithHistoryBytes(n int64) Option {
+	return storeOption(func(c *config) { c.historyBytes = &n })
+}
+
 // Forever is for WithHistory: nothing that was ever written goes.
 const Forever time.Duration = math.MaxInt64
 
-// window is what the log is asked for (seglog.Options.Window).
-func (c *config) window() int64 {
-	switch {
-	case c.history == nil:
-		return 0
-	case *c.history == 0:
-		return -1
-	case *c.history == Forever:
-		return math.MaxInt64
+// window is what the log is asked for (seglog.Options.Window and WindowBytes).
+func (c *config) window() (millis, bytes int64) {
+	if c.history == nil && c.historyBytes == nil {
+		return 0, 0
 	}
-	return max(c.history.Milliseconds(), 1)
+	millis = math.MaxInt64
+	if c.history != nil && *c.history != Forever {
+		millis = max(c.history.Milliseconds(), 1)
+	}
+	if c.historyBytes != nil {
+		bytes = *c.historyBytes
+	}
+	if c.history != nil && *c.history == 0 || c.historyBytes != nil && bytes == 0 {
+		return -1, 0
+	}
+	return millis, bytes
 }
 
 // ReadOnly opens an existing store for reading, beside a process that writes or alone. It follows the

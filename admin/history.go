@@ -11,11 +11,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Window is how far the past of a store can be read: see copal.WithHistory.
+// Window is how far the past of a store can be read: see copal.WithHistory and copal.WithHistoryBytes.
 type Window struct {
 	Seq  uint64        // copal.DB.AsOfSeq shows this moment and all that follow
 	Time time.Time     // of it; the zero Time for a store without a window that was never compacted, which shows all of its life
 	Keep time.Duration // for how long what is replaced is kept; copal.Forever, and 0 for no window
+
+	Bytes int64 // of the log that are enough, though they are younger; 0 for no such bound
 }
 
 // History is the window of history of a store. It is false where none is kept and compaction has been there: then
@@ -25,7 +27,7 @@ func History(db *copal.DB) (Window, bool) {
 	seq, whole := log.HistoryFrom()
 	w := Window{Seq: seq}
 	if h := log.History(); h != nil {
-		w.Time, w.Keep = time.UnixMilli(int64(h.Time)), copal.Forever
+		w.Time, w.Keep, w.Bytes = time.UnixMilli(int64(h.Time)), copal.Forever, h.Bytes
 		if h.Keep != seglog.Forever {
 			w.Keep = time.Duration(min(h.Keep, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
 		}
@@ -33,8 +35,8 @@ func History(db *copal.DB) (Window, bool) {
 	return w, whole
 }
 
-// BeginHistory has the store say in its log now what copal.WithHistory asked for when it was opened. Without it the
-// first write does so.
+// BeginHistory has the store say in its log now what copal.WithHistory and WithHistoryBytes asked for when it was
+// opened. Without it the first write does so.
 func BeginHistory(db *copal.DB) error {
 	s := opened.Engine(db)
 	if s.ReadOnly() {

@@ -25,7 +25,8 @@ What is kept, copal log tells, and --at shows the store as it was.
 With --json the output is {"keepMillis":…,"since":"…","seq":…}: every moment from that
 record and that time on can be read. keepMillis is "ever" for ever, and null where no
 history is kept; without "since" all of the store's life can be read, and without "seq"
-the present alone.`
+the present alone. With "keepBytes" the past goes when so many bytes of the log are behind
+it, as copal.WithHistoryBytes asks. TIME ends that.`
 
 func newHistory(a *app) *cobra.Command {
 	var asJSON bool
@@ -89,6 +90,9 @@ func writeWindow(db *copal.DB, asJSON bool, out *bufio.Writer) error {
 	case w.Keep > 0:
 		kept = "the past is kept for " + showSpan(w.Keep)
 	}
+	if w.Bytes > 0 {
+		kept += fmt.Sprintf(", until %s bytes of the log are behind it", showBytes(w.Bytes))
+	}
 	since := "all of the store's life can be read"
 	switch {
 	case !some:
@@ -105,9 +109,10 @@ func writeWindow(db *copal.DB, asJSON bool, out *bufio.Writer) error {
 func writeWindowJSON(w admin.Window, some bool, out *bufio.Writer) error {
 	line := struct {
 		Keep  any       `json:"keepMillis"`
+		Bytes int64     `json:"keepBytes,omitempty"`
 		Since *jsonTime `json:"since,omitempty"`
 		Seq   *uint64   `json:"seq,omitempty"`
-	}{}
+	}{Bytes: w.Bytes}
 	switch {
 	case w.Keep == copal.Forever:
 		line.Keep = "ever"

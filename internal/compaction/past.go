@@ -32,11 +32,14 @@ func (k *Keeper) compactable() []*seglog.Segment {
 	if k.windowed.Store(h != nil); h == nil {
 		return list
 	}
-	now := uint64(max(k.opts.Clock.Now().UnixMilli(), 0))
-	if h.Keep > now {
-		return nil
+	old := 0 // of the list are before the window: either bound alone puts them there
+	if now := uint64(max(k.opts.Clock.Now().UnixMilli(), 0)); h.Keep <= now {
+		old = len(k.log.OlderThan(now-h.Keep, list))
 	}
-	return k.log.OlderThan(now-h.Keep, list)
+	if h.Bytes > 0 {
+		old = max(old, len(k.log.FartherThan(h.Bytes, list)))
+	}
+	return list[:old]
 }
 
 // look finds out how much of what is older than the window is garbage. If it is not asked for, it looks only

@@ -10,8 +10,8 @@ import (
 )
 
 // A window of history is what is kept of the past: the state as of each moment from its beginning on can be
-// read. The manifest says where it begins, and how long it is to be. It is so until another length is asked for, by
-// whichever process.
+// read. The manifest says where it begins, and how long it is to be: in time, and if it says so in bytes of the log.
+// It is so until another length is asked for, by whichever process.
 //
 // The beginning moves when compaction takes away what no moment needs that is as late. Within the window it
 // takes away nothing.
@@ -20,6 +20,7 @@ import (
 type History struct {
 	Seq, Time uint64 // of the first moment: the number of the last record that it has, and Unix milliseconds
 	Keep      uint64 // for how many milliseconds what is replaced is to be kept, or Forever
+	Bytes     int64  // of the log that are enough, though they are younger; 0 for no such bound
 }
 
 // Forever is the length of a window that never moves.
@@ -30,18 +31,29 @@ const forever = "ever"
 
 // encode writes
 //
-//	history 1f00 time 19a8c3d2e10 for 240c8400
+//	history 1f00 time 19a8c3d2e10 for 240c8400 bytes 40000000
 func (h *History) encode() string {
 	keep := forever
 	if h.Keep != Forever {
 		keep = record.Hex(h.Keep)
 	}
-	return fmt.Sprintf("history %x time %x for %s\n", h.Seq, h.Time, keep)
+	line := fmt.Sprintf("history %x time %x for %s", h.Seq, h.Time, keep)
+	if h.Bytes > 0 {
+		line += fmt.Sprintf(" bytes %x", h.Bytes)
+	}
+	return line + "\n"
 }
 
 func (m *Manifest) parseHistory(f *record.Fields) error {
 	h := &History{Seq: f.Hex("history"), Time: f.Hex("time"), Keep: Forever}
 	keep := f.Word("for")
+	if f.Has("bytes") {
+		n := f.Hex("bytes")
+		if n == 0 || n > math.MaxInt64 {
+			return fmt.Errorf("%w: a window of history of %x bytes", record.ErrSyntax, n)
+		}
+		h.Bytes = int64(n)
+	}
 	if err := f.End(); err != nil {
 		return err
 	}
@@ -126,11 +138,11 @@ func (l *Log) keepHistory(m *Manifest) {
 		m.History = nil
 	case l.Window == 0:
 	case m.History != nil:
-		m.History.Keep = keep
+		m.History.Keep, m.History.Bytes = keep, l.WindowBytes
 	case m.Floor == 0:
-		m.History = &History{Time: m.Created, Keep: keep}
+		m.History = &History{Time: m.Created, Keep: keep, Bytes: l.WindowBytes}
 	default:
-		m.History = &History{l.NextSeq - 1, max(l.LastTime, l.millisLocked()), keep}
+		m.History = &History{l.NextSeq - 1, max(l.LastTime, l.millisLocked()), keep, l.WindowBytes}
 	}
 }
 
@@ -156,6 +168,20 @@ func (l *Log) endsBy(seg *Segment, time uint64) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.LastTime <= time
+}
+
+// FartherThan are the first segments of a list, with which the log begins, that have so many bytes of it behind them.
+func (l *Log) FartherThan(bytes int64, list []*Segment) []*Segment {
+	behind := int64(0)
+	for _, seg := range l.Segments() {
+		behind += seg.End.Load()
+	}
+	for i, seg := range list {
+		if behind -= seg.End.Load(); behind < bytes {
+			return list[:i]
+		}
+	}
+	return list
 }
 
 // Each hands on the records of a segment, front to back, from wherever its bytes stand. A record is valid until f

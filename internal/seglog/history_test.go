@@ -10,27 +10,28 @@ import (
 
 // TestKeepHistory asks for windows of a log that was never compacted, and of one that was.
 func TestKeepHistory(t *testing.T) {
-	log := func(window int64) *Log {
-		l := NewLog(Options{Clock: clock.System{}, Window: window})
+	log := func(window, bytes int64) *Log {
+		l := NewLog(Options{Clock: clock.System{}, Window: window, WindowBytes: bytes})
 		l.NextSeq, l.LastTime = 10, 1<<60
 		return l
 	}
-	old := &History{Seq: 3, Time: 4, Keep: 5}
+	old := &History{Seq: 3, Time: 4, Keep: 5, Bytes: 6}
 	for _, x := range []struct {
-		window int64
-		m      Manifest
-		want   *History
+		window, bytes int64
+		m             Manifest
+		want          *History
 	}{
-		{0, Manifest{Created: 7}, nil},
-		{0, Manifest{History: old}, old},
-		{-1, Manifest{History: old}, nil},
-		{60, Manifest{History: old, Floor: 2}, &History{Seq: 3, Time: 4, Keep: 60}},
-		{60, Manifest{Created: 7}, &History{Time: 7, Keep: 60}},
-		{60, Manifest{Created: 7, Floor: 2}, &History{Seq: 9, Time: 1 << 60, Keep: 60}},
-		{math.MaxInt64, Manifest{}, &History{Keep: Forever}},
+		{0, 0, Manifest{Created: 7}, nil},
+		{0, 0, Manifest{History: old}, old},
+		{-1, 0, Manifest{History: old}, nil},
+		{60, 0, Manifest{History: old, Floor: 2}, &History{Seq: 3, Time: 4, Keep: 60}},
+		{60, 70, Manifest{History: old, Floor: 2}, &History{Seq: 3, Time: 4, Keep: 60, Bytes: 70}},
+		{60, 70, Manifest{Created: 7}, &History{Time: 7, Keep: 60, Bytes: 70}},
+		{60, 70, Manifest{Created: 7, Floor: 2}, &History{Seq: 9, Time: 1 << 60, Keep: 60, Bytes: 70}},
+		{math.MaxInt64, 0, Manifest{}, &History{Keep: Forever}},
 	} {
 		m := x.m.Clone()
-		log(x.window).keepHistory(m)
+		log(x.window, x.bytes).keepHistory(m)
 		if got := m.History; (got == nil) != (x.want == nil) || got != nil && *got != *x.want {
 			t.Errorf("a window of %d after %+v is %+v, want %+v", x.window, x.m.History, got, x.want)
 		}

@@ -94,6 +94,7 @@ type Options struct {
 	SegmentBytes int64       // nominal size of a segment, at most
 	RingBytes    int64       // size of the ring to be made, 0 for none
 	Window       int64       // the length of the window of history that is asked for, in milliseconds: 0 for none in particular, negative for no window, math.MaxInt64 for ever
+	WindowBytes  int64       // and in bytes of the log: 0 for as many as there are
 	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
 	Begun        func()      // called when this process has begun to write; must not wait
 	Filled       func()      // called when a segment has become full; must not wait

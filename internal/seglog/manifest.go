@@ -72,7 +72,7 @@ type ManifestSegment struct {
 //	sealed 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00
 //	open 2 salt d4e5f6071f0c9a3e bytes 5a records 0 first 0 last 0
 //	writing 9a3e5f3a91c2d4e5 cache 0f3c…/2a file 80f1-692….1f
-//	history 1f00 time 19a8c3d2e10 for 240c8400
+//	history 1f00 time 19a8c3d2e10 for 240c8400 bytes 40000000
 //	end 1f0c9a3e
 func (m *Manifest) Encode() []byte {
 	var b strings.Builder

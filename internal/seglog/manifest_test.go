@@ -3,6 +3,7 @@ package seglog
 import (
 	"bytes"
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 
@@ -20,7 +21,7 @@ var testManifest = Manifest{
 		{ID: record.NewSegmentID(5, 0), Salt: 8, Bytes: 0x5a},
 	},
 	Writing: &Writing{Ring: 0x9a3e, Cache: "boot/2a", File: "80f1-6920.1f"},
-	History: &History{Seq: 0x1f, Time: 0x19a8c3d2e11, Keep: 0x240c8400},
+	History: &History{Seq: 0x1f, Time: 0x19a8c3d2e11, Keep: 0x240c8400, Bytes: 0x40000000},
 	Other:   []string{"later something"},
 }
 
@@ -31,7 +32,7 @@ sealed 3 salt 0000000000000006 bytes 63 records 0 first 0 last 0
 open 4 salt 0000000000000007 bytes 1f00 records 2 first 1f01 last 1f02
 open 5 salt 0000000000000008 bytes 5a records 0 first 0 last 0
 writing 0000000000009a3e cache boot/2a file 80f1-6920.1f
-history 1f time 19a8c3d2e11 for 240c8400
+history 1f time 19a8c3d2e11 for 240c8400 bytes 40000000
 later something
 end `
 
@@ -66,6 +67,11 @@ func TestManifestRefuses(t *testing.T) {
 		head + "writing 9a3e cache - file -\nend":                                                                                                      record.ErrSyntax,
 		head + "history 1 time 1 for ever\nhistory 1 time 1 for ever\nend":                                                                             record.ErrSyntax,
 		head + "history 1 time 1 for ffffffffffffffff\nend":                                                                                            record.ErrSyntax,
+		head + "history 1 time 1 for ever bytes 0\nend":                                                                                                record.ErrSyntax,
+		head + "history 1 time 1 for ever bytes 8000000000000000\nend":                                                                                 record.ErrSyntax,
+		head + "history 1 time 1 for ever bytes ever\nend":                                                                                             record.ErrSyntax,
+		head + "history 1 time 1 for ever bytes 05\nend":                                                                                               record.ErrSyntax,
+		head + "history 1 time 1 bytes 5 for ever\nend":                                                                                                record.ErrSyntax,
 		head + "history 1 time 1\nend":                                                                                                                 record.ErrSyntax,
 		"copal manifest 1\nend":                                                                                                                        record.ErrSyntax,
 		"copal log 1 x":                                                                                                                                record.ErrSyntax,
@@ -80,8 +86,9 @@ func FuzzManifest(f *testing.F) {
 	f.Add(testManifest.Encode())
 	f.Add(record.Seal([]byte(testManifestText + "x")))
 	forever := testManifest
-	forever.History = &History{Keep: Forever}
-	f.Add(forever.Encode())
+	for _, forever.History = range []*History{{Keep: Forever}, {Keep: Forever, Bytes: 1}, {Bytes: math.MaxInt64}} {
+		f.Add(forever.Encode())
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} { // as it is, and with a checksum
 			m, err := parseManifest(b)

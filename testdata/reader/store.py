@@ -79,6 +79,8 @@ class Store:
                 self.segments.append(Segment(fields(s, line, "MANIFEST")))
             elif line.startswith("writing "):
                 self.writing = number(fields(r"writing <16> cache (\S+) file (\S+)", line, "MANIFEST")[0])
+            elif line.startswith("history "):
+                fields("history <h> time <h> for (?:ever|<h>)(?: bytes <h>)?", line, "MANIFEST")
             elif not re.match("[a-z]", line):
                 raise Newer(f"a line of MANIFEST: {line[:60]!r}")
         for a, b in zip(self.segments, self.segments[1:]):
