@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -234,7 +233,6 @@ func watchLine(s scale, name, title string, watches int, opts func(n int) []copa
 				return nil, err
 			}
 			ctx, cancel := context.WithCancel(e.ctx)
-			var told atomic.Int64
 			ended := make(chan error, watches)
 			for n := range watches {
 				go func() {
@@ -243,7 +241,6 @@ func watchLine(s scale, name, title string, watches int, opts func(n int) []copa
 							ended <- err
 							return
 						}
-						told.Add(1)
 					}
 					ended <- nil
 				}()

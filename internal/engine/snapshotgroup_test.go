@@ -57,15 +57,10 @@ func underWay(t *testing.T, s *Store, name string) *together {
 	return g
 }
 
-// TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the
-// other does not. What has committed is there after a crash, also what was deleted between the member and the
-// commit; and after a compaction, and a crash that leaves no snapshot.
-func TestSnapshotThatDividesAGroup(t *testing.T) {
-	mem := vfs.NewMem()
-	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
-	s := mustOpen(t, mem, small)
-	mustSet(t, s, "first0", "old")
-	first, second := underWay(t, s, "first"), underWay(t, s, "second")
+// commitBehindADeletion deletes a key of the group "first", of which members stand in the log, commits the group, and
+// takes a snapshot of the index.
+func commitBehindADeletion(t *testing.T, s *Store, first *together) {
+	t.Helper()
 	if _, err := s.Delete(nil, []byte("first0"), Process); err != nil {
 		t.Fatal(err)
 	}
@@ -79,30 +74,44 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(s *Store) {
-		t.Helper()
-		for n := range 30 {
-			wantValue(t, s, fmt.Sprint("first", n), strings.Repeat("first", 20))
-			wantValue(t, s, fmt.Sprint("second", n), absent)
-		}
+}
+
+// wantFirstAlone checks that the group "first" counts, and "second" does not.
+func wantFirstAlone(t *testing.T, s *Store) {
+	t.Helper()
+	for n := range 30 {
+		wantValue(t, s, fmt.Sprint("first", n), strings.Repeat("first", 20))
+		wantValue(t, s, fmt.Sprint("second", n), absent)
 	}
-	check(s)
+}
+
+// TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the
+// other does not. What has committed is there after a crash, also what was deleted between the member and the
+// commit; and after a compaction, and a crash that leaves no snapshot.
+func TestSnapshotThatDividesAGroup(t *testing.T) {
+	mem := vfs.NewMem()
+	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, small)
+	mustSet(t, s, "first0", "old")
+	first, second := underWay(t, s, "first"), underWay(t, s, "second")
+	commitBehindADeletion(t, s, first)
+	wantFirstAlone(t, s)
 	mem = mem.ProcessCrash()
 	second.group.End()
 	mustClose(t, s)
 	s = mustOpen(t, mem, small)
-	check(s)
+	wantFirstAlone(t, s)
 	for mustSet(t, s, "other", "1"); compactRun(s, 1) == nil && s.log.Compacted.Load() < 3; {
 		mustSet(t, s, "other", strings.Repeat("o", 1000))
 	}
-	check(s)
+	wantFirstAlone(t, s)
 	mem = mem.ProcessCrash()
 	mustClose(t, s)
 	if err := mem.Remove("db/" + seglog.SnapshotName); err != nil {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, mem, small)
-	check(s)
+	wantFirstAlone(t, s)
 	mustClose(t, s)
 }
 
@@ -115,19 +124,7 @@ func TestSnapshotOfAGroupThatIsReplayed(t *testing.T) {
 	s := mustOpen(t, mem, small)
 	mustSet(t, s, "first0", "old")
 	second, first := underWay(t, s, "second"), underWay(t, s, "first")
-	if _, err := s.Delete(nil, []byte("first0"), Process); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := first.lockAndCommit(); err != nil {
-		t.Fatal(err)
-	}
-	first.group.End()
-	s.housekeeping.Lock()
-	err := s.takeSnapshot(nil)
-	s.housekeeping.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	commitBehindADeletion(t, s, first)
 	image := mem.ProcessCrash()
 	second.group.End()
 	mustClose(t, s)
@@ -140,10 +137,7 @@ func TestSnapshotOfAGroupThatIsReplayed(t *testing.T) {
 	if err := s.compact(s.log.Compactable(), noPause); err != nil {
 		t.Fatal(err)
 	}
-	for n := range 30 {
-		wantValue(t, s, fmt.Sprint("first", n), strings.Repeat("first", 20))
-		wantValue(t, s, fmt.Sprint("second", n), absent)
-	}
+	wantFirstAlone(t, s)
 	mustClose(t, s)
 }
 

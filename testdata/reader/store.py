@@ -80,7 +80,7 @@ class Store:
             elif line.startswith("writing "):
                 self.writing = number(fields(r"writing <16> cache (\S+) file (\S+)", line, "MANIFEST")[0])
             elif line.startswith("history "):
-                fields("history <h> time <h> for (?:ever|<h>)(?: bytes <h>)?", line, "MANIFEST")
+                fields("history <h> time <h> for (?:ever|<h>)(?: bytes (?:[1-9a-f][0-9a-f]{0,14}|[1-7][0-9a-f]{15}))?", line, "MANIFEST")
             elif not re.match("[a-z]", line):
                 raise Newer(f"a line of MANIFEST: {line[:60]!r}")
         for a, b in zip(self.segments, self.segments[1:]):
