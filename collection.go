@@ -54,7 +54,7 @@ func (c *Collection) Len() int { return c.count(engine.Span{}) }
 
 // count is the number of elements with sub-keys in a span.
 func (c *Collection) count(span engine.Span) int {
-	err := c.readable()
+	err := c.meant()
 	var n int64
 	if err == nil {
 		n, err = c.reader().CountIn(c.key, c.of, span)
@@ -135,26 +135,26 @@ func (c *Collection) Deadline() (time.Time, error) {
 }
 
 func (c *Collection) deadline() (uint64, error) {
-	if err := c.readable(); err != nil {
+	if err := c.meant(); err != nil {
 		return 0, err
 	}
 	return c.reader().Deadline(c.key, c.of)
 }
 
 // reader reads the present state, the snapshot, or the transaction.
-func (c *Collection) reader() engine.Collections {
+func (h *handle) reader() engine.Collections {
 	switch {
-	case c.then != nil:
-		return c.then.view.Collections()
-	case c.tx != nil:
-		return c.tx.tx.Collections()
+	case h.then != nil:
+		return h.then.view.Collections()
+	case h.tx != nil:
+		return h.tx.tx.Collections()
 	}
-	return c.db.store.Collections()
+	return h.db.store.Collections()
 }
 
-// readable returns the error of a handle that means nothing.
-func (c *Collection) readable() error {
-	if from, ok := c.from.(refused); ok {
+// meant returns the error of a handle that means nothing.
+func (h *handle) meant() error {
+	if from, ok := h.from.(refused); ok {
 		return from.err
 	}
 	return nil
@@ -220,7 +220,7 @@ func deletions(subs [][]byte) (edits []*engine.Edit) {
 
 // get reads an element.
 func (c *Collection) get(sub []byte) (e engine.Entry, err error) {
-	if err := c.readable(); err != nil {
+	if err := c.meant(); err != nil {
 		return e, err
 	}
 	return c.reader().Get(c.key, c.of, sub)
@@ -245,7 +245,7 @@ func (c *Collection) items(span engine.Span, values bool) iter.Seq[engine.Item] 
 //go:noinline
 func (c *Collection) reported(items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
 	return func(yield func(engine.Item) bool) {
-		if err := c.readable(); err != nil {
+		if err := c.meant(); err != nil {
 			c.report(err)
 			return
 		}

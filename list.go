@@ -348,7 +348,7 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 
 // entryAt reads the element at an index. One that goes between the two looks is looked for again.
 func (c *Collection) entryAt(index int) (e engine.Entry, err error) {
-	if err := c.readable(); err != nil {
+	if err := c.meant(); err != nil {
 		return e, err
 	}
 	span, n := indexed(index)
@@ -391,7 +391,7 @@ func (c *Collection) deleteRange(from, to int, d engine.Durability) error {
 
 // span is the span of the elements between two indexes; ok is false if there are none, or that cannot be read.
 func (c *Collection) span(from, to int) (span engine.Span, ok bool) {
-	err := c.readable()
+	err := c.meant()
 	if err == nil {
 		span, ok, err = c.reader().Part(c.key, c.of, int64(from), int64(to))
 	}

@@ -125,6 +125,22 @@ func (r *Raw) Has(key []byte) bool {
 	return err == nil && has
 }
 
+// Type tells what stands under key: "value", or the "hash", "list", "set" or "zset" of a collection.
+// The error is ErrNotFound when there is no entry.
+func (r *Raw) Type(key []byte) (string, error) {
+	if err := r.meant(); err != nil {
+		return "", err
+	}
+	if r.db.driver != nil {
+		return "", unsupported("collections")
+	}
+	c, err := r.reader().Find(key, "")
+	if errors.Is(err, ErrType) {
+		return "value", nil
+	}
+	return string(c.Type), err
+}
+
 // Len returns the number of entries, those of maps included. It is known at once for the store as
 // it is now; in a snapshot or a transaction it takes a walk.
 func (r *Raw) Len() int {

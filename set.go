@@ -25,6 +25,13 @@ func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 	return &SetOf[M]{newCollection(db, []byte(key), engine.SetType), members}, nil
 }
 
+// StringSet returns the set under key as bytes: its members are strings of any bytes. Those that a
+// SetOf of another type has added are the texts of its members.
+func (r *Raw) StringSet(key []byte) *SetOf[string] {
+	s := &SetOf[string]{newCollection(r.db, key, engine.SetType), r.db.asBytes().fields}
+	return s.to(r.handle)
+}
+
 // With returns a handle whose writes are as durable as d. Async is Write.
 func (s *SetOf[M]) With(d Durability) *SetOf[M] { return s.to(s.logged(d)) }
 

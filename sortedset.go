@@ -39,6 +39,13 @@ func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 	return &SortedSetOf[M]{newCollection(db, []byte(key), engine.SortedSetType), members}, nil
 }
 
+// SortedSet returns the sorted set under key as bytes: its members are strings of any bytes. Those that
+// a SortedSetOf of another type has set are the texts of its members.
+func (r *Raw) SortedSet(key []byte) *SortedSetOf[string] {
+	s := &SortedSetOf[string]{newCollection(r.db, key, engine.SortedSetType), r.db.asBytes().fields}
+	return s.to(r.handle)
+}
+
 // With returns a handle whose writes are as durable as d. Async is Write.
 func (s *SortedSetOf[M]) With(d Durability) *SortedSetOf[M] { return s.to(s.logged(d)) }
 

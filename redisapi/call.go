@@ -1,0 +1,243 @@
+package redisapi
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/resp"
+)
+
+// call is a command that runs. Its method for a command writes one reply, or returns an error before
+// it has written anything, to the reply or to the store.
+type call struct {
+	*client
+	cmd  *command
+	args [][]byte   // with the name, or names, of the command
+	raw  *copal.Raw // what the command reads and writes: the store, or the transaction in which it runs
+	tx   *copal.Tx  // in which it runs, nil for none
+
+	// after is what is to be done outside of the store once the transaction has committed; it runs again until then.
+	after []func()
+
+	taken  []byte                   // for take
+	taking func(value []byte) error // appends a value to taken
+	bulk   func(value []byte) error // replies a value
+}
+
+// forget gives back what a long request has taken.
+func (c *call) forget() {
+	c.args = nil
+	if cap(c.taken) > keptBytes {
+		c.taken = nil
+	}
+}
+
+// replyError is an error of a request in the words of Redis. It begins with its code.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
+
+// The errors of Redis that several commands have.
+const (
+	errSyntax    replyError = "ERR syntax error"
+	errNotInt    replyError = "ERR value is not an integer or out of range"
+	errNotFloat  replyError = "ERR value is not a valid float"
+	errNaN       replyError = "ERR increment would produce NaN or Infinity"
+	errOverflow  replyError = "ERR increment or decrement would overflow"
+	errRange     replyError = "ERR value is out of range"
+	errPositive  replyError = "ERR value is out of range, must be positive"
+	errOutside   replyError = "ERR index out of range"
+	errNoKey     replyError = "ERR no such key"
+	errWrongType replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errTooLong   replyError = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	errDB        replyError = "ERR DB index is out of range"
+)
+
+// dispatch carries out a request, and replies.
+func (c *client) dispatch(args [][]byte) {
+	c.s.counts.commands.Add(1)
+	cmd, err := find(args)
+	if err == nil {
+		err = c.carryOut(cmd, args)
+	} else if c.queue != nil {
+		c.queue.bad = true
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+func (c *client) carryOut(cmd *command, args [][]byte) error {
+	if !c.known && cmd.flags&noAuth == 0 {
+		return replyError("NOAUTH Authentication required.")
+	}
+	if c.queue != nil && cmd.flags&atOnce == 0 {
+		return c.enqueue(cmd, args)
+	}
+	if cmd.flags&write != 0 {
+		c.written = true
+	}
+	c.ran.Store(cmd)
+	c.seen.Store(time.Now().UnixNano())
+	call := &c.call
+	call.cmd, call.args = cmd, args
+	return call.execute()
+}
+
+// execute runs the command as its row says.
+func (c *call) execute() error {
+	before := len(c.Buf)
+	switch c.cmd.how {
+	case looking:
+		return c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
+	case changing:
+		return c.s.DB.Update(func(tx *copal.Tx) error { return c.in(tx, before) })
+	}
+	c.raw, c.tx = c.direct, nil
+	return c.cmd.run(c)
+}
+
+// in runs the command in a transaction, which may not be the first that tries.
+func (c *call) in(tx *copal.Tx, before int) error {
+	c.raw, c.tx = tx.Raw(), tx
+	c.Buf = c.Buf[:before]
+	err := c.cmd.run(c)
+	if err != nil {
+		c.Buf = c.Buf[:before]
+	}
+	return err
+}
+
+// fail replies an error.
+func (c *client) fail(err error) {
+	c.s.counts.errors.Add(1)
+	c.Error(errorText(err))
+}
+
+// errorText is what Redis calls an error.
+func errorText(err error) string {
+	var own replyError
+	switch {
+	case errors.As(err, &own):
+		return string(own)
+	case errors.Is(err, copal.ErrType):
+		return string(errWrongType)
+	case errors.Is(err, copal.ErrReadOnly):
+		return "READONLY You can't write against a read only replica."
+	case errors.Is(err, copal.ErrClosed):
+		return "ERR the store is closed"
+	}
+	return "ERR " + err.Error()
+}
+
+// missing reports whether there is no entry.
+func missing(err error) bool { return errors.Is(err, copal.ErrNotFound) }
+
+// kinds are the types that Redis tells, by those of Raw.Type.
+var kinds = map[string]string{"value": "string", "hash": "hash", "list": "list", "set": "set", "zset": "zset"}
+
+// exists reports whether there is an entry under key, which is an error if its type is another.
+func (c *call) exists(key []byte, kind string) (bool, error) {
+	switch found, err := c.raw.Type(key); {
+	case missing(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case found != kind:
+		return false, errWrongType
+	}
+	return true, nil
+}
+
+// take reads the value of a key, which stays until the next call of take. A key without one has
+// none, and ok is false.
+func (c *call) take(key []byte) (value []byte, ok bool, err error) {
+	if c.taking == nil {
+		c.taking = func(value []byte) error {
+			c.taken = append(c.taken, value...)
+			return nil
+		}
+	}
+	c.taken = c.taken[:0]
+	switch err := c.raw.View(key, c.taking); {
+	case err == nil:
+		return c.taken, true, nil
+	case missing(err):
+		return nil, false, nil
+	default:
+		return nil, false, err
+	}
+}
+
+// count notes for INFO whether a key that was to be read is there.
+func (c *client) count(found bool) {
+	if found {
+		c.s.counts.hits.Add(1)
+	} else {
+		c.s.counts.misses.Add(1)
+	}
+}
+
+// What arguments say.
+
+func parseInt(arg []byte) (int64, error) {
+	if n, ok := resp.ParseInt(arg); ok {
+		return n, nil
+	}
+	return 0, errNotInt
+}
+
+// parseFloat reads a floating-point number, which may be infinite, and is no NaN.
+func parseFloat(arg []byte) (float64, error) {
+	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 256 {
+		return 0, errNotFloat
+	}
+	f, err := strconv.ParseFloat(string(arg), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(f) || hasUnderscore(arg) {
+		return 0, errNotFloat
+	}
+	return f, nil
+}
+
+func hasUnderscore(arg []byte) bool {
+	for _, b := range arg {
+		if b == '_' {
+			return true
+		}
+	}
+	return false
+}
+
+// is reports whether an argument is a word, which is given in capitals.
+func is(arg []byte, word string) bool {
+	if len(arg) != len(word) {
+		return false
+	}
+	for i, b := range arg {
+		if 'a' <= b && b <= 'z' {
+			b -= 'a' - 'A'
+		}
+		if b != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// now is the time to which deadlines relate.
+func (c *call) now() time.Time { return time.Now() }
+
+// subset reads the number of arguments that are to follow at an index, and returns them.
+func (c *call) following(at int) ([][]byte, error) {
+	n, ok := indexed(c.args, at)
+	if !ok {
+		return nil, errSyntax
+	}
+	return c.args[at+1 : at+1+n], nil
+}

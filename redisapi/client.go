@@ -1,0 +1,232 @@
+package redisapi
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/resp"
+)
+
+// What a client that is busy uses. One that waits for a request has no buffers.
+const (
+	readBytes  = 16 << 10 // of the first read of a request
+	keptBytes  = 64 << 10 // the longest buffer that is lent again
+	replyBytes = 64 << 10 // after which replies are sent although more requests have arrived
+)
+
+// lent is the memory of a busy client.
+type lent struct{ in, out []byte }
+
+var buffers = sync.Pool{New: func() any { return &lent{make([]byte, 0, readBytes), make([]byte, 0, readBytes)} }}
+
+// client is a connection. Its fields belong to the goroutine that serves it, but for those that say
+// otherwise.
+type client struct {
+	resp.Reply // to what has arrived and is not answered yet
+	s          *Server
+	nc         net.Conn
+	waits      waiter
+	id         int64
+	since      time.Time
+	parser     resp.Parser
+	in         []byte // what has arrived
+	off        int    // of which this has been read
+	lent       *lent  // nil while nothing has arrived
+
+	call    call // the command that runs
+	direct  *copal.Raw
+	by      copal.Durability
+	known   bool   // it has given the password, or needs none
+	closing bool   // after what is answered now
+	queue   *queue // since MULTI, nil without
+	written bool   // something has been written since the last sync
+
+	ending              atomic.Bool  // the server shuts down
+	seen                atomic.Int64 // when the last command began, in nanoseconds since 1970
+	name                atomic.Pointer[string]
+	libName, libVersion atomic.Pointer[string]
+	ran                 atomic.Pointer[command]
+	sending             sync.Mutex // of writes to nc
+}
+
+func newClient(s *Server, nc net.Conn, id int64) *client {
+	c := &client{s: s, nc: nc, id: id, since: time.Now(), known: s.Password == ""}
+	c.waits.of(c)
+	c.durable(s.Durability)
+	c.limit()
+	c.call.client = c
+	c.seen.Store(c.since.UnixNano())
+	return c
+}
+
+// durable makes the client's writes as durable as d. Those of a connection that wants the disk are
+// written to the log, and synced together before they are answered.
+func (c *client) durable(d copal.Durability) {
+	c.by = d
+	c.direct = c.s.DB.Raw()
+}
+
+// limit sets how long requests may be: short ones until the password is known.
+func (c *client) limit() {
+	c.parser.Limits = resp.Limits{Args: 10, Bulk: 16 << 10}
+	if c.known {
+		c.parser.Limits = resp.Limits{Args: 1 << 20, Bulk: int(min(512<<20, c.s.MaxRequest))}
+	}
+}
+
+// end asks the client to end after the requests that have arrived.
+func (c *client) end() {
+	c.ending.Store(true)
+	c.nc.SetReadDeadline(time.Now())
+}
+
+// serve reads requests and answers them until the connection ends.
+func (c *client) serve() {
+	defer c.nc.Close()
+	err := c.requests()
+	c.giveBack()
+	if err != nil && !c.ending.Load() {
+		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)
+	}
+}
+
+func (c *client) requests() error {
+	for {
+		args, n, err := c.parser.Next(c.in[c.off:])
+		if err != nil {
+			c.Error("ERR " + err.Error())
+			return errors.Join(err, c.flush())
+		}
+		if n == 0 {
+			if err := c.flush(); err != nil || c.closing {
+				return err
+			}
+			if err := c.read(); err != nil {
+				return err
+			}
+			continue
+		}
+		c.off += n
+		if args == nil {
+			continue
+		}
+		c.dispatch(args)
+		if c.closing {
+			return c.flush()
+		}
+		if len(c.Buf) >= replyBytes {
+			if err := c.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// flush sends the replies, with one write. What was written for a client that wants it on the disk is
+// there before.
+func (c *client) flush() error {
+	if len(c.Buf) == 0 {
+		return nil
+	}
+	if err := c.sync(); err != nil {
+		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
+		c.Buf = c.Buf[:0]
+		c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
+		c.closing = true
+	}
+	c.sending.Lock()
+	n, err := c.nc.Write(c.Buf)
+	c.sending.Unlock()
+	c.s.counts.out.Add(int64(n))
+	if cap(c.Buf) > keptBytes {
+		c.Buf = nil
+	} else {
+		c.Buf = c.Buf[:0]
+	}
+	return err
+}
+
+// sync brings to the disk what the client has written and wants to be there.
+func (c *client) sync() error {
+	if !c.written || c.by != copal.FSync {
+		return nil
+	}
+	c.written = false
+	return c.s.DB.Sync()
+}
+
+// read adds to what has arrived. The error of a connection that has ended is io.EOF, and that of a server that shuts
+// down os.ErrDeadlineExceeded.
+func (c *client) read() error {
+	c.in = c.in[:copy(c.in, c.in[c.off:])]
+	c.off = 0
+	switch wants := int64(c.parser.Wants(len(c.in))); {
+	case int64(len(c.in)) >= c.s.MaxRequest:
+		c.Error("ERR Protocol error: too big request")
+		return errors.Join(errors.New("a request is too long"), c.flush())
+	case len(c.in) == 0:
+		return c.idle()
+	case wants > int64(cap(c.in)):
+		// No more than twice of what is there, whatever length the client has told.
+		c.grow(int(min(wants, int64(2*len(c.in)), c.s.MaxRequest)))
+	}
+	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
+	return c.arrived(n, err)
+}
+
+// idle waits for the first bytes of a request, without buffers.
+func (c *client) idle() error {
+	c.giveBack()
+	if c.ending.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	if t := c.s.IdleTimeout; t > 0 {
+		c.nc.SetReadDeadline(time.Now().Add(t))
+		if c.ending.Load() { // end has set an earlier one
+			return os.ErrDeadlineExceeded
+		}
+	}
+	return c.arrived(c.waits.read(c))
+}
+
+func (c *client) arrived(n int, err error) error {
+	if n > 0 {
+		c.in = c.in[:len(c.in)+n]
+		c.s.counts.in.Add(int64(n))
+		return nil
+	}
+	return err
+}
+
+// borrow gets the buffers of a client that is busy.
+func (c *client) borrow() {
+	c.lent = buffers.Get().(*lent)
+	c.in, c.Buf = c.lent.in[:0], c.lent.out[:0]
+}
+
+// grow makes room for n bytes of requests, and for one at least.
+func (c *client) grow(n int) {
+	c.in = append(make([]byte, 0, max(n, 2*len(c.in))), c.in...)
+}
+
+// giveBack gives the buffers back.
+func (c *client) giveBack() {
+	if c.lent != nil {
+		if 0 < cap(c.in) && cap(c.in) <= keptBytes {
+			c.lent.in = c.in
+		}
+		if 0 < cap(c.Buf) && cap(c.Buf) <= keptBytes {
+			c.lent.out = c.Buf
+		}
+		buffers.Put(c.lent)
+		c.lent = nil
+	}
+	c.in, c.off, c.Buf = nil, 0, nil
+	c.parser.Forget()
+	c.call.forget()
+}

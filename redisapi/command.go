@@ -1,0 +1,218 @@
+package redisapi
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// command is a row of the command table, from which everything follows that is said of commands: how
+// they are found and run, what COMMAND replies, and docs/redis.md.
+type command struct {
+	name    string // in lower case; of a subcommand its second word
+	arity   int    // arguments with the name, or if negative the least of them
+	how     how
+	flags   flags
+	keys    keys
+	run     func(*call) error
+	since   string // of Redis
+	summary string
+	differs string // from Redis, for the manual
+	subs    []*command
+
+	group  string
+	parent *command // of a subcommand
+}
+
+// how a command uses the store.
+type how uint8
+
+const (
+	plainly  how = iota // by verbs that are atomic each, or not at all
+	looking             // in a transaction that reads
+	changing            // in a transaction that writes
+)
+
+// flags are what COMMAND tells of a command.
+type flags uint16
+
+const (
+	write    flags = 1 << iota // it may change keys
+	readonly                   // it reads keys
+	fast                       // it takes no longer than O(log n)
+	blocking                   // it may wait
+	admin
+	pubsub
+	noAuth  // it works before AUTH
+	noMulti // it cannot be queued
+	noScript
+	atOnce // it is carried out at once, and not queued
+)
+
+var flagNames = []struct {
+	flag flags
+	name string
+}{
+	{write, "write"}, {readonly, "readonly"}, {fast, "fast"}, {blocking, "blocking"}, {admin, "admin"}, {pubsub, "pubsub"},
+	{noAuth, "no_auth"}, {noMulti, "no_multi"}, {noScript, "noscript"},
+}
+
+// keys says which arguments are keys: from first to last, each step one. A negative last counts
+// from the end. Where others are keys, find tells.
+type keys struct {
+	first, last, step int
+	find              func(args [][]byte) [][]byte
+}
+
+var (
+	noKeys   = keys{}
+	oneKey   = keys{1, 1, 1, nil}
+	twoKeys  = keys{1, 2, 1, nil}
+	allKeys  = keys{1, -1, 1, nil}
+	keyPairs = keys{1, -1, 2, nil}
+)
+
+// counted are keys that follow their number, which stands at an index.
+func counted(at int) keys {
+	return keys{0, 0, 0, func(args [][]byte) [][]byte {
+		n, ok := indexed(args, at)
+		if !ok {
+			return nil
+		}
+		return args[at+1 : at+1+n]
+	}}
+}
+
+// storedCounted is counted behind a first key, where the outcome is stored.
+func storedCounted(at int) keys {
+	of := counted(at)
+	return keys{1, 1, 1, func(args [][]byte) [][]byte { return append(slices.Clip(args[1:2]), of.find(args)...) }}
+}
+
+func indexed(args [][]byte, at int) (n int, ok bool) {
+	if at >= len(args) {
+		return 0, false
+	}
+	v, err := parseInt(args[at])
+	if err != nil || v < 0 || v > int64(len(args)-at-1) {
+		return 0, false
+	}
+	return int(v), true
+}
+
+// of are the keys of a request.
+func (k *keys) of(args [][]byte) [][]byte {
+	switch {
+	case k.find != nil:
+		return k.find(args)
+	case k.step == 0:
+		return nil
+	}
+	last := k.last
+	if last < 0 {
+		last += len(args)
+	}
+	var found [][]byte
+	for i := k.first; i <= last && i < len(args); i += k.step {
+		found = append(found, args[i])
+	}
+	return found
+}
+
+// takes reports whether a request has as many arguments as the command takes.
+func (cmd *command) takes(args int) bool {
+	return args == cmd.arity || cmd.arity < 0 && args >= -cmd.arity
+}
+
+// fullName is the name with that of the parent: "client|list".
+func (cmd *command) fullName() string {
+	if cmd.parent != nil {
+		return cmd.parent.name + "|" + cmd.name
+	}
+	return cmd.name
+}
+
+// table has all commands by name.
+var table = map[string]*command{}
+
+// families are the commands by what they are about, as they stand in the manual.
+var families []family
+
+type family struct {
+	group, title string
+	commands     []*command
+}
+
+// known adds a family to the table. It is called by the variables of the files that have commands.
+func known(group, title string, commands ...*command) family {
+	for _, cmd := range commands {
+		cmd.group = group
+		for _, sub := range cmd.subs {
+			sub.group, sub.parent = group, cmd
+		}
+	}
+	return family{group, title, commands}
+}
+
+func init() {
+	families = []family{connectionCommands(), keyCommands(), stringCommands(), multiCommands()}
+	for _, f := range families {
+		for _, cmd := range f.commands {
+			table[cmd.name] = cmd
+		}
+	}
+}
+
+// find returns the command of a request, or an error in Redis's words. The request has one argument at least.
+func find(args [][]byte) (*command, error) {
+	var room [32]byte
+	cmd := table[string(lower(room[:0], args[0]))] // no string is made
+	if cmd == nil {
+		return nil, unknown(args)
+	}
+	if len(cmd.subs) > 0 && len(args) > 1 {
+		sub := cmd.sub(args[1])
+		if sub == nil {
+			return nil, errorf("ERR unknown subcommand '%.128s'. Try %s HELP.", args[1], strings.ToUpper(cmd.name))
+		}
+		cmd = sub
+	}
+	if !cmd.takes(len(args)) {
+		return nil, errorf("ERR wrong number of arguments for '%s' command", cmd.fullName())
+	}
+	return cmd, nil
+}
+
+func (cmd *command) sub(name []byte) *command {
+	var room [32]byte
+	name = lower(room[:0], name)
+	for _, sub := range cmd.subs {
+		if sub.name == string(name) {
+			return sub
+		}
+	}
+	return nil
+}
+
+// unknown says of a command that there is none, in the words of Redis.
+func unknown(args [][]byte) error {
+	var beginning bytes.Buffer
+	for _, a := range args[1:] {
+		if beginning.Len() >= 128 {
+			break
+		}
+		beginning.WriteString("'" + string(a[:min(len(a), 128-beginning.Len())]) + "' ")
+	}
+	return errorf("ERR unknown command '%.128s', with args beginning with: %s", args[0], beginning.Bytes())
+}
+
+// lower appends a name in lower case. What is too long for a name is cut off, so that it is none.
+func lower(dst, name []byte) []byte {
+	for _, c := range name[:min(len(name), 32)] {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}

@@ -1,0 +1,397 @@
+package redisapi
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// version is the version of Redis whose commands these are, which clients ask for.
+const version = "7.2.0"
+
+func connectionCommands() family {
+	return known("connection", "Connections",
+		&command{name: "ping", arity: -1, flags: fast, run: (*call).ping, since: "1.0.0", summary: "Replies PONG, or the argument."},
+		&command{name: "echo", arity: 2, flags: fast, run: (*call).echo, since: "1.0.0", summary: "Replies the argument."},
+		&command{name: "quit", arity: -1, flags: fast | noAuth | noScript | atOnce, run: (*call).quit, since: "1.0.0", summary: "Closes the connection."},
+		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: (*call).reset, since: "6.2.0", summary: "Makes the connection as a new one is."},
+		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript, run: (*call).hello, since: "6.0.0", summary: "Chooses the version of the protocol, and gives password and name."},
+		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript, run: (*call).auth, since: "1.0.0", summary: "Gives the password."},
+		&command{name: "select", arity: 2, flags: fast, run: (*call).selectDB, since: "1.0.0", summary: "Chooses a database.", differs: "there is database 0"},
+		&command{name: "client", arity: -2, flags: noScript, since: "2.4.0", summary: "Commands about connections.", subs: []*command{
+			{name: "id", arity: 2, flags: fast, run: (*call).clientID, since: "5.0.0", summary: "Returns the number of the connection."},
+			{name: "getname", arity: 2, flags: fast, run: (*call).clientGetName, since: "2.6.9", summary: "Returns the name of the connection."},
+			{name: "setname", arity: 3, flags: fast, run: (*call).clientSetName, since: "2.6.9", summary: "Names the connection."},
+			{name: "setinfo", arity: 4, flags: fast, run: (*call).clientSetInfo, since: "7.2.0", summary: "Tells the name or version of the client library."},
+			{name: "info", arity: 2, flags: fast, run: (*call).clientInfo, since: "6.2.0", summary: "Describes the connection."},
+			{name: "list", arity: -2, flags: admin, run: (*call).clientList, since: "2.4.0", summary: "Describes all connections."},
+			{name: "kill", arity: -3, flags: admin, run: (*call).clientKill, since: "2.4.0", summary: "Closes connections."},
+			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Is taken, and changes nothing: no connection is closed for want of memory."},
+			{name: "no-touch", arity: 3, flags: fast, run: (*call).clientSwitch, since: "7.2.0", summary: "Is taken, and changes nothing: reads leave no trace."},
+			{name: "durability", arity: -2, flags: fast, run: (*call).clientDurability, since: "", summary: "Says what an OK of this connection means: async, write or fsync.", differs: "is of copal alone"},
+		}},
+	)
+}
+
+func (c *call) ping() error {
+	if len(c.args) > 2 {
+		return errorf("ERR wrong number of arguments for 'ping' command")
+	}
+	if len(c.args) == 2 {
+		c.Bulk(c.args[1])
+	} else {
+		c.Simple("PONG")
+	}
+	return nil
+}
+
+func (c *call) echo() error {
+	c.Bulk(c.args[1])
+	return nil
+}
+
+func (c *call) quit() error {
+	c.OK()
+	c.closing = true
+	return nil
+}
+
+func (c *call) reset() error {
+	c.queue = nil
+	c.V3 = false
+	c.name.Store(nil)
+	c.known = c.s.Password == ""
+	c.limit()
+	c.durable(c.s.Durability)
+	c.Simple("RESET")
+	return nil
+}
+
+func (c *call) hello() error {
+	v3, name := c.V3, (*string)(nil)
+	if len(c.args) > 1 {
+		n, err := parseInt(c.args[1])
+		if err != nil {
+			return errorf("ERR Protocol version is not an integer or out of range")
+		}
+		if n != 2 && n != 3 {
+			return errorf("NOPROTO unsupported protocol version")
+		}
+		v3 = n == 3
+	}
+	known := c.known
+	for i := 2; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "AUTH") && i+2 < len(c.args):
+			if err := c.login(c.args[i+1], c.args[i+2]); err != nil {
+				return err
+			}
+			known = true
+			i += 2
+		case is(arg, "SETNAME") && i+1 < len(c.args):
+			i++
+			text, err := clientName(c.args[i])
+			if err != nil {
+				return err
+			}
+			name = &text
+		default:
+			return errorf("ERR Syntax error in HELLO option '%.128s'", arg)
+		}
+	}
+	if !known {
+		return errorf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	if name != nil {
+		c.name.Store(name)
+	}
+	c.V3 = v3
+	c.Map(7)
+	c.BulkString("server")
+	c.BulkString("redis")
+	c.BulkString("version")
+	c.BulkString(version)
+	c.BulkString("proto")
+	if v3 {
+		c.Int(3)
+	} else {
+		c.Int(2)
+	}
+	c.BulkString("id")
+	c.Int(c.id)
+	c.BulkString("mode")
+	c.BulkString("standalone")
+	c.BulkString("role")
+	c.BulkString("master")
+	c.BulkString("modules")
+	c.Array(0)
+	return nil
+}
+
+func (c *call) auth() error {
+	if len(c.args) > 3 {
+		return errSyntax
+	}
+	if c.s.Password == "" && len(c.args) == 2 {
+		return errorf("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	}
+	user, password := []byte("default"), c.args[len(c.args)-1]
+	if len(c.args) == 3 {
+		user = c.args[1]
+	}
+	if err := c.login(user, password); err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+// login checks the password. Both are hashed first, so that the time it takes tells nothing of their lengths.
+func (c *client) login(user, password []byte) error {
+	want, got := sha256.Sum256([]byte(c.s.Password)), sha256.Sum256(password)
+	if string(user) != "default" || c.s.Password != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+		c.s.Logger.Warn("a wrong user or password", "client", c.id, "address", c.nc.RemoteAddr().String())
+		return replyError("WRONGPASS invalid username-password pair or user is disabled.")
+	}
+	c.known = true
+	c.limit()
+	return nil
+}
+
+func (c *call) selectDB() error {
+	n, err := parseInt(c.args[1])
+	switch {
+	case err != nil:
+		return errorf("ERR invalid DB index")
+	case n != 0:
+		return errDB
+	}
+	c.OK()
+	return nil
+}
+
+func (c *call) clientID() error {
+	c.Int(c.id)
+	return nil
+}
+
+func (c *call) clientGetName() error {
+	if name := c.name.Load(); name != nil && *name != "" {
+		c.BulkString(*name)
+	} else {
+		c.Null()
+	}
+	return nil
+}
+
+func clientName(arg []byte) (string, error) {
+	for _, b := range arg {
+		if b < '!' || b > '~' {
+			return "", errorf("ERR Client names cannot contain spaces, newlines or special characters.")
+		}
+	}
+	return string(arg), nil
+}
+
+func (c *call) clientSetName() error {
+	name, err := clientName(c.args[2])
+	if err != nil {
+		return err
+	}
+	c.name.Store(&name)
+	c.OK()
+	return nil
+}
+
+func (c *call) clientSetInfo() error {
+	into := &c.libName
+	switch {
+	case is(c.args[2], "LIB-NAME"):
+	case is(c.args[2], "LIB-VER"):
+		into = &c.libVersion
+	default:
+		return errorf("ERR Unrecognized option '%.128s'", c.args[2])
+	}
+	text, err := clientName(c.args[3])
+	if err != nil {
+		return errorf("ERR %s cannot contain spaces, newlines or special characters.", strings.ToLower(string(c.args[2])))
+	}
+	into.Store(&text)
+	c.OK()
+	return nil
+}
+
+// describe is the line that CLIENT LIST has for the client. Others may call it.
+func (c *client) describe() string {
+	now := time.Now()
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	ran, flags := "NULL", "N"
+	if cmd := c.ran.Load(); cmd != nil {
+		ran = cmd.fullName()
+	}
+	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=0 cmd=%s user=default lib-name=%s lib-ver=%s",
+		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
+		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), flags, ran, text(c.libName.Load()), text(c.libVersion.Load()))
+}
+
+func (c *call) clientInfo() error {
+	c.Verbatim(c.describe() + "\n")
+	return nil
+}
+
+// all are the clients of a server, in the order of their numbers.
+func (s *Server) all() []*client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*client
+	for _, c := range s.clients {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *client) int { return int(a.id - b.id) })
+	return list
+}
+
+func (c *call) clientList() error {
+	var ids []int64
+	wanted := true
+	for i := 2; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "TYPE") && i+1 < len(c.args):
+			i++
+			switch kind := c.args[i]; {
+			case is(kind, "NORMAL"):
+			case is(kind, "MASTER"), is(kind, "REPLICA"), is(kind, "SLAVE"), is(kind, "PUBSUB"):
+				wanted = false
+			default:
+				return errorf("ERR Unknown client type '%.128s'", kind)
+			}
+		case is(arg, "ID") && i+1 < len(c.args):
+			for i++; i < len(c.args); i++ {
+				id, err := parseInt(c.args[i])
+				if err != nil || id <= 0 {
+					return errorf("ERR Invalid client ID")
+				}
+				ids = append(ids, id)
+			}
+		default:
+			return errSyntax
+		}
+	}
+	var out strings.Builder
+	for _, each := range c.s.all() {
+		if wanted && (ids == nil || slices.Contains(ids, each.id)) {
+			out.WriteString(each.describe() + "\n")
+		}
+	}
+	c.Verbatim(out.String())
+	return nil
+}
+
+// clientKill is CLIENT KILL address, and with conditions all of which must hold.
+func (c *call) clientKill() error {
+	old := len(c.args) == 3
+	skipMe := !old
+	var conditions []func(*client) bool
+	if old {
+		conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.RemoteAddr(), c.args[2]) })
+	}
+	for i := 2; i < len(c.args) && !old; i += 2 {
+		if i+1 == len(c.args) {
+			return errSyntax
+		}
+		value := c.args[i+1]
+		switch arg := c.args[i]; {
+		case is(arg, "ID"):
+			id, err := parseInt(value)
+			if err != nil || id <= 0 {
+				return errorf("ERR client-id should be greater than 0")
+			}
+			conditions = append(conditions, func(other *client) bool { return other.id == id })
+		case is(arg, "ADDR"):
+			conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.RemoteAddr(), value) })
+		case is(arg, "LADDR"):
+			conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.LocalAddr(), value) })
+		case is(arg, "USER"):
+			conditions = append(conditions, func(*client) bool { return string(value) == "default" })
+		case is(arg, "TYPE"):
+			conditions = append(conditions, func(*client) bool { return is(value, "NORMAL") })
+		case is(arg, "MAXAGE"):
+			age, err := parseInt(value)
+			if err != nil {
+				return err
+			}
+			conditions = append(conditions, func(other *client) bool { return int64(time.Since(other.since).Seconds()) >= age })
+		case is(arg, "SKIPME") && is(value, "YES"):
+		case is(arg, "SKIPME") && is(value, "NO"):
+			skipMe = false
+		default:
+			return errSyntax
+		}
+	}
+	var n int64
+	for _, other := range c.s.all() {
+		if other == c.client && skipMe || slices.ContainsFunc(conditions, func(holds func(*client) bool) bool { return !holds(other) }) {
+			continue
+		}
+		n++
+		if other == c.client {
+			c.closing = true
+		} else {
+			other.nc.Close()
+		}
+	}
+	switch {
+	case !old:
+		c.Int(n)
+	case n == 0:
+		return errorf("ERR No such client")
+	default:
+		c.OK()
+	}
+	return nil
+}
+
+func hasAddress(a net.Addr, text []byte) bool { return a != nil && a.String() == string(text) }
+
+// clientSwitch is NO-EVICT and NO-TOUCH.
+func (c *call) clientSwitch() error {
+	if !is(c.args[2], "ON") && !is(c.args[2], "OFF") {
+		return errSyntax
+	}
+	c.OK()
+	return nil
+}
+
+func (c *call) clientDurability() error {
+	switch {
+	case len(c.args) == 2:
+		c.BulkString(c.by.String())
+		return nil
+	case len(c.args) > 3:
+		return errSyntax
+	}
+	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
+		if string(lower(nil, c.args[2])) == d.String() {
+			if d != copal.FSync {
+				if err := c.sync(); err != nil { // what came before in the same pipeline
+					return err
+				}
+			}
+			c.durable(d)
+			c.OK()
+			return nil
+		}
+	}
+	return errorf("ERR durability is async, write or fsync")
+}

@@ -1,0 +1,330 @@
+package redisapi
+
+import (
+	"bytes"
+)
+
+func keyCommands() family {
+	return known("generic", "Keys",
+		&command{name: "del", arity: -2, flags: write, keys: allKeys, run: (*call).del, since: "1.0.0", summary: "Deletes keys."},
+		&command{name: "unlink", arity: -2, flags: write | fast, keys: allKeys, run: (*call).del, since: "4.0.0", summary: "Deletes keys. It is DEL, which holds up nobody here."},
+		&command{name: "exists", arity: -2, flags: readonly | fast, keys: allKeys, run: (*call).existing, since: "1.0.0", summary: "Counts the keys that exist."},
+		&command{name: "touch", arity: -2, flags: readonly | fast, keys: allKeys, run: (*call).existing, since: "3.2.1", summary: "Counts the keys that exist."},
+		&command{name: "type", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).kind, since: "1.0.0", summary: "Returns the type of what a key holds."},
+		&command{name: "rename", arity: 3, how: changing, flags: write, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another, and replaces what that holds."},
+		&command{name: "renamenx", arity: 3, how: changing, flags: write | fast, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another that does not exist."},
+		&command{name: "copy", arity: -3, how: changing, flags: write, keys: twoKeys, run: (*call).copy, since: "6.2.0", summary: "Copies what a key holds to another."},
+		&command{name: "randomkey", arity: 1, flags: readonly, run: (*call).randomkey, since: "1.0.0", summary: "Returns some key."},
+		&command{name: "dbsize", arity: 1, flags: readonly | fast, run: (*call).dbsize, since: "1.0.0", summary: "Returns the number of keys."},
+		&command{name: "keys", arity: 2, flags: readonly, run: (*call).keysLike, since: "1.0.0", summary: "Returns the keys that fit a pattern."},
+		&command{name: "scan", arity: -2, flags: readonly, run: (*call).scan, since: "2.8.0", summary: "Returns some keys and a cursor for the next ones.",
+			differs: "A cursor is forgotten after 16,384 others, and when the server ends; then the answer is an error."},
+		&command{name: "flushdb", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys."},
+		&command{name: "flushall", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys."},
+		&command{name: "expire", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "1.0.0", summary: "Gives a key a deadline, in seconds from now on."},
+		&command{name: "pexpire", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "2.6.0", summary: "Gives a key a deadline, in milliseconds from now on."},
+		&command{name: "expireat", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "1.2.0", summary: "Gives a key a deadline, in seconds since 1970."},
+		&command{name: "pexpireat", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "2.6.0", summary: "Gives a key a deadline, in milliseconds since 1970."},
+		&command{name: "persist", arity: 2, how: changing, flags: write | fast, keys: oneKey, run: (*call).persist, since: "2.2.0", summary: "Takes the deadline of a key away."},
+		&command{name: "ttl", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).ttl, since: "1.0.0", summary: "Returns the seconds that a key has left."},
+		&command{name: "pttl", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).ttl, since: "2.6.0", summary: "Returns the milliseconds that a key has left."},
+		&command{name: "expiretime", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).ttl, since: "7.0.0", summary: "Returns the deadline of a key, in seconds since 1970."},
+		&command{name: "pexpiretime", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).ttl, since: "7.0.0", summary: "Returns the deadline of a key, in milliseconds since 1970."},
+	)
+}
+
+func (c *call) del() error {
+	var n int64
+	if len(c.args) == 2 {
+		existed, err := c.raw.Delete(c.args[1])
+		if err != nil {
+			return err
+		}
+		c.Flag(existed)
+		return nil
+	}
+	err := c.atomically(func() error {
+		n = 0
+		for _, key := range c.args[1:] {
+			existed, err := c.raw.Delete(key)
+			if err != nil {
+				return err
+			}
+			if existed {
+				n++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Int(n)
+	return nil
+}
+
+func (c *call) existing() error {
+	var n int64
+	for _, key := range c.args[1:] {
+		if c.raw.Has(key) {
+			n++
+		}
+	}
+	c.Int(n)
+	return nil
+}
+
+func (c *call) kind() error {
+	found, err := c.raw.Type(c.args[1])
+	switch {
+	case missing(err):
+		c.Simple("none")
+		return nil
+	case err != nil:
+		return err
+	}
+	c.Simple(kinds[found])
+	return nil
+}
+
+// rename is RENAME and RENAMENX.
+func (c *call) rename() error {
+	from, to := c.args[1], c.args[2]
+	kind, err := c.raw.Type(from)
+	switch {
+	case missing(err):
+		return errNoKey
+	case err != nil:
+		return err
+	}
+	if c.cmd.name == "renamenx" && c.raw.Has(to) {
+		c.Int(0)
+		return nil
+	}
+	if !bytes.Equal(from, to) {
+		if err := c.move(kind, from, to); err != nil {
+			return err
+		}
+	}
+	if c.cmd.name == "renamenx" {
+		c.Int(1)
+	} else {
+		c.OK()
+	}
+	return nil
+}
+
+func (c *call) move(kind string, from, to []byte) error {
+	switch kind {
+	case "hash":
+		return c.raw.Hash(from).Rename(string(to))
+	case "list":
+		return c.raw.List(from).Rename(string(to))
+	case "set":
+		return c.raw.StringSet(from).Rename(string(to))
+	case "zset":
+		return c.raw.SortedSet(from).Rename(string(to))
+	}
+	if err := c.duplicate(kind, from, to); err != nil {
+		return err
+	}
+	_, err := c.raw.Delete(from)
+	return err
+}
+
+// duplicate copies what a key holds, deadline included, and replaces what the other key holds.
+func (c *call) duplicate(kind string, from, to []byte) error {
+	at, err := c.raw.Deadline(from)
+	if err != nil {
+		return err
+	}
+	if kind == "value" {
+		value, _, err := c.take(from)
+		if err != nil {
+			return err
+		}
+		return c.put(to, value, at)
+	}
+	if _, err := c.raw.Delete(to); err != nil {
+		return err
+	}
+	switch kind {
+	case "hash":
+		into := c.raw.Hash(to)
+		for field, value := range c.raw.Hash(from).All() {
+			if err = into.Set(field, value); err != nil {
+				return err
+			}
+		}
+	case "list":
+		var list [][]byte
+		for value := range c.raw.List(from).All() {
+			list = append(list, value)
+		}
+		err = c.raw.List(to).PushBack(list...)
+	case "set":
+		var list []string
+		for member := range c.raw.StringSet(from).All() {
+			list = append(list, member)
+		}
+		_, err = c.raw.StringSet(to).Add(list...)
+	case "zset":
+		scores := map[string]float64{}
+		for member, score := range c.raw.SortedSet(from).All() {
+			scores[member] = score
+		}
+		err = c.raw.SortedSet(to).SetAll(scores)
+	}
+	if err != nil || at.IsZero() {
+		return err
+	}
+	_, err = c.redate(to, at)
+	return err
+}
+
+func (c *call) copy() error {
+	from, to := c.args[1], c.args[2]
+	var replace bool
+	for i := 3; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "REPLACE"):
+			replace = true
+		case is(arg, "DB") && i+1 < len(c.args):
+			i++
+			if n, err := parseInt(c.args[i]); err != nil || n != 0 {
+				return errDB
+			}
+		default:
+			return errSyntax
+		}
+	}
+	if bytes.Equal(from, to) {
+		return errorf("ERR source and destination objects are the same")
+	}
+	kind, err := c.raw.Type(from)
+	switch {
+	case missing(err), err == nil && !replace && c.raw.Has(to):
+		c.Int(0)
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := c.duplicate(kind, from, to); err != nil {
+		return err
+	}
+	c.Int(1)
+	return nil
+}
+
+func (c *call) dbsize() error {
+	c.Int(int64(c.raw.Len()))
+	return nil
+}
+
+func (c *call) flush() error {
+	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "ASYNC") && !is(c.args[1], "SYNC") {
+		return errSyntax
+	}
+	if err := c.raw.Clear(); err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+// expire is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
+func (c *call) expire() error {
+	n, err := parseInt(c.args[2])
+	if err != nil {
+		return err
+	}
+	var nx, xx, gt, lt bool
+	for _, arg := range c.args[3:] {
+		switch {
+		case is(arg, "NX"):
+			nx = true
+		case is(arg, "XX"):
+			xx = true
+		case is(arg, "GT"):
+			gt = true
+		case is(arg, "LT"):
+			lt = true
+		default:
+			return errorf("ERR Unsupported option %s", arg)
+		}
+	}
+	switch {
+	case nx && (xx || gt || lt):
+		return errorf("ERR NX and XX, GT or LT options at the same time are not compatible")
+	case gt && lt:
+		return errorf("ERR GT and LT options at the same time are not compatible")
+	}
+	name := c.cmd.name
+	at, err := c.deadline(n, name[0] == 'e', name == "expire" || name == "pexpire", false)
+	if err != nil {
+		return err
+	}
+	now, err := c.raw.Deadline(c.args[1])
+	switch {
+	case missing(err):
+		c.Int(0)
+		return nil
+	case err != nil:
+		return err
+	case nx && !now.IsZero(), xx && now.IsZero(),
+		gt && (now.IsZero() || !at.After(now)),
+		lt && !now.IsZero() && !at.Before(now):
+		c.Int(0)
+		return nil
+	}
+	existed, err := c.redate(c.args[1], at)
+	if err != nil {
+		return err
+	}
+	c.Flag(existed)
+	return nil
+}
+
+func (c *call) persist() error {
+	at, err := c.raw.Deadline(c.args[1])
+	switch {
+	case missing(err), err == nil && at.IsZero():
+		c.Int(0)
+		return nil
+	case err == nil:
+		err = c.raw.Persist(c.args[1])
+	}
+	if err != nil {
+		return err
+	}
+	c.Int(1)
+	return nil
+}
+
+// ttl is TTL, PTTL, EXPIRETIME and PEXPIRETIME.
+func (c *call) ttl() error {
+	at, err := c.raw.Deadline(c.args[1])
+	c.count(err == nil)
+	switch {
+	case missing(err):
+		c.Int(-2)
+		return nil
+	case err != nil:
+		return err
+	case at.IsZero():
+		c.Int(-1)
+		return nil
+	}
+	ms := at.UnixMilli()
+	switch c.cmd.name {
+	case "ttl":
+		c.Int((max(ms-c.now().UnixMilli(), 0) + 500) / 1000)
+	case "pttl":
+		c.Int(max(ms-c.now().UnixMilli(), 0))
+	case "expiretime":
+		c.Int(ms / 1000)
+	default:
+		c.Int(ms)
+	}
+	return nil
+}

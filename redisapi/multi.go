@@ -1,0 +1,102 @@
+package redisapi
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/copaldb/copal"
+)
+
+// queue is what a client has queued between MULTI and EXEC.
+type queue struct {
+	list  []queued
+	bytes int
+	bad   bool // a command was refused when it was queued: EXEC carries out none
+}
+
+type queued struct {
+	cmd  *command
+	args [][]byte
+}
+
+func multiCommands() family {
+	return known("transactions", "Transactions",
+		&command{name: "multi", arity: 1, flags: fast | noScript | noMulti | atOnce, run: (*call).multi, since: "1.2.0", summary: "Begins to queue commands."},
+		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: (*call).exec, since: "1.2.0", summary: "Carries out what was queued, as one transaction of the store."},
+		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: (*call).discard, since: "2.0.0", summary: "Forgets what was queued."},
+	)
+}
+
+// enqueue adds a request to the queue, in copies.
+func (c *client) enqueue(cmd *command, args [][]byte) error {
+	if cmd.flags&noMulti != 0 {
+		c.queue.bad = true
+		return errorf("ERR Command not allowed inside a transaction")
+	}
+	q := queued{cmd, make([][]byte, len(args))}
+	for i, a := range args {
+		q.args[i] = bytes.Clone(a)
+		c.queue.bytes += len(a)
+	}
+	if int64(c.queue.bytes) > c.s.MaxRequest {
+		c.queue.bad = true
+		return errorf("ERR the transaction is too long")
+	}
+	c.queue.list = append(c.queue.list, q)
+	c.Simple("QUEUED")
+	return nil
+}
+
+func (c *call) multi() error {
+	if c.queue != nil {
+		return errorf("ERR MULTI calls can not be nested")
+	}
+	c.queue = new(queue)
+	c.OK()
+	return nil
+}
+
+func (c *call) discard() error {
+	if c.queue == nil {
+		return errorf("ERR DISCARD without MULTI")
+	}
+	c.queue = nil
+	c.OK()
+	return nil
+}
+
+// exec carries out the queue in one transaction. A command that fails leaves the others as they are, as in Redis, for
+// commands write nothing before they fail. An error of the store ends all of it.
+func (c *call) exec() error {
+	q := c.queue
+	if q == nil {
+		return errorf("ERR EXEC without MULTI")
+	}
+	c.queue = nil
+	if q.bad {
+		return replyError("EXECABORT Transaction discarded because of previous errors.")
+	}
+	for _, each := range q.list {
+		if each.cmd.flags&write != 0 {
+			c.written = true
+		}
+	}
+	before := len(c.Buf)
+	return c.s.DB.Update(func(tx *copal.Tx) error {
+		c.Buf = c.Buf[:before]
+		c.Array(len(q.list))
+		for _, each := range q.list {
+			c.cmd, c.args = each.cmd, each.args
+			err := c.in(tx, len(c.Buf))
+			var own replyError
+			switch {
+			case err == nil:
+			case errors.As(err, &own), isType(err):
+				c.fail(err)
+			default:
+				return err
+			}
+		}
+		return nil
+	})
+}

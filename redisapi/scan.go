@@ -1,0 +1,217 @@
+package redisapi
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/copaldb/copal"
+)
+
+// A walk over the whole is many requests of a client, maybe by many connections: SCAN, HSCAN, SSCAN
+// and ZSCAN. Keys, fields and members have an order, so a walk is somewhere in that order: behind the last one
+// that was returned. What is there all the time is returned once, whatever comes and goes meanwhile.
+// A cursor is a number, so the server keeps for each number where it is.
+
+// maxCursors is how many walks the server remembers. A walk that ends takes none.
+const maxCursors = 1 << 14
+
+// cursors are where walks are.
+type cursors struct {
+	mu   sync.Mutex
+	next uint64
+	at   map[uint64][]byte
+	ring [maxCursors]uint64 // their numbers, in the order in which they were given
+}
+
+// give returns a number for a place.
+func (k *cursors) give(at []byte) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.at == nil {
+		k.at = map[uint64][]byte{}
+		k.next = 1<<32 + uint64(rand.Uint32()) // so that none of an earlier server is taken for one of this
+	}
+	k.next++
+	slot := &k.ring[k.next%maxCursors]
+	delete(k.at, *slot)
+	*slot = k.next
+	k.at[k.next] = bytes.Clone(at)
+	return k.next
+}
+
+func (k *cursors) find(n uint64) ([]byte, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.at[n]
+	return at, ok
+}
+
+// scanning is what the commands of the SCAN family have in common.
+type scanning struct {
+	from     []byte // the first that may be returned, nil for the beginning
+	count    int
+	match    []byte // nil for all
+	kind     []byte // of SCAN: the type that is wanted, nil for all
+	noValues bool   // of HSCAN
+}
+
+// scanOptions reads the arguments from the cursor on, which stands at an index.
+func (c *call) scanOptions(at int) (o scanning, err error) {
+	n, err := strconv.ParseUint(string(c.args[at]), 10, 64)
+	if err != nil {
+		return o, errorf("ERR invalid cursor")
+	}
+	if n != 0 {
+		last, ok := c.s.cursors.find(n)
+		if !ok {
+			return o, errorf("ERR invalid cursor: it is not known any more, begin again with 0")
+		}
+		o.from = append(bytes.Clone(last), 0)
+	}
+	o.count = 10
+	for i := at + 1; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "COUNT") && i+1 < len(c.args):
+			i++
+			n, err := parseInt(c.args[i])
+			switch {
+			case err != nil:
+				return o, err
+			case n < 1:
+				return o, errSyntax
+			}
+			o.count = int(min(n, 1<<20))
+		case is(arg, "MATCH") && i+1 < len(c.args):
+			i++
+			o.match = c.args[i]
+		case is(arg, "TYPE") && i+1 < len(c.args) && c.cmd.name == "scan":
+			i++
+			o.kind = lower(nil, c.args[i])
+		case is(arg, "NOVALUES") && c.cmd.name == "hscan":
+			o.noValues = true
+		default:
+			return o, errSyntax
+		}
+	}
+	return o, nil
+}
+
+// page takes the next names of a walk that begins at o.from, and replies the cursor. keep says which of
+// them are returned.
+func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) bool) (kept [][]byte) {
+	var last []byte
+	var cursor uint64
+	n := 0
+	for name := range names {
+		if n == o.count {
+			cursor = c.s.cursors.give(last)
+			break
+		}
+		n++
+		last = append(last[:0], name...)
+		if keep(name) {
+			kept = append(kept, bytes.Clone(name))
+		}
+	}
+	c.Array(2)
+	c.BulkString(strconv.FormatUint(cursor, 10))
+	return kept
+}
+
+func (c *call) scan() error {
+	o, err := c.scanOptions(1)
+	if err != nil {
+		return err
+	}
+	list := c.page(&o, c.raw.KeysBetween(o.from, nil), func(key []byte) bool {
+		if o.match != nil && !glob(o.match, key) {
+			return false
+		}
+		if o.kind == nil {
+			return true
+		}
+		kind, err := c.raw.Type(key)
+		return err == nil && kinds[kind] == string(o.kind)
+	})
+	c.Array(len(list))
+	for _, key := range list {
+		c.Bulk(key)
+	}
+	return nil
+}
+
+// keysLike is KEYS.
+func (c *call) keysLike() error {
+	pattern := c.args[1]
+	prefix := literal(pattern)
+	var list [][]byte
+	for key := range c.raw.KeysBetween(prefix, nil) {
+		if !bytes.HasPrefix(key, prefix) {
+			break
+		}
+		if glob(pattern, key) {
+			list = append(list, bytes.Clone(key))
+		}
+	}
+	c.Array(len(list))
+	for _, key := range list {
+		c.Bulk(key)
+	}
+	return nil
+}
+
+// randomkey returns the first key behind a place between the first and the last.
+func (c *call) randomkey() error {
+	first, ok := firstOf(c.raw.KeysBetween(nil, nil))
+	if !ok {
+		c.Null()
+		return nil
+	}
+	last, _ := firstOf(c.raw.Backward().KeysBetween(nil, nil))
+	key, ok := firstOf(c.raw.KeysBetween(between(first, last), nil))
+	if !ok {
+		key = first
+	}
+	c.Bulk(key)
+	return nil
+}
+
+func firstOf(keys iter.Seq[[]byte]) (key []byte, ok bool) {
+	for key := range keys {
+		return bytes.Clone(key), true
+	}
+	return nil, false
+}
+
+// between returns random bytes that do not stand before first, nor behind last: the beginning that both have, then a
+// byte from the one's to the other's, and others.
+func between(first, last []byte) []byte {
+	n := 0
+	for n < len(first) && n < len(last) && first[n] == last[n] {
+		n++
+	}
+	if n == len(last) {
+		return last
+	}
+	var low byte
+	if n < len(first) {
+		low = first[n]
+	}
+	at := append(slices.Clone(last[:n]), low+byte(rand.IntN(int(last[n]-low)+1)))
+	for range 6 {
+		at = append(at, byte(rand.IntN(256)))
+	}
+	if bytes.Compare(at, last) > 0 {
+		return last
+	}
+	return at
+}
+
+// errors of walks, which have no error of their own, end a transaction. Outside of one they go to the
+// error handler of the store.
+func isType(err error) bool { return errors.Is(err, copal.ErrType) }

@@ -1,0 +1,197 @@
+package redisapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// Server serves one store. The fields are settings, which must not change once it serves; DB is the
+// only one that is needed.
+type Server struct {
+	DB *copal.DB
+
+	// Password is what clients have to give with AUTH or HELLO, as user "default". Without one everybody who can
+	// connect may do everything.
+	Password string
+
+	// Durability is that of a write whose connection has not chosen another by CLIENT DURABILITY.
+	// The zero Durability is copal.Write.
+	Durability copal.Durability
+
+	MaxClients  int           // connections at a time; 0 is 10,000
+	MaxRequest  int64         // bytes of one request; 0 is 1 GiB
+	IdleTimeout time.Duration // after which a connection that sends nothing is closed; 0 is never
+	Debug       bool          // the command DEBUG works
+	Logger      *slog.Logger  // what happens to connections; nil is nowhere
+
+	once    sync.Once
+	started time.Time
+	ids     atomic.Int64 // of clients
+	mu      sync.Mutex
+	closing bool
+	running sync.WaitGroup // goroutines of clients
+	serving map[net.Listener]struct{}
+	clients map[int64]*client
+	counts  counts
+	cursors cursors
+}
+
+// counts are what INFO tells.
+type counts struct {
+	connections, rejected atomic.Int64
+	commands              atomic.Int64
+	errors                atomic.Int64
+	in, out               atomic.Int64 // bytes
+	hits, misses          atomic.Int64 // of keys that were read
+}
+
+// ErrServerClosed is what Serve returns after Shutdown.
+var ErrServerClosed = errors.New("redisapi: the server is closed")
+
+// Serve serves db at a TCP address, such as "127.0.0.1:6379", until ctx is done. Then commands that
+// run are carried out and answered, connections are closed, and Serve returns nil. db stays open.
+func Serve(ctx context.Context, db *copal.DB, address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	s := &Server{DB: db}
+	return s.Run(ctx, l)
+}
+
+// Run serves the connections of a listener, such as one of crypto/tls or of a unix socket, until ctx
+// is done, and then shuts the server down. A server may have several listeners.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { s.Shutdown(context.WithoutCancel(ctx)) })
+	defer stop()
+	err := s.Serve(l)
+	if errors.Is(err, ErrServerClosed) && ctx.Err() != nil {
+		return s.Shutdown(context.WithoutCancel(ctx)) // which returns when the last client is gone
+	}
+	return err
+}
+
+func (s *Server) init() {
+	s.once.Do(func() {
+		if s.Durability == 0 {
+			s.Durability = copal.Write
+		}
+		if s.MaxClients == 0 {
+			s.MaxClients = 10_000
+		}
+		if s.MaxRequest == 0 {
+			s.MaxRequest = 1 << 30
+		}
+		if s.Logger == nil {
+			s.Logger = slog.New(slog.DiscardHandler)
+		}
+		s.started = time.Now()
+		s.serving, s.clients = map[net.Listener]struct{}{}, map[int64]*client{}
+	})
+}
+
+// Serve accepts connections from l until it fails, or until Shutdown: then the error is
+// ErrServerClosed. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	s.init()
+	defer l.Close()
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return ErrServerClosed
+	}
+	s.serving[l] = struct{}{}
+	s.mu.Unlock()
+	for pause := time.Duration(0); ; {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.accept(nc)
+			continue
+		case s.isClosing():
+			return ErrServerClosed
+		}
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // too many open files is
+			return fmt.Errorf("accepting connections: %w", err)
+		}
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		s.Logger.Warn("a connection cannot be accepted", "error", err, "pause", pause)
+		time.Sleep(pause)
+	}
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
+}
+
+// accept begins to serve a connection, or refuses it.
+func (s *Server) accept(nc net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		nc.Close()
+		return
+	case len(s.clients) >= s.MaxClients:
+		s.counts.rejected.Add(1)
+		nc.SetWriteDeadline(time.Now().Add(time.Second))
+		nc.Write([]byte("-ERR max number of clients reached\r\n"))
+		nc.Close()
+		return
+	}
+	s.counts.connections.Add(1)
+	c := newClient(s, nc, s.ids.Add(1))
+	s.clients[c.id] = c
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.clients, c.id)
+		s.mu.Unlock()
+	}()
+}
+
+// Shutdown closes the listeners, lets each client finish the requests that have arrived, and closes
+// the connections. When ctx is done before that, it closes them at once, and returns the error of
+// ctx. The store stays open.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.init()
+	s.mu.Lock()
+	s.closing = true
+	for l := range s.serving {
+		l.Close()
+	}
+	for _, c := range s.clients {
+		c.end()
+	}
+	s.mu.Unlock()
+	gone := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for _, c := range s.clients {
+		c.nc.Close()
+	}
+	s.mu.Unlock()
+	<-gone
+	return ctx.Err()
+}

@@ -1,0 +1,836 @@
+package redisapi
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/big"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// maxString is the longest value of a string, as in Redis.
+const maxString = 512 << 20
+
+func stringCommands() family {
+	return known("string", "Strings and counters",
+		&command{name: "get", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).get, since: "1.0.0", summary: "Returns the value of a key."},
+		&command{name: "set", arity: -3, flags: write, keys: oneKey, run: (*call).set, since: "1.0.0", summary: "Sets the value of a key, on conditions if wanted, with or without a deadline.",
+			differs: "knows IFEQ of Valkey 8.1, too"},
+		&command{name: "setnx", arity: 3, flags: write | fast, keys: oneKey, run: (*call).setnx, since: "1.0.0", summary: "Sets the value of a key that does not exist."},
+		&command{name: "setex", arity: 4, flags: write, keys: oneKey, run: (*call).setex, since: "2.0.0", summary: "Sets a value that expires after seconds."},
+		&command{name: "psetex", arity: 4, flags: write, keys: oneKey, run: (*call).setex, since: "2.6.0", summary: "Sets a value that expires after milliseconds."},
+		&command{name: "getset", arity: 3, how: changing, flags: write | fast, keys: oneKey, run: (*call).getset, since: "1.0.0", summary: "Sets the value of a key and returns the one before."},
+		&command{name: "getdel", arity: 2, how: changing, flags: write | fast, keys: oneKey, run: (*call).getdel, since: "6.2.0", summary: "Returns the value of a key and deletes it."},
+		&command{name: "getex", arity: -2, how: changing, flags: write | fast, keys: oneKey, run: (*call).getex, since: "6.2.0", summary: "Returns the value of a key and changes its deadline."},
+		&command{name: "delifeq", arity: 3, how: changing, flags: write | fast, keys: oneKey, run: (*call).delifeq, since: "8.4.0", summary: "Deletes a key that has a value."},
+		&command{name: "delex", arity: -2, how: changing, flags: write | fast, keys: oneKey, run: (*call).delex, since: "8.4.0", summary: "Deletes a key, on a condition if wanted.", differs: "of the conditions, IFEQ and IFNE"},
+		&command{name: "mget", arity: -2, how: looking, flags: readonly | fast, keys: allKeys, run: (*call).mget, since: "1.0.0", summary: "Returns the values of keys."},
+		&command{name: "mset", arity: -3, flags: write, keys: keyPairs, run: (*call).mset, since: "1.0.1", summary: "Sets the values of keys, all at once."},
+		&command{name: "msetnx", arity: -3, how: changing, flags: write, keys: keyPairs, run: (*call).msetnx, since: "1.0.1", summary: "Sets the values of keys, if none of them exists."},
+		&command{name: "msetex", arity: -4, how: changing, flags: write, keys: keys{find: msetexKeys}, run: (*call).msetex, since: "8.4.0", summary: "Sets the values of keys with one deadline, on conditions if wanted."},
+		&command{name: "incr", arity: 2, flags: write | fast, keys: oneKey, run: func(c *call) error { return c.add(1) }, since: "1.0.0", summary: "Adds 1 to a whole number."},
+		&command{name: "decr", arity: 2, flags: write | fast, keys: oneKey, run: func(c *call) error { return c.add(-1) }, since: "1.0.0", summary: "Takes 1 off a whole number."},
+		&command{name: "incrby", arity: 3, flags: write | fast, keys: oneKey, run: (*call).incrby, since: "1.0.0", summary: "Adds to a whole number."},
+		&command{name: "decrby", arity: 3, flags: write | fast, keys: oneKey, run: (*call).decrby, since: "1.0.0", summary: "Takes off a whole number."},
+		&command{name: "incrbyfloat", arity: 3, flags: write | fast, keys: oneKey, run: (*call).incrbyfloat, since: "2.6.0", summary: "Adds to a floating-point number."},
+		&command{name: "append", arity: 3, flags: write | fast, keys: oneKey, run: (*call).append, since: "2.0.0", summary: "Appends to the value of a key."},
+		&command{name: "strlen", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).strlen, since: "2.2.0", summary: "Returns the length of a value, in bytes."},
+		&command{name: "getrange", arity: 4, flags: readonly, keys: oneKey, run: (*call).getrange, since: "2.4.0", summary: "Returns a part of a value."},
+		&command{name: "substr", arity: 4, flags: readonly, keys: oneKey, run: (*call).getrange, since: "1.0.0", summary: "Returns a part of a value. GETRANGE is its name today."},
+		&command{name: "setrange", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).setrange, since: "2.2.0", summary: "Overwrites a part of a value."},
+		&command{name: "lcs", arity: -3, how: looking, flags: readonly, keys: twoKeys, run: (*call).lcs, since: "7.0.0", summary: "Returns the longest common subsequence of two values."},
+	)
+}
+
+// atomically runs f in the transaction of the call, or in one of its own.
+func (c *call) atomically(f func() error) error {
+	if c.tx != nil {
+		return f()
+	}
+	before := len(c.Buf)
+	defer func() { c.raw, c.tx = c.direct, nil }()
+	return c.s.DB.Update(func(tx *copal.Tx) error {
+		c.raw, c.tx = tx.Raw(), tx
+		c.Buf = c.Buf[:before]
+		return f()
+	})
+}
+
+// put sets a value. A deadline that has passed leaves the key without an entry, and the zero Time is
+// none.
+func (c *call) put(key, value []byte, deadline time.Time) error {
+	switch {
+	case len(value) > maxString:
+		return errTooLong
+	case deadline.IsZero():
+		return c.raw.Set(key, value)
+	case deadline.After(c.now()):
+		err := c.raw.SetUntil(key, value, deadline)
+		if err == nil || deadline.After(c.now()) {
+			return err
+		}
+	}
+	_, err := c.raw.Delete(key)
+	return err
+}
+
+func (c *call) get() error {
+	if c.bulk == nil {
+		c.bulk = func(value []byte) error {
+			c.Bulk(value)
+			return nil
+		}
+	}
+	err := c.raw.View(c.args[1], c.bulk)
+	c.count(err == nil)
+	if missing(err) {
+		c.Null()
+		return nil
+	}
+	return err
+}
+
+// deadlineOptions are what SET, GETEX and MSETEX know of deadlines.
+type deadlineOptions struct {
+	at      time.Time // zero for none
+	keep    bool      // KEEPTTL
+	persist bool      // PERSIST
+	given   bool
+}
+
+// take reads the option at index i, and returns the index of the next argument: i when it is none of these.
+func (o *deadlineOptions) take(c *call, i int) (int, error) {
+	arg := c.args[i]
+	switch {
+	case is(arg, "KEEPTTL"), is(arg, "PERSIST"):
+		if o.given {
+			return i, errSyntax
+		}
+		o.given, o.keep, o.persist = true, is(arg, "KEEPTTL"), is(arg, "PERSIST")
+		return i + 1, nil
+	case is(arg, "EX"), is(arg, "PX"), is(arg, "EXAT"), is(arg, "PXAT"):
+		if o.given || i+1 == len(c.args) {
+			return i, errSyntax
+		}
+		n, err := parseInt(c.args[i+1])
+		if err != nil {
+			return i, err
+		}
+		o.given = true
+		o.at, err = c.deadline(n, arg[0]|0x20 == 'e', len(arg) == 2, true)
+		return i + 2, err
+	}
+	return i, nil
+}
+
+// deadline is the moment that a number of seconds or milliseconds names: from now on, or since 1970. positive says that
+// it must be.
+func (c *call) deadline(n int64, seconds, relative, positive bool) (time.Time, error) {
+	invalid := errorf("ERR invalid expire time in '%s' command", c.cmd.fullName())
+	if positive && n <= 0 || seconds && (n > math.MaxInt64/1000 || n < math.MinInt64/1000) {
+		return time.Time{}, invalid
+	}
+	if seconds {
+		n *= 1000
+	}
+	if relative {
+		now := c.now().UnixMilli()
+		if n > math.MaxInt64-now {
+			return time.Time{}, invalid
+		}
+		n += now
+	}
+	return time.UnixMilli(n), nil
+}
+
+func (c *call) set() error {
+	args := c.args
+	key, value := args[1], args[2]
+	if len(args) == 3 {
+		if err := c.put(key, value, time.Time{}); err != nil {
+			return err
+		}
+		c.OK()
+		return nil
+	}
+	var o deadlineOptions
+	var nx, xx, get bool
+	var equal []byte
+	for i := 3; i < len(args); {
+		next, err := o.take(c, i)
+		switch {
+		case err != nil:
+			return err
+		case next > i && !o.persist:
+			i = next
+			continue
+		case is(args[i], "NX") && !xx && equal == nil:
+			nx = true
+		case is(args[i], "XX") && !nx && equal == nil:
+			xx = true
+		case is(args[i], "GET"):
+			get = true
+		case is(args[i], "IFEQ") && !nx && !xx && equal == nil && i+1 < len(args):
+			i++
+			equal = args[i]
+		default:
+			return errSyntax
+		}
+		i++
+	}
+	if !nx && !xx && !get && !o.keep && equal == nil {
+		if err := c.put(key, value, o.at); err != nil {
+			return err
+		}
+		c.OK()
+		return nil
+	}
+	return c.atomically(func() error {
+		kind, err := c.raw.Type(key)
+		exists := err == nil
+		if err != nil && !missing(err) {
+			return err
+		}
+		if exists && kind != "value" && (get || equal != nil) {
+			return errWrongType
+		}
+		var before []byte
+		if exists && (get || equal != nil) {
+			if before, _, err = c.take(key); err != nil {
+				return err
+			}
+		}
+		write := (!nx || !exists) && (!xx || exists) && (equal == nil || exists && bytes.Equal(before, equal))
+		if write {
+			if o.keep && exists {
+				if o.at, err = c.raw.Deadline(key); err != nil {
+					return err
+				}
+			}
+			if err := c.put(key, value, o.at); err != nil {
+				return err
+			}
+		}
+		switch {
+		case get && exists:
+			c.Bulk(before)
+		case get || !write:
+			c.Null()
+		default:
+			c.OK()
+		}
+		return nil
+	})
+}
+
+func (c *call) setnx() error {
+	if len(c.args[2]) > maxString {
+		return errTooLong
+	}
+	return c.atomically(func() error {
+		if c.raw.Has(c.args[1]) {
+			c.Int(0)
+			return nil
+		}
+		if err := c.raw.Set(c.args[1], c.args[2]); err != nil {
+			return err
+		}
+		c.Int(1)
+		return nil
+	})
+}
+
+func (c *call) setex() error {
+	n, err := parseInt(c.args[2])
+	if err != nil {
+		return err
+	}
+	at, err := c.deadline(n, c.cmd.name == "setex", true, true)
+	if err != nil {
+		return err
+	}
+	if err := c.put(c.args[1], c.args[3], at); err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+// replyValue replies the value of a key, or null, and reports whether there is one.
+func (c *call) replyValue(key []byte) (bool, error) {
+	value, ok, err := c.take(key)
+	if err != nil {
+		return false, err
+	}
+	c.count(ok)
+	if ok {
+		c.Bulk(value)
+	} else {
+		c.Null()
+	}
+	return ok, nil
+}
+
+func (c *call) getset() error {
+	if _, err := c.replyValue(c.args[1]); err != nil {
+		return err
+	}
+	return c.put(c.args[1], c.args[2], time.Time{})
+}
+
+func (c *call) getdel() error {
+	ok, err := c.replyValue(c.args[1])
+	if ok && err == nil {
+		_, err = c.raw.Delete(c.args[1])
+	}
+	return err
+}
+
+func (c *call) getex() error {
+	var o deadlineOptions
+	for i := 2; i < len(c.args); {
+		next, err := o.take(c, i)
+		if err != nil {
+			return err
+		}
+		if next == i || o.keep {
+			return errSyntax
+		}
+		i = next
+	}
+	ok, err := c.replyValue(c.args[1])
+	switch {
+	case !ok || err != nil || !o.given:
+		return err
+	case o.persist:
+		return c.raw.Persist(c.args[1])
+	}
+	_, err = c.redate(c.args[1], o.at)
+	return err
+}
+
+// redate gives an entry a deadline, and deletes it when that has passed. It reports whether there is one.
+func (c *call) redate(key []byte, at time.Time) (bool, error) {
+	if at.After(c.now()) {
+		err := c.raw.ExpireAt(key, at)
+		switch {
+		case err == nil:
+			return true, nil
+		case missing(err):
+			return false, nil
+		case at.After(c.now()):
+			return false, err
+		}
+	}
+	return c.raw.Delete(key)
+}
+
+func (c *call) delifeq() error { return c.deleteIf(c.args[2], true) }
+
+func (c *call) delex() error {
+	switch {
+	case len(c.args) == 2:
+		existed, err := c.raw.Delete(c.args[1])
+		c.Flag(existed)
+		return err
+	case len(c.args) == 4 && (is(c.args[2], "IFEQ") || is(c.args[2], "IFNE")):
+		return c.deleteIf(c.args[3], is(c.args[2], "IFEQ"))
+	}
+	return errSyntax
+}
+
+// deleteIf deletes a key whose value is equal, or is not.
+func (c *call) deleteIf(value []byte, equal bool) error {
+	now, ok, err := c.take(c.args[1])
+	if err != nil {
+		return err
+	}
+	if ok = ok && bytes.Equal(now, value) == equal; ok {
+		if _, err = c.raw.Delete(c.args[1]); err != nil {
+			return err
+		}
+	}
+	c.Flag(ok)
+	return nil
+}
+
+func (c *call) mget() error {
+	c.Array(len(c.args) - 1)
+	for _, key := range c.args[1:] {
+		value, ok, err := c.take(key)
+		if err != nil && !errors.Is(err, copal.ErrType) {
+			return err
+		}
+		c.count(ok)
+		if ok {
+			c.Bulk(value)
+		} else {
+			c.Null()
+		}
+	}
+	return nil
+}
+
+// pairs are the keys and values of MSET and MSETNX.
+func (c *call) pairs() ([][]byte, error) {
+	list := c.args[1:]
+	if len(list)%2 != 0 {
+		return nil, errorf("ERR wrong number of arguments for '%s' command", c.cmd.name)
+	}
+	return list, longest(list)
+}
+
+// longest is an error if one of the values is too long.
+func longest(list [][]byte) error {
+	for i := 1; i < len(list); i += 2 {
+		if len(list[i]) > maxString {
+			return errTooLong
+		}
+	}
+	return nil
+}
+
+func (c *call) mset() error {
+	list, err := c.pairs()
+	if err != nil {
+		return err
+	}
+	if c.tx != nil {
+		err = c.setAll(list, time.Time{})
+	} else {
+		b := c.raw.Batch()
+		for i := 0; i < len(list); i += 2 {
+			b.Set(list[i], list[i+1])
+		}
+		err = b.Commit()
+	}
+	if err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+// setAll sets keys and values in a transaction.
+func (c *call) setAll(list [][]byte, at time.Time) error {
+	for i := 0; i < len(list); i += 2 {
+		if err := c.put(list[i], list[i+1], at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *call) msetnx() error {
+	list, err := c.pairs()
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(list); i += 2 {
+		if c.raw.Has(list[i]) {
+			c.Int(0)
+			return nil
+		}
+	}
+	if err := c.setAll(list, time.Time{}); err != nil {
+		return err
+	}
+	c.Int(1)
+	return nil
+}
+
+// msetexPairs is how many arguments of MSETEX are keys and values, which follow their number.
+func msetexPairs(args [][]byte) (int, bool) {
+	if len(args) < 2 {
+		return 0, false
+	}
+	n, err := parseInt(args[1])
+	if err != nil || n <= 0 || n > int64(len(args)-2)/2 {
+		return 0, false
+	}
+	return int(2 * n), true
+}
+
+func msetexKeys(args [][]byte) (found [][]byte) {
+	n, _ := msetexPairs(args)
+	for i := 0; i < n; i += 2 {
+		found = append(found, args[2+i])
+	}
+	return found
+}
+
+func (c *call) msetex() error {
+	n, ok := msetexPairs(c.args)
+	if !ok {
+		return errorf("ERR invalid numkeys value")
+	}
+	list := c.args[2 : 2+n]
+	var o deadlineOptions
+	var nx, xx bool
+	for i := 2 + n; i < len(c.args); {
+		next, err := o.take(c, i)
+		switch {
+		case err != nil:
+			return err
+		case next > i && !o.persist:
+			i = next
+			continue
+		case is(c.args[i], "NX") && !xx:
+			nx = true
+		case is(c.args[i], "XX") && !nx:
+			xx = true
+		default:
+			return errSyntax
+		}
+		i++
+	}
+	if err := longest(list); err != nil {
+		return err
+	}
+	for i := 0; i < n && (nx || xx); i += 2 {
+		if c.raw.Has(list[i]) == nx {
+			c.Int(0)
+			return nil
+		}
+	}
+	for i := 0; i < n; i += 2 {
+		at := o.at
+		if o.keep {
+			before, err := c.raw.Deadline(list[i])
+			if err != nil && !missing(err) {
+				return err
+			}
+			at = before
+		}
+		if err := c.put(list[i], list[i+1], at); err != nil {
+			return err
+		}
+	}
+	c.Int(1)
+	return nil
+}
+
+func (c *call) incrby() error {
+	by, err := parseInt(c.args[2])
+	if err != nil {
+		return err
+	}
+	return c.add(by)
+}
+
+func (c *call) decrby() error {
+	by, err := parseInt(c.args[2])
+	switch {
+	case err != nil:
+		return err
+	case by == math.MinInt64:
+		return errorf("ERR decrement would overflow")
+	}
+	return c.add(-by)
+}
+
+// add adds to the whole number under a key.
+func (c *call) add(by int64) error {
+	var sum int64
+	_, _, err := c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+		var now int64
+		if e.Exists {
+			var err error
+			if now, err = parseInt(e.Value); err != nil {
+				return err
+			}
+		}
+		if by > 0 && now > math.MaxInt64-by || by < 0 && now < math.MinInt64-by {
+			return errOverflow
+		}
+		sum = now + by
+		e.Value = strconv.AppendInt(e.Value[:0], sum, 10)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Int(sum)
+	return nil
+}
+
+func (c *call) incrbyfloat() error {
+	by, err := parseBig(c.args[2])
+	if err != nil {
+		return err
+	}
+	var text []byte
+	_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) (err error) {
+		text, err = addBig(e.Value, by)
+		e.Value = text
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.Bulk(text)
+	return nil
+}
+
+// bigPrecision is the precision of the numbers that Redis adds for INCRBYFLOAT, in bits.
+const bigPrecision = 64
+
+// parseBig reads a floating-point number of more than 64 bits, which Redis counts with here.
+func parseBig(arg []byte) (*big.Float, error) {
+	if f, err := parseFloat(arg); err != nil || math.IsInf(f, 0) {
+		return nil, errNotFloat
+	}
+	f, _, err := big.ParseFloat(string(arg), 10, bigPrecision, big.ToNearestEven)
+	if err != nil {
+		return nil, errNotFloat
+	}
+	return f, nil
+}
+
+// addBig adds to the number that a text is, nothing being 0, and returns the text of the sum.
+func addBig(text []byte, by *big.Float) ([]byte, error) {
+	sum := new(big.Float).SetPrec(bigPrecision)
+	if len(text) > 0 {
+		now, err := parseBig(text)
+		if err != nil {
+			return nil, err
+		}
+		sum.Set(now)
+	}
+	sum.Add(sum, by)
+	if f, _ := sum.Float64(); math.IsInf(f, 0) {
+		return nil, errNaN
+	}
+	out := sum.Append(nil, 'f', 17)
+	out = bytes.TrimSuffix(bytes.TrimRight(out, "0"), []byte("."))
+	if string(out) == "-0" {
+		out = out[1:]
+	}
+	return out, nil
+}
+
+func (c *call) append() error {
+	var n int
+	_, _, err := c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+		if len(e.Value)+len(c.args[2]) > maxString {
+			return errTooLong
+		}
+		e.Value = append(e.Value, c.args[2]...)
+		n = len(e.Value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Int(int64(n))
+	return nil
+}
+
+// look calls f with the value of a key, which is f's until it returns; nil without one.
+func (c *call) look(key []byte, f func(value []byte)) error {
+	err := c.raw.View(key, func(value []byte) error {
+		f(value)
+		return nil
+	})
+	c.count(err == nil)
+	if missing(err) {
+		f(nil)
+		return nil
+	}
+	return err
+}
+
+func (c *call) strlen() error {
+	return c.look(c.args[1], func(value []byte) { c.Int(int64(len(value))) })
+}
+
+func (c *call) getrange() error {
+	from, err := parseInt(c.args[2])
+	if err != nil {
+		return err
+	}
+	to, err := parseInt(c.args[3])
+	if err != nil {
+		return err
+	}
+	return c.look(c.args[1], func(value []byte) {
+		if low, high := bounds(from, to, len(value)); low < high {
+			c.Bulk(value[low:high])
+		} else {
+			c.Bulk(nil)
+		}
+	})
+}
+
+// bounds are the half-open bounds of a range of Redis, which has its last element and counts from the
+// end where it is negative.
+func bounds(from, to int64, n int) (low, high int) {
+	if from < 0 {
+		from = max(from+int64(n), 0)
+	}
+	if to < 0 {
+		to += int64(n)
+	}
+	to = min(to, int64(n)-1)
+	if from > to {
+		return 0, 0
+	}
+	return int(from), int(to) + 1
+}
+
+func (c *call) setrange() error {
+	offset, err := parseInt(c.args[2])
+	switch {
+	case err != nil:
+		return err
+	case offset < 0:
+		return errorf("ERR offset is out of range")
+	}
+	key, part := c.args[1], c.args[3]
+	value, ok, err := c.take(key)
+	switch {
+	case err != nil:
+		return err
+	case len(part) == 0:
+		c.Int(int64(len(value)))
+		return nil
+	case offset+int64(len(part)) > maxString:
+		return errTooLong
+	}
+	if end := int(offset) + len(part); end > len(value) {
+		value = append(value, make([]byte, end-len(value))...)
+	}
+	copy(value[offset:], part)
+	if err := c.rewrite(key, value, ok); err != nil {
+		return err
+	}
+	c.Int(int64(len(value)))
+	return nil
+}
+
+// rewrite sets a value and leaves its deadline, in a transaction.
+func (c *call) rewrite(key, value []byte, existed bool) error {
+	var at time.Time
+	if existed {
+		var err error
+		if at, err = c.raw.Deadline(key); err != nil {
+			return err
+		}
+	}
+	return c.put(key, value, at)
+}
+
+// maxCells is how many cells the table of LCS may have, of 4 bytes each.
+const maxCells = 64 << 20
+
+func (c *call) lcs() error {
+	var idx, justLen, withLen bool
+	least := int64(0)
+	for i := 3; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "IDX"):
+			idx = true
+		case is(arg, "LEN"):
+			justLen = true
+		case is(arg, "WITHMATCHLEN"):
+			withLen = true
+		case is(arg, "MINMATCHLEN") && i+1 < len(c.args):
+			i++
+			n, err := parseInt(c.args[i])
+			if err != nil {
+				return err
+			}
+			least = max(n, 0)
+		default:
+			return errSyntax
+		}
+	}
+	if idx && justLen {
+		return errorf("ERR If you want both the length and indexes, please just use IDX.")
+	}
+	var texts [2][]byte
+	for i, key := range c.args[1:3] {
+		value, _, err := c.take(key)
+		if errors.Is(err, copal.ErrType) {
+			return errorf("ERR The specified keys must contain string values")
+		}
+		if err != nil {
+			return err
+		}
+		texts[i] = bytes.Clone(value)
+	}
+	a, b := texts[0], texts[1]
+	if (int64(len(a))+1)*(int64(len(b))+1) > maxCells {
+		return errorf("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
+	}
+	// lengths[i*w+j] is that of a[:i] and b[:j].
+	w := len(b) + 1
+	lengths := make([]uint32, (len(a)+1)*w)
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			if a[i-1] == b[j-1] {
+				lengths[i*w+j] = lengths[(i-1)*w+j-1] + 1
+			} else {
+				lengths[i*w+j] = max(lengths[(i-1)*w+j], lengths[i*w+j-1])
+			}
+		}
+	}
+	total := int(lengths[len(lengths)-1])
+	if justLen {
+		c.Int(int64(total))
+		return nil
+	}
+	type match struct{ a, b, n int } // where the pieces begin, and how long they are
+	var matches []match
+	text := make([]byte, total)
+	for i, j, at := len(a), len(b), total; i > 0 && j > 0; {
+		switch {
+		case a[i-1] == b[j-1]:
+			i, j, at = i-1, j-1, at-1
+			text[at] = a[i]
+			if last := len(matches) - 1; last >= 0 && matches[last].a == i+1 && matches[last].b == j+1 {
+				matches[last] = match{i, j, matches[last].n + 1}
+			} else {
+				matches = append(matches, match{i, j, 1})
+			}
+		case lengths[(i-1)*w+j] > lengths[i*w+j-1]:
+			i--
+		default:
+			j--
+		}
+	}
+	if !idx {
+		c.Bulk(text)
+		return nil
+	}
+	kept := matches[:0]
+	for _, m := range matches {
+		if int64(m.n) >= least {
+			kept = append(kept, m)
+		}
+	}
+	c.Map(2)
+	c.BulkString("matches")
+	c.Array(len(kept))
+	for _, m := range kept {
+		if withLen {
+			c.Array(3)
+		} else {
+			c.Array(2)
+		}
+		for _, from := range []int{m.a, m.b} {
+			c.Array(2)
+			c.Int(int64(from))
+			c.Int(int64(from + m.n - 1))
+		}
+		if withLen {
+			c.Int(int64(m.n))
+		}
+	}
+	c.BulkString("len")
+	c.Int(int64(total))
+	return nil
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package redisapi
+
+// waiter reads the first bytes of a request. Here a client that waits for them keeps its buffers.
+type waiter struct{}
+
+func (w *waiter) of(*client) {}
+
+func (w *waiter) read(c *client) (n int, err error) {
+	c.borrow()
+	return c.nc.Read(c.in[:cap(c.in)])
+}

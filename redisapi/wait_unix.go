@@ -1,0 +1,59 @@
+//go:build unix
+
+package redisapi
+
+import (
+	"errors"
+	"io"
+	"syscall"
+)
+
+// waiter reads the first bytes of a request. A client that waits for them has no buffer: it gets one
+// when there is something to read.
+type waiter struct {
+	raw syscall.RawConn // nil for connections that are no sockets, such as those of TLS
+	try func(fd uintptr) bool
+	n   int
+	err error
+}
+
+func (w *waiter) of(c *client) {
+	sc, ok := c.nc.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	w.raw = raw
+	w.try = func(fd uintptr) bool {
+		c.borrow()
+		for {
+			w.n, w.err = syscall.Read(int(fd), c.in[:cap(c.in)])
+			if !errors.Is(w.err, syscall.EINTR) {
+				break
+			}
+		}
+		if errors.Is(w.err, syscall.EAGAIN) {
+			c.giveBack()
+			return false // come again when the socket is ready
+		}
+		return true
+	}
+}
+
+func (w *waiter) read(c *client) (n int, err error) {
+	if w.raw == nil {
+		c.borrow()
+		return c.nc.Read(c.in[:cap(c.in)])
+	}
+	w.n, w.err = 0, nil
+	switch err := w.raw.Read(w.try); {
+	case err != nil:
+		return 0, err
+	case w.n <= 0 && w.err == nil:
+		return 0, io.EOF
+	}
+	return w.n, w.err
+}
