@@ -91,16 +91,28 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 }
 
 // execute runs the command as its row says.
-func (c *call) execute() error {
+func (c *call) execute() (err error) {
+	c.after = c.after[:0]
 	before := len(c.Buf)
 	switch c.cmd.how {
 	case looking:
-		return c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
+		err = c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
 	case changing:
-		return c.s.DB.Update(func(tx *copal.Tx) error { return c.in(tx, before) })
+		err = c.s.DB.Update(func(tx *copal.Tx) error {
+			c.after = c.after[:0]
+			return c.in(tx, before)
+		})
+	default:
+		c.raw, c.tx = c.direct, nil
+		err = c.cmd.run(c)
 	}
-	c.raw, c.tx = c.direct, nil
-	return c.cmd.run(c)
+	if err != nil {
+		return err
+	}
+	for _, f := range c.after {
+		f()
+	}
+	return nil
 }
 
 // in runs the command in a transaction, which may not be the first that tries.
@@ -112,6 +124,15 @@ func (c *call) in(tx *copal.Tx, before int) error {
 		c.Buf = c.Buf[:before]
 	}
 	return err
+}
+
+// later has f called once the transaction of the call has committed, and at once where there is none.
+func (c *call) later(f func()) {
+	if c.tx == nil {
+		f()
+	} else {
+		c.after = append(c.after, f)
+	}
 }
 
 // fail replies an error.

@@ -83,7 +83,7 @@ func (c *call) exec() error {
 	}
 	before := len(c.Buf)
 	return c.s.DB.Update(func(tx *copal.Tx) error {
-		c.Buf = c.Buf[:before]
+		c.Buf, c.after = c.Buf[:before], c.after[:0]
 		c.Array(len(q.list))
 		for _, each := range q.list {
 			c.cmd, c.args = each.cmd, each.args
