@@ -47,6 +47,9 @@ var (
 	ErrTxDone = engine.ErrTxDone
 	// ErrTxReadOnly: a transaction of DB.View was used to write.
 	ErrTxReadOnly = engine.ErrTxReadOnly
+	// ErrChanged: a transaction was to count only if a key is as it was in a snapshot, by Tx.Require,
+	// and the key has changed. Nothing was written.
+	ErrChanged = engine.ErrChanged
 	// ErrClosed: the store, the map or the snapshot is closed.
 	ErrClosed = seglog.ErrClosed
 	// ErrSnapshotLost: a snapshot of a ReadOnly store can no longer be read. The store fell so far

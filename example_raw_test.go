@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -176,4 +177,28 @@ func ExampleBatch_Commit_fSync() {
 	b.Set([]byte("stock:apples"), []byte("41"))
 	fmt.Println(b.Commit()) // one sync for both
 	// Output: <nil>
+}
+
+// A program that knows no types asks what a key holds, and reads it as bytes.
+func ExampleRaw_Type() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	raw := db.Raw()
+	if err := errors.Join(raw.Set([]byte("greeting"), []byte("hello")), raw.SortedSet([]byte("scores")).Set("ann", 7)); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := raw.StringSet([]byte("tags")).Add("new", "blue"); err != nil {
+		log.Fatal(err)
+	}
+	for key := range raw.Keys() {
+		kind, err := raw.Type(key)
+		fmt.Println(string(key), kind, err)
+	}
+	// Output:
+	// greeting value <nil>
+	// scores zset <nil>
+	// tags set <nil>
 }

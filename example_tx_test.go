@@ -49,3 +49,44 @@ func ExampleDB_Update() {
 	// bob has not enough
 	// 70 30
 }
+
+// A person looks at a value, thinks, and changes it: only if it is still what they have seen.
+func ExampleTx_Require() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	pages, err := copal.OpenMap[string, string](db, "pages")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := pages.Set("home", "Hello"); err != nil {
+		log.Fatal(err)
+	}
+	save := func(seen *copal.Snapshot, text string) error {
+		return db.Update(func(tx *copal.Tx) error {
+			if err := tx.Require(seen, append(copal.MapPrefix("pages"), "home"...)); err != nil {
+				return err
+			}
+			return pages.In(tx).Set("home", text)
+		})
+	}
+	alice, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer alice.Close()
+	bob, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer bob.Close()
+	fmt.Println(save(alice, "Hello, world"))
+	fmt.Println(errors.Is(save(bob, "Hi"), copal.ErrChanged))
+	fmt.Println(pages.Get("home"))
+	// Output:
+	// <nil>
+	// true
+	// Hello, world true
+}

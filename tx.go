@@ -16,6 +16,36 @@ type Tx struct {
 	raw Raw // from the first call of Raw on
 }
 
+// Require makes the transaction depend on a key: it counts only if nothing has been written under the
+// key since the snapshot was taken, up to the moment at which the transaction counts. A write that
+// has made the value what it was is one, too, as is one of an element of a collection, and a deadline
+// that has passed. A key that the snapshot does not have must not have been written. Otherwise the error
+// is ErrChanged: of Require, or of DB.Update, which does not run its function again for that.
+//
+// So what somebody has seen and thought about can be changed only if it is still so:
+//
+//	s, err := db.Snapshot()
+//	u, ok := users.At(s).Get("alice") // and show it, and wait for the answer
+//	err = db.Update(func(tx *copal.Tx) error {
+//		if err := tx.Require(s, append(copal.MapPrefix("users"), "alice"...)); err != nil {
+//			return err
+//		}
+//		return users.In(tx).Set("alice", edited)
+//	})
+//
+// The snapshot is one of now, of DB.Snapshot: one of AsOf is ErrHandle.
+func (tx *Tx) Require(s *Snapshot, key []byte) error {
+	switch {
+	case s == nil:
+		return misuse("Require: the snapshot is nil")
+	case s.db != tx.db:
+		return misuse("Require: the snapshot is of another store")
+	case tx.tx.OfPast(s.view):
+		return misuse("Require: the snapshot is of a moment of the past; only one of DB.Snapshot knows what has changed since")
+	}
+	return tx.tx.Require(s.view, key)
+}
+
 // Update calls f with a transaction, and makes what f has written count, all of it. If f returns an
 // error or panics, none of it counts; Update returns the error. All transactions and all other
 // writes, each of which is a transaction of its own, are serializable: the outcome is as if they

@@ -44,7 +44,8 @@ type client struct {
 	known   bool   // it has given the password, or needs none
 	closing bool   // after what is answered now
 	queue   *queue // since MULTI, nil without
-	written bool   // something has been written since the last sync
+	watches []watched
+	written bool // something has been written since the last sync
 
 	ending              atomic.Bool  // the server shuts down
 	seen                atomic.Int64 // when the last command began, in nanoseconds since 1970
@@ -89,6 +90,7 @@ func (c *client) end() {
 func (c *client) serve() {
 	defer c.nc.Close()
 	err := c.requests()
+	c.forgetWatches()
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)

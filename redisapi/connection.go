@@ -64,6 +64,7 @@ func (c *call) quit() error {
 
 func (c *call) reset() error {
 	c.queue = nil
+	c.forgetWatches()
 	c.V3 = false
 	c.name.Store(nil)
 	c.known = c.s.Password == ""

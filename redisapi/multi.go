@@ -24,6 +24,9 @@ func multiCommands() family {
 		&command{name: "multi", arity: 1, flags: fast | noScript | noMulti | atOnce, run: (*call).multi, since: "1.2.0", summary: "Begins to queue commands."},
 		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: (*call).exec, since: "1.2.0", summary: "Carries out what was queued, as one transaction of the store."},
 		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: (*call).discard, since: "2.0.0", summary: "Forgets what was queued."},
+		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: (*call).watch, since: "2.2.0", summary: "Lets the next EXEC do nothing if a key changes until then.",
+			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files."},
+		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: (*call).unwatch, since: "2.2.0", summary: "Forgets the keys that are watched."},
 	)
 }
 
@@ -47,6 +50,54 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 	return nil
 }
 
+// watched are the keys of a WATCH, and what they were.
+type watched struct {
+	then *copal.Snapshot
+	keys [][]byte
+}
+
+func (c *call) watch() error {
+	if c.queue != nil {
+		return errorf("ERR WATCH inside MULTI is not allowed")
+	}
+	s, err := c.s.DB.Snapshot()
+	if err != nil {
+		return err
+	}
+	w := watched{then: s}
+	for _, key := range c.args[1:] {
+		w.keys = append(w.keys, bytes.Clone(key))
+	}
+	c.watches = append(c.watches, w)
+	c.OK()
+	return nil
+}
+
+func (c *call) unwatch() error {
+	c.forgetWatches()
+	c.OK()
+	return nil
+}
+
+func (c *client) forgetWatches() {
+	for _, w := range c.watches {
+		w.then.Close()
+	}
+	c.watches = nil
+}
+
+// unchanged lets the transaction count only if no watched key has changed.
+func (c *call) unchanged(tx *copal.Tx) error {
+	for _, w := range c.watches {
+		for _, key := range w.keys {
+			if err := tx.Require(w.then, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (c *call) multi() error {
 	if c.queue != nil {
 		return errorf("ERR MULTI calls can not be nested")
@@ -61,6 +112,7 @@ func (c *call) discard() error {
 		return errorf("ERR DISCARD without MULTI")
 	}
 	c.queue = nil
+	c.forgetWatches()
 	c.OK()
 	return nil
 }
@@ -73,6 +125,7 @@ func (c *call) exec() error {
 		return errorf("ERR EXEC without MULTI")
 	}
 	c.queue = nil
+	defer c.forgetWatches()
 	if q.bad {
 		return replyError("EXECABORT Transaction discarded because of previous errors.")
 	}
@@ -82,7 +135,10 @@ func (c *call) exec() error {
 		}
 	}
 	before := len(c.Buf)
-	return c.s.DB.Update(func(tx *copal.Tx) error {
+	err := c.s.DB.Update(func(tx *copal.Tx) error {
+		if err := c.unchanged(tx); err != nil {
+			return err
+		}
 		c.Buf, c.after = c.Buf[:before], c.after[:0]
 		c.Array(len(q.list))
 		for _, each := range q.list {
@@ -99,4 +155,12 @@ func (c *call) exec() error {
 		}
 		return nil
 	})
+	if err != nil {
+		c.Buf, c.after = c.Buf[:before], c.after[:0]
+	}
+	if errors.Is(err, copal.ErrChanged) {
+		c.NullArray()
+		return nil
+	}
+	return err
 }

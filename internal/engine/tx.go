@@ -51,6 +51,7 @@ type Tx struct {
 	members  map[uint64]bool    // collections of which it has read which elements there are
 	above    *layers            // elements that it has changed, above those that it reads; nil before somebody asks
 	scans    []scanned
+	required []required
 	ranges   []Range             // that it deletes, before it writes
 	marked   map[sortedBy]*marks // of writes, for walks in order
 	first    uint64              // of the deadlines of what was read, 0 for none
@@ -517,12 +518,20 @@ func (tx *Tx) addShards(shards *shardSet) {
 	for id := range tx.members {
 		shards.add(elements.hash(ownerKey(id)))
 	}
+	for i := range tx.required {
+		tx.required[i].addShards(tx.store, shards)
+	}
 }
 
 // validateLocked returns errConflict if something that was read has changed. The caller holds the locks.
 func (tx *Tx) validateLocked() error {
 	if err := tx.view.failure(); err != nil {
 		return err
+	}
+	for i := range tx.required {
+		if err := tx.required[i].checkLocked(tx.store); err != nil {
+			return err
+		}
 	}
 	if tx.store.Expired(tx.first) {
 		return errConflict
