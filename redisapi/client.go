@@ -162,8 +162,8 @@ func (c *client) sync() error {
 	return c.s.DB.Sync()
 }
 
-// read adds to what has arrived. The error of a connection that has ended is io.EOF, and that of a server that shuts
-// down os.ErrDeadlineExceeded.
+// read adds to what has arrived. A connection that has ended is io.EOF, and a server that
+// shuts down os.ErrDeadlineExceeded.
 func (c *client) read() error {
 	c.in = c.in[:copy(c.in, c.in[c.off:])]
 	c.off = 0
@@ -174,7 +174,7 @@ func (c *client) read() error {
 	case len(c.in) == 0:
 		return c.idle()
 	case wants > int64(cap(c.in)):
-		// No more than twice of what is there, whatever length the client has told.
+		// At most twice what has arrived, whatever length the client has told.
 		c.grow(int(min(wants, int64(2*len(c.in)), c.s.MaxRequest)))
 	}
 	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])

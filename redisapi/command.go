@@ -124,7 +124,7 @@ func (cmd *command) takes(args int) bool {
 	return args == cmd.arity || cmd.arity < 0 && args >= -cmd.arity
 }
 
-// fullName is the name with that of the parent: "client|list".
+// fullName is the name behind the name of the parent: "client|list".
 func (cmd *command) fullName() string {
 	if cmd.parent != nil {
 		return cmd.parent.name + "|" + cmd.name

@@ -4,7 +4,7 @@
 //	db, err := copal.Open("app.db")
 //	err = redisapi.Serve(ctx, db, "127.0.0.1:6379")
 //
-// A key of Redis is a raw key of the store, and a hash, list, set or sorted set of Redis is that of
+// A key of Redis is a raw key of the store, and a hash, list, set or sorted set of Redis is one of
 // the store. So the entry "alice" of the map "users" is the key "users:alice" here, its value shown as
 // Raw.Get shows it.
 //

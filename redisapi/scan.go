@@ -212,6 +212,5 @@ func between(first, last []byte) []byte {
 	return at
 }
 
-// errors of walks, which have no error of their own, end a transaction. Outside of one they go to the
-// error handler of the store.
+// isType reports whether a key holds something of another type.
 func isType(err error) bool { return errors.Is(err, copal.ErrType) }

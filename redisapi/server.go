@@ -22,7 +22,7 @@ type Server struct {
 	// connect may do everything.
 	Password string
 
-	// Durability is that of a write whose connection has not chosen another by CLIENT DURABILITY.
+	// Durability is how durable writes are of a connection that has not chosen by CLIENT DURABILITY.
 	// The zero Durability is copal.Write.
 	Durability copal.Durability
 

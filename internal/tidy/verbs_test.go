@@ -21,12 +21,12 @@ var kinds = []string{
 
 // The methods of all kinds, by what they are for. What packages errors, fmt and io name is in none.
 var (
-	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot With WithContext")
+	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot SortedSet StringSet With WithContext")
 	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Create Deadline Delete
 		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load
 		Open Peek Persist PopBack PopFront PopMax PopMin Prefix PushBack PushFront Range Rank Ranked Refresh Rename
-		Set SetAll SetTTL SetUntil Sync TTL Until Update Values View Watch`)
-	says   = strings.Fields("Covers DB Maps Name Ratio Seq Size Stats Time Value")
+		Require		Set SetAll SetTTL SetUntil Sync TTL Until Update Values View Watch`)
+	says   = strings.Fields("Covers DB Maps Name Ratio Seq Size Stats Time Type Value")
 	others = strings.Fields("Error Is Read ReadAt ReadFrom Seek String Unwrap Write WriteTo")
 )
 

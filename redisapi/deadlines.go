@@ -1,0 +1,172 @@
+package redisapi
+
+import (
+	"math"
+	"time"
+)
+
+// deadlineOptions are what SET, GETEX and MSETEX know of deadlines.
+type deadlineOptions struct {
+	at      time.Time // zero for none
+	keep    bool      // KEEPTTL
+	persist bool      // PERSIST
+	given   bool
+}
+
+// take reads the option at index i, and returns the index of the next argument: i when it is none of these.
+func (o *deadlineOptions) take(c *call, i int) (int, error) {
+	arg := c.args[i]
+	switch {
+	case is(arg, "KEEPTTL"), is(arg, "PERSIST"):
+		if o.given {
+			return i, errSyntax
+		}
+		o.given, o.keep, o.persist = true, is(arg, "KEEPTTL"), is(arg, "PERSIST")
+		return i + 1, nil
+	case is(arg, "EX"), is(arg, "PX"), is(arg, "EXAT"), is(arg, "PXAT"):
+		if o.given || i+1 == len(c.args) {
+			return i, errSyntax
+		}
+		n, err := parseInt(c.args[i+1])
+		if err != nil {
+			return i, err
+		}
+		o.given = true
+		o.at, err = c.deadline(n, arg[0]|0x20 == 'e', len(arg) == 2, true)
+		return i + 2, err
+	}
+	return i, nil
+}
+
+// deadline is the moment that a number of seconds or milliseconds names: from now on, or since 1970. positive says that
+// it must be.
+func (c *call) deadline(n int64, seconds, relative, positive bool) (time.Time, error) {
+	invalid := errorf("ERR invalid expire time in '%s' command", c.cmd.fullName())
+	if positive && n <= 0 || seconds && (n > math.MaxInt64/1000 || n < math.MinInt64/1000) {
+		return time.Time{}, invalid
+	}
+	if seconds {
+		n *= 1000
+	}
+	if relative {
+		now := c.now().UnixMilli()
+		if n > math.MaxInt64-now {
+			return time.Time{}, invalid
+		}
+		n += now
+	}
+	return time.UnixMilli(n), nil
+}
+
+// redate gives an entry a deadline, and deletes it when that has passed. It reports whether there is one.
+func (c *call) redate(key []byte, at time.Time) (bool, error) {
+	if at.After(c.now()) {
+		err := c.raw.ExpireAt(key, at)
+		switch {
+		case err == nil:
+			return true, nil
+		case missing(err):
+			return false, nil
+		case at.After(c.now()):
+			return false, err
+		}
+	}
+	return c.raw.Delete(key)
+}
+
+// expire is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
+func (c *call) expire() error {
+	n, err := parseInt(c.args[2])
+	if err != nil {
+		return err
+	}
+	var nx, xx, gt, lt bool
+	for _, arg := range c.args[3:] {
+		switch {
+		case is(arg, "NX"):
+			nx = true
+		case is(arg, "XX"):
+			xx = true
+		case is(arg, "GT"):
+			gt = true
+		case is(arg, "LT"):
+			lt = true
+		default:
+			return errorf("ERR Unsupported option %s", arg)
+		}
+	}
+	switch {
+	case nx && (xx || gt || lt):
+		return errorf("ERR NX and XX, GT or LT options at the same time are not compatible")
+	case gt && lt:
+		return errorf("ERR GT and LT options at the same time are not compatible")
+	}
+	name := c.cmd.name
+	at, err := c.deadline(n, name[0] == 'e', name == "expire" || name == "pexpire", false)
+	if err != nil {
+		return err
+	}
+	now, err := c.raw.Deadline(c.args[1])
+	switch {
+	case missing(err):
+		c.Int(0)
+		return nil
+	case err != nil:
+		return err
+	case nx && !now.IsZero(), xx && now.IsZero(),
+		gt && (now.IsZero() || !at.After(now)),
+		lt && !now.IsZero() && !at.Before(now):
+		c.Int(0)
+		return nil
+	}
+	existed, err := c.redate(c.args[1], at)
+	if err != nil {
+		return err
+	}
+	c.Flag(existed)
+	return nil
+}
+
+func (c *call) persist() error {
+	at, err := c.raw.Deadline(c.args[1])
+	switch {
+	case missing(err), err == nil && at.IsZero():
+		c.Int(0)
+		return nil
+	case err == nil:
+		err = c.raw.Persist(c.args[1])
+	}
+	if err != nil {
+		return err
+	}
+	c.Int(1)
+	return nil
+}
+
+// ttl is TTL, PTTL, EXPIRETIME and PEXPIRETIME.
+func (c *call) ttl() error {
+	at, err := c.raw.Deadline(c.args[1])
+	c.count(err == nil)
+	switch {
+	case missing(err):
+		c.Int(-2)
+		return nil
+	case err != nil:
+		return err
+	case at.IsZero():
+		c.Int(-1)
+		return nil
+	}
+	ms := at.UnixMilli()
+	switch c.cmd.name {
+	case "ttl":
+		c.Int((max(ms-c.now().UnixMilli(), 0) + 500) / 1000)
+	case "pttl":
+		c.Int(max(ms-c.now().UnixMilli(), 0))
+	case "expiretime":
+		c.Int(ms / 1000)
+	default:
+		c.Int(ms)
+	}
+	return nil
+}

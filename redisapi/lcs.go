@@ -1,0 +1,117 @@
+package redisapi
+
+import (
+	"bytes"
+)
+
+// maxCells is how many cells the table of LCS may have, of 4 bytes each.
+const maxCells = 64 << 20
+
+func (c *call) lcs() error {
+	var idx, justLen, withLen bool
+	least := int64(0)
+	for i := 3; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "IDX"):
+			idx = true
+		case is(arg, "LEN"):
+			justLen = true
+		case is(arg, "WITHMATCHLEN"):
+			withLen = true
+		case is(arg, "MINMATCHLEN") && i+1 < len(c.args):
+			i++
+			n, err := parseInt(c.args[i])
+			if err != nil {
+				return err
+			}
+			least = max(n, 0)
+		default:
+			return errSyntax
+		}
+	}
+	if idx && justLen {
+		return errorf("ERR If you want both the length and indexes, please just use IDX.")
+	}
+	var texts [2][]byte
+	for i, key := range c.args[1:3] {
+		value, _, err := c.take(key)
+		if isType(err) {
+			return errorf("ERR The specified keys must contain string values")
+		}
+		if err != nil {
+			return err
+		}
+		texts[i] = bytes.Clone(value)
+	}
+	a, b := texts[0], texts[1]
+	if (int64(len(a))+1)*(int64(len(b))+1) > maxCells {
+		return errorf("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
+	}
+	// lengths[i*w+j] is the length for a[:i] and b[:j].
+	w := len(b) + 1
+	lengths := make([]uint32, (len(a)+1)*w)
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			if a[i-1] == b[j-1] {
+				lengths[i*w+j] = lengths[(i-1)*w+j-1] + 1
+			} else {
+				lengths[i*w+j] = max(lengths[(i-1)*w+j], lengths[i*w+j-1])
+			}
+		}
+	}
+	total := int(lengths[len(lengths)-1])
+	if justLen {
+		c.Int(int64(total))
+		return nil
+	}
+	type match struct{ a, b, n int } // where the pieces begin, and how long they are
+	var matches []match
+	text := make([]byte, total)
+	for i, j, at := len(a), len(b), total; i > 0 && j > 0; {
+		switch {
+		case a[i-1] == b[j-1]:
+			i, j, at = i-1, j-1, at-1
+			text[at] = a[i]
+			if last := len(matches) - 1; last >= 0 && matches[last].a == i+1 && matches[last].b == j+1 {
+				matches[last] = match{i, j, matches[last].n + 1}
+			} else {
+				matches = append(matches, match{i, j, 1})
+			}
+		case lengths[(i-1)*w+j] > lengths[i*w+j-1]:
+			i--
+		default:
+			j--
+		}
+	}
+	if !idx {
+		c.Bulk(text)
+		return nil
+	}
+	kept := matches[:0]
+	for _, m := range matches {
+		if int64(m.n) >= least {
+			kept = append(kept, m)
+		}
+	}
+	c.Map(2)
+	c.BulkString("matches")
+	c.Array(len(kept))
+	for _, m := range kept {
+		if withLen {
+			c.Array(3)
+		} else {
+			c.Array(2)
+		}
+		for _, from := range []int{m.a, m.b} {
+			c.Array(2)
+			c.Int(int64(from))
+			c.Int(int64(from + m.n - 1))
+		}
+		if withLen {
+			c.Int(int64(m.n))
+		}
+	}
+	c.BulkString("len")
+	c.Int(int64(total))
+	return nil
+}
