@@ -3,6 +3,7 @@ module github.com/copaldb/copal
 go 1.26.0
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/dgraph-io/badger/v4 v4.9.6
 	github.com/peterh/liner v1.2.3

@@ -44,7 +44,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
 	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a))
-	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
+	addGroup(root, "The store:", newServe(a), newStat(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
 	addGroup(root, "Else:", newShell(a), newVersion(a))
 	root.SetHelpCommandGroupID("Else:")
 	root.SetCompletionCommandGroupID("Else:")
@@ -98,7 +98,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		if own := (usageError{}); errors.As(err, &own) {
 			return usageError{"--" + flag.Name + ": " + own.reason}
 		}
-		takes := map[string]string{"bool": "true or false", "int64": "a whole number", "uint64": "a whole number from 0 on"}[flag.Value.Type()]
+		takes := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on",
+			"duration": "a time such as 10s or 5m"}[flag.Value.Type()]
 		return usageError{fmt.Sprintf("--%s takes %s, and %q is none", flag.Name, takes, invalid.GetValue())}
 	}
 	var unknown *pflag.NotExistError

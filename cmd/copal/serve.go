@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi"
+)
+
+const serveHelp = `Serve the store in DIR, which is made if it is not there, until SIGINT or SIGTERM: then the
+requests that have arrived are answered, and the store is closed.
+
+By Redis's protocol redis-cli and all clients of Redis use it; docs/redis.md has the commands.
+Only this machine reaches it unless --redis names another address, for which a password
+is wanted.
+
+What an OK of a write means is said by --durability: write is in the log, so the death of the
+process does not lose it, and within a second on the disk; fsync is on the disk. async is for
+clients that ask for less, and is as good as write. A client may choose its own by
+CLIENT DURABILITY.
+
+Each flag has a variable of the environment, COPAL_MAX_MEMORY for --max-memory, and a line
+max-memory = "1GiB" in the file that --config names. A flag goes before a variable, and that
+before the file. Sizes are in bytes, or in KiB, MiB, GiB, KB, MB or GB.`
+
+// serving is what serve has been told.
+type serving struct {
+	redis, unix           string
+	durability            string
+	maxMemory             size
+	maxRequest            size
+	maxClients            int
+	idle, grace, interval time.Duration
+	history               string
+	passwordFile          string
+	cert, key, clientCA   string
+	config                string
+	logs, level           string
+	debug                 bool
+}
+
+func newServe(a *app) *cobra.Command {
+	s := serving{maxRequest: 1 << 30}
+	cmd := &cobra.Command{
+		Use:               "serve DIR",
+		Short:             "Serve the store to clients of Redis",
+		Long:              serveHelp,
+		Example:           "  copal serve app.db\n  copal serve app.db --redis 0.0.0.0:6379 --password-file secret --max-memory 1GiB\n  COPAL_DURABILITY=fsync copal serve app.db --redis '' --unix app.sock",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: completeDir,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := configure(cmd.Flags(), s.config, os.LookupEnv); err != nil {
+			return err
+		}
+		return a.runs(func(args []string, _ *bufio.Writer) error { return a.serve(args[0], &s) })(cmd, args)
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.redis, "redis", "127.0.0.1:6379", "the address of the Redis protocol; empty for none")
+	f.StringVar(&s.unix, "unix", "", "a unix socket of the Redis protocol")
+	f.StringVar(&s.durability, "durability", "write", "what an OK means: async, write or fsync")
+	f.Var(&s.maxMemory, "max-memory", "memory for the index and for values; 0 for a quarter of the machine's")
+	f.Var(&s.maxRequest, "max-request", "the longest request")
+	f.IntVar(&s.maxClients, "max-clients", 10_000, "connections at a time")
+	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent nothing for so long; 0 for never")
+	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long requests that run may take when the server ends")
+	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
+	f.StringVar(&s.history, "history", "", "how long the past is kept, such as 36h or 7d; empty leaves it as it is")
+	f.StringVar(&s.passwordFile, "password-file", "", "a file whose first line is the password")
+	f.StringVar(&s.cert, "tls-cert", "", "a certificate in PEM: connections of --redis are by TLS")
+	f.StringVar(&s.key, "tls-key", "", "its key in PEM")
+	f.StringVar(&s.clientCA, "tls-client-ca", "", "certificates in PEM, one of which has to vouch for each client")
+	f.StringVar(&s.config, "config", "", "a TOML file with flags")
+	f.StringVar(&s.logs, "log", "text", "the form of what is told: text or json")
+	f.StringVar(&s.level, "log-level", "info", "what is told: debug, info, warn or error")
+	f.BoolVar(&s.debug, "debug", false, "allow the command DEBUG, for tests of clients")
+	return cmd
+}
+
+// serve serves the store until a signal.
+func (a *app) serve(dir string, s *serving) error {
+	if a.host != nil {
+		return usageError{"serve stands alone: the shell has the store"}
+	}
+	logger, err := a.logger(s)
+	if err != nil {
+		return err
+	}
+	server := &redisapi.Server{MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
+	if server.Durability, err = durabilityNamed(s.durability); err != nil {
+		return err
+	}
+	if server.Password, err = password(s.passwordFile); err != nil {
+		return err
+	}
+	if s.redis == "" && s.unix == "" {
+		return usageError{"there is nothing to serve: --redis and --unix are empty"}
+	}
+	if err := mayListen(s.redis, server.Password); err != nil {
+		return err
+	}
+	secure, err := s.tls()
+	if err != nil {
+		return err
+	}
+	options := []copal.Option{copal.WithSyncInterval(s.interval), copal.WithLogger(logger),
+		copal.WithErrorHandler(func(err error) { logger.Error("the store", "error", err) })}
+	if s.maxMemory > 0 {
+		options = append(options, copal.WithMaxMemory(int64(s.maxMemory)))
+	}
+	if s.history != "" {
+		keep, err := parseKeep(s.history)
+		if err != nil {
+			return err
+		}
+		options = append(options, copal.WithHistory(keep))
+	}
+	if err := requireRoom(dir); err != nil {
+		return err
+	}
+	defer a.catchSignals()()
+	if server.DB, err = copal.Open(dir, options...); err != nil {
+		return err
+	}
+	return errors.Join(a.listen(server, s, secure, logger), server.DB.Close())
+}
+
+// listen opens the doors, and closes them when a.ctx is done.
+func (a *app) listen(server *redisapi.Server, s *serving, secure *tls.Config, logger *slog.Logger) error {
+	var doors []net.Listener
+	defer func() {
+		for _, l := range doors {
+			l.Close()
+		}
+	}()
+	if s.redis != "" {
+		l, err := net.Listen("tcp", s.redis)
+		if err != nil {
+			return err
+		}
+		if secure != nil {
+			l = tls.NewListener(l, secure)
+		}
+		doors = append(doors, l)
+	}
+	if s.unix != "" {
+		l, err := listenUnix(s.unix)
+		if err != nil {
+			return err
+		}
+		doors = append(doors, l)
+	}
+	failed := make(chan error, len(doors))
+	for _, l := range doors {
+		logger.Info("serving", "protocol", "redis", "address", l.Addr().String(), "tls", secure != nil && l.Addr().Network() == "tcp", "durability", s.durability)
+		go func() { failed <- server.Serve(l) }()
+	}
+	var err error
+	select {
+	case err = <-failed:
+	case <-a.ctx.Done():
+		logger.Info("ending", "cause", context.Cause(a.ctx))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), s.grace)
+	defer cancel()
+	if late := server.Shutdown(ctx); late != nil {
+		logger.Warn("connections were closed before their requests were answered", "grace", s.grace)
+	}
+	logger.Info("closing the store")
+	return err
+}
+
+// logger tells what happens, on standard error.
+func (a *app) logger(s *serving) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.level)); err != nil {
+		return nil, usageError{fmt.Sprintf("--log-level is debug, info, warn or error, and not %q", s.level)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch s.logs {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, options)), nil
+	}
+	return nil, usageError{fmt.Sprintf("--log is text or json, and not %q", s.logs)}
+}
+
+func durabilityNamed(text string) (copal.Durability, error) {
+	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
+		if d.String() == text {
+			return d, nil
+		}
+	}
+	return 0, usageError{fmt.Sprintf("--durability is async, write or fsync, and not %q", text)}
+}
+
+// password is the first line of a file, "" without a file.
+func password(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return "", fmt.Errorf("the password of %s is empty", file)
+	}
+	return line, nil
+}
+
+// mayListen refuses an address that other machines reach, unless a password is asked for.
+func mayListen(address, password string) error {
+	if address == "" || password != "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return usageError{fmt.Sprintf("--redis: %v", err)}
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, by --password-file", address)}
+}
+
+// listenUnix listens at a socket. One that a killed server has left is taken away; one that is served is an error.
+func listenUnix(path string) (net.Listener, error) {
+	l, err := net.Listen("unix", path)
+	if err == nil {
+		return l, nil
+	}
+	if info, stat := os.Lstat(path); stat != nil || info.Mode().Type() != fs.ModeSocket {
+		return nil, err
+	}
+	if other, dial := net.Dial("unix", path); dial == nil {
+		other.Close()
+		return nil, err
+	}
+	if remove := os.Remove(path); remove != nil {
+		return nil, errors.Join(err, remove)
+	}
+	return net.Listen("unix", path)
+}
+
+// tls is how connections are encrypted, nil for not.
+func (s *serving) tls() (*tls.Config, error) {
+	switch {
+	case s.cert == "" && s.key == "" && s.clientCA == "":
+		return nil, nil
+	case s.cert == "" || s.key == "":
+		return nil, usageError{"TLS needs --tls-cert and --tls-key"}
+	case s.redis == "":
+		return nil, usageError{"TLS is for the address of --redis, which is empty"}
+	}
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if s.clientCA != "" {
+		text, err := os.ReadFile(s.clientCA)
+		if err != nil {
+			return nil, err
+		}
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !config.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("there is no certificate in %s", s.clientCA)
+		}
+	}
+	return config, nil
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// server is a run of copal serve.
+type server struct {
+	stop context.CancelFunc
+	addr string
+	code chan int
+	log  chan []string // what was told
+}
+
+// serve runs copal serve until the server says where it listens.
+func serve(t *testing.T, args ...string) *server {
+	t.Helper()
+	r, w := io.Pipe()
+	a := newApp(strings.NewReader(""), io.Discard, w)
+	s := &server{code: make(chan int, 1), log: make(chan []string, 1)}
+	a.ctx, s.stop = context.WithCancel(context.Background())
+	go func() {
+		s.code <- a.run(append([]string{"serve", "--log", "json"}, args...))
+		w.Close()
+	}()
+	listening := make(chan string, 1)
+	go func() {
+		var told []string
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			var line struct{ Msg, Address string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
+				listening <- line.Address
+			}
+			told = append(told, lines.Text())
+		}
+		close(listening)
+		s.log <- told
+	}()
+	var ok bool
+	if s.addr, ok = <-listening; !ok {
+		t.Fatalf("exit code %d: %q", <-s.code, <-s.log)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// end stops the server and returns its exit code.
+func (s *server) end() int {
+	s.stop()
+	return <-s.code
+}
+
+// ask sends lines to an address, and returns the answer up to the end of the connection.
+func ask(t *testing.T, network, addr, lines string) string {
+	t.Helper()
+	c, err := net.Dial(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, lines); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+func TestServe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := serve(t, dir, "--redis", "127.0.0.1:0")
+	got := ask(t, "tcp", s.addr, "SET foo bar\r\nGET foo\r\nDEL foo\r\nGET foo\r\nPING\r\nSET users:alice '{\"Age\":7}'\r\nQUIT\r\n")
+	if want := "+OK\r\n$3\r\nbar\r\n:1\r\n$-1\r\n+PONG\r\n+OK\r\n+OK\r\n"; got != want {
+		t.Errorf("%q, and not %q", got, want)
+	}
+	idle, err := net.Dial("tcp", s.addr) // which does not hold up the end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d: %q", code, <-s.log)
+	}
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if value, ok := db.Raw().Get([]byte("users:alice")); string(value) != `{"Age":7}` || !ok {
+		t.Errorf("%q, %v", value, ok)
+	}
+}
+
+func TestServeAtASocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Skip("no unix sockets here: ", err)
+	}
+	left.SetUnlinkOnClose(false) // as a process that was killed leaves it
+	left.Close()
+	s := serve(t, filepath.Join(dir, "store"), "--redis", "", "--unix", path)
+	if got := ask(t, "unix", path, "PING\r\nQUIT\r\n"); got != "+PONG\r\n+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	var told strings.Builder
+	if code := newApp(nil, io.Discard, &told).run([]string{"serve", filepath.Join(dir, "other"), "--redis", "", "--unix", path}); code != exitError {
+		t.Errorf("a second server at one socket: exit code %d: %s", code, told.String())
+	}
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestServeSettings(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	secret := file("secret", "open sesame\n")
+	config := file("copal.toml", fmt.Sprintf("redis = \"127.0.0.1:0\"\ndurability = \"fsync\"\nmax-clients = 3\npassword-file = %q\nmax-memory = \"64MiB\"\n", secret))
+	t.Setenv("COPAL_DURABILITY", "async")
+	t.Setenv("COPAL_MAX_CLIENTS", "5")
+	s := serve(t, filepath.Join(dir, "store"), "--config", config, "--max-clients", "2")
+	// The flag goes before the variable, and that before the file.
+	first, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	fmt.Fprint(first, "PING\r\n")
+	if line, err := bufio.NewReader(first).ReadString('\n'); line != "-NOAUTH Authentication required.\r\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	got := ask(t, "tcp", s.addr, "AUTH 'open sesame'\r\nCLIENT DURABILITY\r\nQUIT\r\n")
+	if got != "+OK\r\n$5\r\nasync\r\n+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	bad := filepath.Join(dir, "bad.toml")
+	for path, text := range map[string]string{empty: "\n", bad: "max_memory = 1\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--redis", "0.0.0.0:0"}, exitUsage, "needs a password"},
+		{[]string{"--redis", ":0"}, exitUsage, "needs a password"},
+		{[]string{"--redis", "example.com:1"}, exitUsage, "needs a password"},
+		{[]string{"--redis", "nonsense"}, exitUsage, "--redis"},
+		{[]string{"--redis", ""}, exitUsage, "nothing to serve"},
+		{[]string{"--durability", "maybe"}, exitUsage, "--durability"},
+		{[]string{"--max-memory", "lots"}, exitUsage, "a size"},
+		{[]string{"--log", "xml"}, exitUsage, "--log"},
+		{[]string{"--log-level", "loud"}, exitUsage, "--log-level"},
+		{[]string{"--tls-cert", "x"}, exitUsage, "TLS needs"},
+		{[]string{"--history", "long"}, exitUsage, "history"},
+		{[]string{"--password-file", empty}, exitError, "empty"},
+		{[]string{"--max-clients", "some"}, exitUsage, "a whole number"},
+		{[]string{"--grace", "soon"}, exitUsage, "a time"},
+		{[]string{"--config", bad}, exitUsage, `no setting "max_memory"`},
+		{[]string{"--config", filepath.Join(dir, "none")}, exitError, "none"},
+	} {
+		var told strings.Builder
+		store := filepath.Join(dir, "store")
+		code := newApp(nil, io.Discard, &told).run(append([]string{"serve", store, "--redis", "127.0.0.1:0"}, c.args...))
+		if code != c.code || !strings.Contains(told.String(), c.says) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, told.String())
+		}
+		if _, err := os.Stat(store); err == nil {
+			t.Errorf("%q made a store", c.args)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package redisapi
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const manualIntro = `# The commands of Redis
+
+What a store answers by the protocol of Redis, as [copal serve](command.md#serve) and package ` + "`redisapi`" + ` serve it.
+This page is made of the command table. Names, arguments, replies and errors are as in Redis 7.2, except for what
+stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says how it is built.
+
+- **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A value of a typed map is
+  shown as JSON. What is written here is raw bytes, which a typed map reads as JSON.
+- **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the disk. A write that
+  was answered by an error is not there, after a crash either.
+- **Order**: fields of a hash and members of a set come in bytewise order.
+- **A command** is atomic, whatever it reads and writes. ` + "`MULTI`" + ` and ` + "`EXEC`" + ` make one transaction of several.
+`
+
+// The commands of Redis 7.2, by its own COMMAND LIST.
+var ofRedis = strings.Fields(`acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop
+	brpop brpoplpush bzmpop bzpopmax bzpopmin client cluster command config copy dbsize debug decr decrby del discard dump echo
+	eval eval_ro evalsha evalsha_ro exec exists expire expireat expiretime failover fcall fcall_ro flushall flushdb function
+	geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore get
+	getbit getdel getex getrange getset hdel hello hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield
+	hscan hset hsetnx hstrlen hvals incr incrby incrbyfloat info keys lastsave latency lcs lindex linsert llen lmove lmpop lolwut
+	lpop lpos lpush lpushx lrange lrem lset ltrim memory mget migrate module monitor move mset msetnx multi object persist
+	pexpire pexpireat pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub
+	punsubscribe quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop
+	rpoplpush rpush rpushx sadd save scan scard script sdiff sdiffstore select set setbit setex setnx setrange shutdown sinter
+	sintercard sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spop spublish srandmember srem sscan
+	ssubscribe strlen subscribe substr sunion sunionstore sunsubscribe swapdb sync time touch ttl type unlink unsubscribe
+	unwatch wait waitaof watch xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange
+	xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount zmpop zmscore zpopmax
+	zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank
+	zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore`)
+
+func manual() string {
+	var b strings.Builder
+	b.WriteString(manualIntro)
+	for _, f := range families {
+		fmt.Fprintf(&b, "\n## %s\n\n| command | since | what it does | differs from Redis |\n|---|---|---|---|\n", f.title)
+		for _, cmd := range f.commands {
+			rows := cmd.subs
+			if len(rows) == 0 {
+				rows = []*command{cmd}
+			}
+			for _, row := range rows {
+				name := strings.ToUpper(strings.ReplaceAll(row.fullName(), "|", " "))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, row.since, row.summary, row.differs)
+			}
+		}
+	}
+	var missing []string
+	for _, name := range ofRedis {
+		if table[name] == nil {
+			missing = append(missing, strings.ToUpper(name))
+		}
+	}
+	fmt.Fprintf(&b, "\n## Not there\n\nThese are answered as Redis answers an unknown command: %s.\n", strings.Join(missing, ", "))
+	return b.String()
+}
+
+// docs/redis.md is what the table says. With COPAL_WRITE=1 the test writes it.
+func TestManual(t *testing.T) {
+	path := filepath.Join("..", "docs", "redis.md")
+	if os.Getenv("COPAL_WRITE") == "1" {
+		if err := os.WriteFile(path, []byte(manual()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != manual() {
+		t.Error("docs/redis.md is not made of the table, from which COPAL_WRITE=1 makes it")
+	}
+}
+
+// Each row is whole: what is missing in it shows nowhere else.
+func TestTable(t *testing.T) {
+	names := map[string]bool{}
+	for _, f := range families {
+		for _, cmd := range f.commands {
+			if names[cmd.name] {
+				t.Errorf("%s is there twice", cmd.name)
+			}
+			names[cmd.name] = true
+			for _, row := range append(slices.Clone(cmd.subs), cmd) {
+				switch {
+				case row.name != strings.ToLower(row.name) || row.arity == 0 || row.summary == "":
+					t.Errorf("%s lacks something", row.fullName())
+				case row.run == nil && len(row.subs) == 0:
+					t.Errorf("%s does nothing", row.fullName())
+				case row.flags&write != 0 && row.flags&readonly != 0:
+					t.Errorf("%s writes and reads only", row.fullName())
+				case row.how == changing && row.flags&write == 0 || row.how == looking && row.flags&write != 0:
+					t.Errorf("%s is told otherwise than it is run", row.fullName())
+				}
+			}
+		}
+	}
+}
