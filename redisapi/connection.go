@@ -169,7 +169,7 @@ func (c *call) selectDB() error {
 	n, err := parseInt(c.args[1])
 	switch {
 	case err != nil:
-		return errorf("ERR invalid DB index")
+		return err
 	case n != 0:
 		return errDB
 	}

@@ -164,7 +164,7 @@ func (c *call) ttl() error {
 	case "pttl":
 		c.Int(max(ms-c.now().UnixMilli(), 0))
 	case "expiretime":
-		c.Int(ms / 1000)
+		c.Int((ms + 500) / 1000)
 	default:
 		c.Int(ms)
 	}

@@ -511,8 +511,11 @@ const bigPrecision = 64
 
 // parseBig reads a floating-point number of more than 64 bits, which Redis counts with here.
 func parseBig(arg []byte) (*big.Float, error) {
-	if f, err := parseFloat(arg); err != nil || math.IsInf(f, 0) {
-		return nil, errNotFloat
+	switch f, err := parseFloat(arg); {
+	case err != nil:
+		return nil, err
+	case math.IsInf(f, 0):
+		return nil, errNaN
 	}
 	f, _, err := big.ParseFloat(string(arg), 10, bigPrecision, big.ToNearestEven)
 	if err != nil {

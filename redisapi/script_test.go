@@ -1,0 +1,119 @@
+package redisapi
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestScripts carries out the requests of testdata/*.txt, and compares the replies.
+//
+// A line that begins with > is a request, and the next its reply, as peer.read shows it. 3> is a request by RESP3. A
+// line that begins with ! is a request whose reply is not that of redis-server 7.0. With COPAL_WRITE=1 the test writes the
+// replies.
+func TestScripts(t *testing.T) {
+	for _, name := range scripts(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			_, address := newServer(t)
+			runScript(t, name, address, os.Getenv("COPAL_WRITE") == "1", false)
+		})
+	}
+}
+
+// TestScriptsAreOfRedis does the same to redis-server, where that is installed.
+// With COPAL_WRITE=1 it writes its replies.
+func TestScriptsAreOfRedis(t *testing.T) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not installed, so the replies in testdata are not compared with it")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--enable-debug-command", "yes")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	var said []byte
+	for part := make([]byte, 4096); !strings.Contains(string(said), "Ready to accept"); {
+		n, err := out.Read(part)
+		if err != nil {
+			t.Skipf("redis-server does not start: %s", said)
+		}
+		said = append(said, part[:n]...)
+	}
+	for _, name := range scripts(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) { runScript(t, name, "127.0.0.1:"+port, os.Getenv("COPAL_WRITE") == "1", true) })
+	}
+}
+
+func scripts(t *testing.T) []string {
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	return names
+}
+
+func runScript(t *testing.T, name, address string, update, redis bool) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, p3 := dial(t, address), dial(t, address)
+	p.do("FLUSHALL")
+	p3.do("HELLO 3")
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	var out []string
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		out = append(out, line)
+		request, by, own := strings.TrimPrefix(line, "3"), p, strings.HasPrefix(line, "!")
+		if request != line {
+			by = p3
+		}
+		if !strings.HasPrefix(request, ">") && !own {
+			continue
+		}
+		if own && redis {
+			if i+1 < len(lines) && isReply(lines[i+1]) {
+				i++
+				out = append(out, lines[i])
+			}
+			continue
+		}
+		got := by.do(request[1:])
+		out = append(out, got)
+		if update {
+			if i+1 < len(lines) && isReply(lines[i+1]) {
+				i++
+			}
+			continue
+		}
+		if i++; i == len(lines) || lines[i] != got {
+			t.Errorf("%s:%d: %s\ngot  %s\nwant %s", name, i, line, got, lines[i:min(i+1, len(lines))])
+		}
+	}
+	if update {
+		if err := os.WriteFile(name, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// isReply reports whether a line of a script is a reply.
+func isReply(line string) bool {
+	return line != "" && !strings.ContainsAny(line[:1], "#>!") && !strings.HasPrefix(line, "3>")
+}
