@@ -12,8 +12,8 @@ import (
 // TestScripts carries out the requests of testdata/*.txt, and compares the replies.
 //
 // A line that begins with > is a request, and the next its reply, as peer.read shows it. 3> is a request by RESP3. A
-// line that begins with ! is a request whose reply is not that of redis-server 7.0. With COPAL_WRITE=1 the test writes the
-// replies.
+// line that begins with ! is a request whose reply is not that of redis-server 7.0. With COPAL_WRITE=1 the test writes
+// the replies.
 func TestScripts(t *testing.T) {
 	for _, name := range scripts(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {

@@ -1,0 +1,387 @@
+package redisapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// A pipeline is answered in its order, however it is cut, and what a request does is seen by the next.
+func TestPipeline(t *testing.T) {
+	_, address := newServer(t)
+	var requests, want strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&requests, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%d\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", len(strconv.Itoa(i)), i)
+		fmt.Fprintf(&want, "+OK\r\n$%d\r\n%d\r\n", len(strconv.Itoa(i)), i)
+	}
+	for _, piece := range []int{1 << 20, 4096, 1000, 7} {
+		p := dial(t, address)
+		go func() {
+			for rest := requests.String(); rest != ""; {
+				n := min(piece, len(rest))
+				if _, err := io.WriteString(p.nc, rest[:n]); err != nil {
+					t.Error(err)
+					return
+				}
+				rest = rest[n:]
+			}
+		}()
+		got := make([]byte, want.Len())
+		if _, err := io.ReadFull(p.r, got); err != nil || string(got) != want.String() {
+			t.Fatalf("pieces of %d bytes: %v, %.100q", piece, err, got)
+		}
+	}
+}
+
+func TestLargeValue(t *testing.T) {
+	s, address := newServer(t)
+	p := dial(t, address)
+	value := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
+	p.send(fmt.Sprintf("SET k %s", value))
+	p.wantNext("OK")
+	p.want("STRLEN k", "1048576")
+	p.want("GET k", strconv.Quote(string(value)))
+	if got, _ := s.DB.Raw().Get([]byte("k")); !bytes.Equal(got, value) {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// What is no request ends its connection, with an error, and no other.
+func TestProtocolErrors(t *testing.T) {
+	_, address := newServer(t)
+	other := dial(t, address)
+	for text, says := range map[string]string{
+		"*1\r\n:1\r\n":                           "-ERR Protocol error: expected '$', got ':'\r\n",
+		"*1\r\n$536870913\r\n":                   "-ERR Protocol error: invalid bulk length\r\n",
+		"*1048577\r\n":                           "-ERR Protocol error: invalid multibulk length\r\n",
+		"SET \"a\r\n":                            "-ERR Protocol error: unbalanced quotes in request\r\n",
+		strings.Repeat("x", 70<<10):              "-ERR Protocol error: too big inline request\r\n",
+		"PING\r\n*1\r\n$x\r\n":                   "+PONG\r\n-ERR Protocol error: invalid bulk length\r\n",
+		"GET " + strings.Repeat("k", 300<<10>>3): "", // long, and in order
+	} {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(nc, text) // it may be refused before all of it is there
+		if says == "" {
+			nc.Close()
+			continue
+		}
+		got, err := io.ReadAll(nc)
+		if string(got) != says && !(err != nil && strings.HasPrefix(says, string(got))) { // unread bytes reset a connection
+			t.Errorf("%.40q: %q, %v", text, got, err)
+		}
+		nc.Close()
+	}
+	other.want("PING", "PONG")
+}
+
+// Who has not given the password may say little, and nothing long.
+func TestPassword(t *testing.T) {
+	_, address := newServer(t, func(s *Server) { s.Password = "secret" })
+	p := dial(t, address)
+	p.want("GET k", "(error) NOAUTH Authentication required.")
+	p.want("PING", "(error) NOAUTH Authentication required.")
+	p.want("HELLO 3", "(error) NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	p.want("AUTH wrong", "(error) WRONGPASS invalid username-password pair or user is disabled.")
+	p.want("AUTH other secret", "(error) WRONGPASS invalid username-password pair or user is disabled.")
+	p.want("AUTH secret", "OK")
+	p.want("PING", "PONG")
+	p.want("RESET", "RESET")
+	p.want("PING", "(error) NOAUTH Authentication required.")
+	if got := p.do("HELLO 3 AUTH default secret SETNAME me"); !strings.Contains(got, `"proto": 3`) {
+		t.Error(got)
+	}
+	p.want("CLIENT GETNAME", `"me"`)
+	for _, text := range []string{"*11\r\n", "*1\r\n$16385\r\n"} {
+		p := dial(t, address)
+		io.WriteString(p.nc, text)
+		if got := p.read(); !strings.HasPrefix(got, "(error) ERR Protocol error: invalid") {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
+func TestMaxClients(t *testing.T) {
+	_, address := newServer(t, func(s *Server) { s.MaxClients = 1 })
+	first := dial(t, address)
+	first.want("PING", "PONG")
+	second := dial(t, address)
+	second.wantNext("(error) ERR max number of clients reached")
+	first.want("PING", "PONG")
+}
+
+// A length that lies takes no memory: the buffer grows by what has arrived.
+func TestLengthThatLies(t *testing.T) {
+	_, address := newServer(t)
+	before := heap()
+	var list []*peer
+	for range 50 {
+		p := dial(t, address)
+		io.WriteString(p.nc, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc")
+		list = append(list, p)
+	}
+	for _, p := range list { // the server has read what came before the client's end closes
+		p.nc.(*net.TCPConn).CloseWrite()
+		if _, err := p.r.ReadByte(); err != io.EOF {
+			t.Error(err)
+		}
+	}
+	if grown := heap() - before; grown > 16<<20 {
+		t.Errorf("%d bytes more", grown)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestMaxRequest(t *testing.T) {
+	_, address := newServer(t, func(s *Server) { s.MaxRequest = 1 << 20 })
+	p := dial(t, address)
+	go fmt.Fprintf(p.nc, "*3\r\n$4\r\nMSET\r\n$600000\r\n%0600000d\r\n$600000\r\n%0600000d\r\n", 0, 0)
+	if got, err := readReply(p.r); err == nil && got != "(error) ERR Protocol error: too big request" {
+		t.Error(got)
+	}
+	dial(t, address).want("PING", "PONG")
+}
+
+// INCR by many clients at once is exact, and so is a sum over MULTI.
+func TestCountTogether(t *testing.T) {
+	_, address := newServer(t)
+	const clients, each = 20, 50
+	var wg sync.WaitGroup
+	for range clients {
+		p := dial(t, address)
+		wg.Go(func() {
+			for range each {
+				p.do("INCR n")
+				p.do("MULTI")
+				p.do("INCR a")
+				p.do("DECR b")
+				p.do("EXEC")
+			}
+		})
+	}
+	wg.Wait()
+	p := dial(t, address)
+	p.want("MGET n a b", `["1000" "1000" "-1000"]`)
+}
+
+// Read, think, write if it is still so: each EXEC that is no null counts once.
+func TestWatchTogether(t *testing.T) {
+	_, address := newServer(t)
+	dial(t, address).want("SET n 0", "OK")
+	const clients, each = 8, 25
+	var wg sync.WaitGroup
+	for range clients {
+		p := dial(t, address)
+		wg.Go(func() {
+			for n := 0; n < each; {
+				p.do("WATCH n")
+				now, _ := strconv.Unquote(p.do("GET n"))
+				seen, _ := strconv.Atoi(now)
+				p.do("MULTI")
+				p.do(fmt.Sprintf("SET n %d", seen+1))
+				switch got := p.do("EXEC"); got {
+				case "[OK]":
+					n++
+				case "nil[]":
+				default:
+					t.Error(got)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	dial(t, address).want("GET n", strconv.Quote(strconv.Itoa(clients*each)))
+}
+
+// A change by another door is seen by WATCH, too.
+func TestWatchOtherDoors(t *testing.T) {
+	s, address := newServer(t)
+	m, err := copal.OpenMap[string, int](s.DB, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := dial(t, address)
+	p.want("WATCH m:a", "OK")
+	if err := m.Set("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	p.want("MULTI", "OK")
+	p.want("SET x 1", "QUEUED")
+	p.want("EXEC", "nil[]")
+	p.want("EXISTS x", "0")
+	if open := s.DB.Stats().Snapshots; open != 0 {
+		t.Errorf("%d snapshots are open", open)
+	}
+	p.want("WATCH m:a", "OK")
+	p.nc.Close()
+	q := dial(t, address)
+	for s.DB.Stats().Snapshots != 0 { // the server learns that the client is gone
+		q.want("PING", "PONG")
+	}
+}
+
+// A walk by pages returns once each key that is there all the time.
+func TestScanWhileKeysChange(t *testing.T) {
+	s, address := newServer(t)
+	raw := s.DB.Raw()
+	for i := range 500 {
+		if err := raw.Set(fmt.Appendf(nil, "stays%04d", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := dial(t, address)
+	seen := map[string]int{}
+	for cursor, round := "0", 0; ; round++ {
+		for i := range 20 {
+			key := fmt.Appendf(nil, "stays%04d-%d", (round*37+i*13)%500, i)
+			if err := raw.Set(key, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := raw.Delete(fmt.Appendf(nil, "stays%04d-%d", (round*31+i*7)%500, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.send("SCAN " + cursor + " COUNT 17")
+		reply := p.read()
+		words := split(t, strings.NewReplacer("[", " ", "]", " ").Replace(reply))
+		for _, key := range words[1:] {
+			seen[key]++
+		}
+		if cursor = words[0]; cursor == "0" {
+			break
+		}
+	}
+	for i := range 500 {
+		if key := fmt.Sprintf("stays%04d", i); seen[key] != 1 {
+			t.Errorf("%s came %d times", key, seen[key])
+		}
+	}
+}
+
+// Places that are remembered are bounded, and an old one is refused and not taken for another.
+func TestCursors(t *testing.T) {
+	var k cursors
+	first := k.give([]byte("first"))
+	for i := range maxCursors - 1 {
+		k.give(strconv.AppendInt(nil, int64(i), 10))
+	}
+	if at, ok := k.find(first); string(at) != "first" || !ok {
+		t.Errorf("%q, %v", at, ok)
+	}
+	last := k.give([]byte("last"))
+	if _, ok := k.find(first); ok {
+		t.Error("it is remembered for ever")
+	}
+	if at, ok := k.find(last); string(at) != "last" || !ok || len(k.at) != maxCursors {
+		t.Errorf("%q, %v, %d places", at, ok, len(k.at))
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		pattern, yes, no string
+	}{
+		{"*", "anything", ""}, {"", "", "x"}, {"h?llo", "hello", "hllo"}, {"h*llo", "heeeello", "hell"}, {"h[ae]llo", "hallo", "hillo"},
+		{"h[^e]llo", "hallo", "hello"}, {"h[a-b]llo", "hbllo", "hcllo"}, {"h[b-a]llo", "hallo", "hcllo"}, {`h\*llo`, "h*llo", "hxllo"}, {"*a*b*c", "xaxbxc", "xaxcxb"},
+		{"a*", "a", "b"}, {"*a", "bba", "bab"}, {"[", "", "x"}, {"[abc", "c", "d"}, {`[\]]`, "]", "a"}, {"a**b", "ab", "a"}, {"[^", "x", ""}, {`\`, `\`, "x"},
+	} {
+		if c.yes != "" && !glob([]byte(c.pattern), []byte(c.yes)) {
+			t.Errorf("%s does not take %s", c.pattern, c.yes)
+		}
+		if c.no != "" && glob([]byte(c.pattern), []byte(c.no)) {
+			t.Errorf("%s takes %s", c.pattern, c.no)
+		}
+	}
+}
+
+// What has arrived when the server ends is answered; then connections end, and the server with them.
+func TestShutdown(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s, ended := &Server{DB: db}, make(chan error, 1)
+	go func() { ended <- s.Run(ctx, l) }()
+	idle, busy := dial(t, l.Addr().String()), dial(t, l.Addr().String())
+	idle.want("PING", "PONG")
+	const n = 5000
+	go io.WriteString(busy.nc, strings.Repeat("INCR n\r\n", n))
+	if got := busy.read(); got != "1" {
+		t.Fatal(got)
+	}
+	cancel()
+	last := 1
+	for {
+		got, err := readReply(busy.r)
+		if err != nil {
+			break
+		}
+		if last++; got != strconv.Itoa(last) {
+			t.Fatalf("%s after %d", got, last-1)
+		}
+	}
+	if _, err := idle.r.ReadByte(); err != io.EOF {
+		t.Errorf("an idle client: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got, _ := db.Raw().Get([]byte("n")); string(got) != strconv.Itoa(last) {
+		t.Errorf("%s in the store, and %d answered", got, last)
+	}
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("it takes connections")
+	}
+	if err := s.Serve(l); !errors.Is(err, ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
+// Clients that wait have no buffers, and few bytes.
+func TestIdleClientsAreSmall(t *testing.T) {
+	_, address := newServer(t)
+	const n = 200
+	before := heap()
+	var list []net.Conn
+	for range n {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		fmt.Fprint(nc, "PING\r\n")
+		if line, err := bufio.NewReaderSize(nc, 16).ReadString('\n'); line != "+PONG\r\n" {
+			t.Fatal(line, err)
+		}
+		list = append(list, nc)
+	}
+	if each := (heap() - before) / int64(len(list)); each > 6<<10 { // both ends
+		t.Errorf("%d bytes a connection", each)
+	}
+}
