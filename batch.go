@@ -112,7 +112,7 @@ func (b *Batch) copy(p []byte) []byte {
 		if len(p) >= batchRoom/4 {
 			return append([]byte{}, p...)
 		}
-		b.bytes = make([]byte, 0, batchRoom)
+		b.bytes = make([]byte, 0, min(max(4*b.copied, 512), batchRoom))
 	}
 	start := len(b.bytes)
 	b.bytes = append(b.bytes, p...)

@@ -20,9 +20,10 @@ const (
 )
 
 // lent is the memory of a busy client.
-type lent struct{ in, out []byte }
-
-var buffers = sync.Pool{New: func() any { return &lent{make([]byte, 0, readBytes), make([]byte, 0, readBytes)} }}
+type lent struct {
+	in, out []byte
+	batch   *copal.Batch // empty; nil before it was needed
+}
 
 // client is a connection. Its fields belong to the goroutine that serves it, but for those that say
 // otherwise.
@@ -207,7 +208,7 @@ func (c *client) arrived(n int, err error) error {
 
 // borrow gets the buffers of a client that is busy.
 func (c *client) borrow() {
-	c.lent = buffers.Get().(*lent)
+	c.lent = c.s.buffers.Get().(*lent)
 	c.in, c.Buf = c.lent.in[:0], c.lent.out[:0]
 }
 
@@ -225,7 +226,7 @@ func (c *client) giveBack() {
 		if 0 < cap(c.Buf) && cap(c.Buf) <= keptBytes {
 			c.lent.out = c.Buf
 		}
-		buffers.Put(c.lent)
+		c.s.buffers.Put(c.lent)
 		c.lent = nil
 	}
 	c.in, c.off, c.Buf = nil, 0, nil

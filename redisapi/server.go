@@ -42,6 +42,7 @@ type Server struct {
 	clients map[int64]*client
 	counts  counts
 	cursors cursors
+	buffers sync.Pool // of *lent
 }
 
 // counts are what INFO tells.
@@ -94,6 +95,7 @@ func (s *Server) init() {
 			s.Logger = slog.New(slog.DiscardHandler)
 		}
 		s.started = time.Now()
+		s.buffers.New = func() any { return &lent{in: make([]byte, 0, readBytes), out: make([]byte, 0, readBytes)} }
 		s.serving, s.clients = map[net.Listener]struct{}{}, map[int64]*client{}
 	})
 }

@@ -332,16 +332,29 @@ func (c *call) mset() error {
 	if c.tx != nil {
 		err = c.setAll(list, time.Time{})
 	} else {
-		b := c.raw.Batch()
-		for i := 0; i < len(list); i += 2 {
-			b.Set(list[i], list[i+1])
-		}
-		err = b.Commit()
+		err = c.setTogether(list)
 	}
 	if err != nil {
 		return err
 	}
 	c.OK()
+	return nil
+}
+
+// setTogether sets keys and values, all or none, outside of a transaction.
+func (c *call) setTogether(list [][]byte) error {
+	b := c.lent.batch
+	if b == nil {
+		b = c.raw.Batch()
+	}
+	c.lent.batch = nil // until it is empty again
+	for i := 0; i < len(list); i += 2 {
+		b.Set(list[i], list[i+1])
+	}
+	if err := b.Commit(); err != nil {
+		return err
+	}
+	c.lent.batch = b
 	return nil
 }
 
