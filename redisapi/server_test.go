@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
 )
 
 // A pipeline is answered in its order, however it is cut, and what a request does is seen by the next.
@@ -237,6 +238,48 @@ func TestWatchOtherDoors(t *testing.T) {
 	q := dial(t, address)
 	for s.DB.Stats().Snapshots != 0 { // the server learns that the client is gone
 		q.want("PING", "PONG")
+	}
+}
+
+// A typed map is seen as JSON, and takes what its type reads, whichever command writes.
+func TestTypedMap(t *testing.T) {
+	s, address := newServer(t)
+	type user struct {
+		Name string
+		Age  int8
+	}
+	users, err := copal.OpenMap[string, user](s.DB, "users", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ages, err := copal.OpenMap[string, int8](s.DB, "ages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(users.Set("alice", user{"Alice", 28}), ages.Set("alice", 28), ages.Set("bob", 1)); err != nil {
+		t.Fatal(err)
+	}
+	p := dial(t, address)
+	p.want("GET users:alice", `"{\"Name\":\"Alice\",\"Age\":28}"`)
+	p.want(`SET users:bob "{\"Name\":\"Bob\",\"Age\":7}"`, "OK")
+	if bob, err := users.Load("bob"); err != nil || bob != (user{"Bob", 7}) {
+		t.Errorf("%v, %v", bob, err)
+	}
+	p.want("INCR ages:alice", "29")
+	for _, words := range []string{
+		`SET users:bob hello`, `SET users:bob "{\"Age\":\"old\"}"`, `SET users:bob x NX`, `SET users:eve x NX`, `SETNX users:eve x`, `SETEX users:bob 10 x`, `GETSET users:bob x`, `MSET a 1 users:bob x`,
+		`MSETNX b 1 users:eve x`, `MSETEX 1 users:bob x`, `APPEND users:bob x`, `SETRANGE users:bob 0 x`, `INCRBY ages:alice 100`, `INCRBYFLOAT ages:alice 0.5`,
+	} {
+		if got := p.do(words); !strings.HasPrefix(got, "(error) ERR copal: ") && got != "nil" {
+			t.Errorf("%s: %s", words, got)
+		}
+	}
+	p.want("MGET a b users:eve", "[nil nil nil]")
+	if bob, err := users.Load("bob"); err != nil || bob != (user{"Bob", 7}) {
+		t.Errorf("%v, %v", bob, err)
+	}
+	if age, err := ages.Load("alice"); err != nil || age != 29 {
+		t.Errorf("%v, %v", age, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	copaladmin "github.com/copaldb/copal/admin"
 )
 
 // maxString is the longest value of a string, as in Redis.
@@ -59,12 +60,28 @@ func (c *call) atomically(f func() error) error {
 	})
 }
 
+// fits returns an error for a value that is too long, or one that the typed map of its key would not read.
+func (c *call) fits(key, value []byte) error {
+	if len(value) > maxString {
+		return errTooLong
+	}
+	if bytes.IndexByte(key, ':') < 0 {
+		return nil // it belongs to no map
+	}
+	err := copaladmin.Fits(c.s.DB, key, value)
+	if isType(err) {
+		return errorf("ERR %v", err)
+	}
+	return err
+}
+
 // put sets a value. A deadline that has passed leaves the key without an entry, and the zero Time is
 // none.
 func (c *call) put(key, value []byte, deadline time.Time) error {
+	if err := c.fits(key, value); err != nil {
+		return err
+	}
 	switch {
-	case len(value) > maxString:
-		return errTooLong
 	case deadline.IsZero():
 		return c.raw.Set(key, value)
 	case deadline.After(c.now()):
@@ -174,8 +191,8 @@ func (c *call) set() error {
 }
 
 func (c *call) setnx() error {
-	if len(c.args[2]) > maxString {
-		return errTooLong
+	if err := c.fits(c.args[1], c.args[2]); err != nil {
+		return err
 	}
 	return c.atomically(func() error {
 		if c.raw.Has(c.args[1]) {
@@ -311,14 +328,14 @@ func (c *call) pairs() ([][]byte, error) {
 	if len(list)%2 != 0 {
 		return nil, errorf("ERR wrong number of arguments for '%s' command", c.cmd.name)
 	}
-	return list, longest(list)
+	return list, c.allFit(list)
 }
 
-// longest is an error if one of the values is too long.
-func longest(list [][]byte) error {
-	for i := 1; i < len(list); i += 2 {
-		if len(list[i]) > maxString {
-			return errTooLong
+// allFit is fits of keys and values.
+func (c *call) allFit(list [][]byte) error {
+	for i := 0; i < len(list); i += 2 {
+		if err := c.fits(list[i], list[i+1]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -431,7 +448,7 @@ func (c *call) msetex() error {
 		}
 		i++
 	}
-	if err := longest(list); err != nil {
+	if err := c.allFit(list); err != nil {
 		return err
 	}
 	for i := 0; i < n && (nx || xx); i += 2 {
@@ -492,7 +509,7 @@ func (c *call) add(by int64) error {
 		}
 		sum = now + by
 		e.Value = strconv.AppendInt(e.Value[:0], sum, 10)
-		return nil
+		return c.fits(c.args[1], e.Value)
 	})
 	if err != nil {
 		return err
@@ -508,9 +525,11 @@ func (c *call) incrbyfloat() error {
 	}
 	var text []byte
 	_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) (err error) {
-		text, err = addBig(e.Value, by)
+		if text, err = addBig(e.Value, by); err != nil {
+			return err
+		}
 		e.Value = text
-		return err
+		return c.fits(c.args[1], text)
 	})
 	if err != nil {
 		return err
@@ -562,12 +581,9 @@ func addBig(text []byte, by *big.Float) ([]byte, error) {
 func (c *call) append() error {
 	var n int
 	_, _, err := c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
-		if len(e.Value)+len(c.args[2]) > maxString {
-			return errTooLong
-		}
 		e.Value = append(e.Value, c.args[2]...)
 		n = len(e.Value)
-		return nil
+		return c.fits(c.args[1], e.Value)
 	})
 	if err != nil {
 		return err

@@ -325,3 +325,21 @@ func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
 		}
 	}
 }
+
+// Forms are the numbers of the schemas under which the map that a key belongs to has values, in ascending order; none
+// for a key of no map. Values that have expired may be among them. It takes no lock of a key.
+func (s *Store) Forms(key []byte) (list []uint64, err error) {
+	err = s.Inside(func() error {
+		t := s.spaces[0].route(record.Value, key)
+		if t.name == "" {
+			return nil
+		}
+		for _, c := range t.index.Schemas() {
+			if c.Entries > 0 && c.Schema != 0 && c.Schema != metaSchema {
+				list = append(list, c.Schema)
+			}
+		}
+		return nil
+	})
+	return list, err
+}

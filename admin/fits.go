@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/opened"
+)
+
+// Fits reports whether value, as JSON text, is one that the map of key holds. So a program that knows no types, such as
+// a server, writes nothing that a typed read would refuse. The map's forms are those that its values have; where they
+// have several, one will do. The error is copal.ErrType, and names the part that does not fit by its fields in JSON.
+// Where the key belongs to no map, or no value of the map has a form, everything fits.
+//
+// As in a typed read, fields that the form does not have are passed over, and missing ones are zero.
+func Fits(db *copal.DB, key, value []byte) error {
+	store := opened.Engine(db)
+	forms, err := store.Forms(key)
+	if err != nil {
+		return err
+	}
+	var misfit error
+	for _, form := range slices.Backward(forms) { // the newest first
+		s, ok := store.Schema(form)
+		if !ok {
+			continue // raw bytes, which have none
+		}
+		if err := fits(s.Text, value); err == nil {
+			return nil
+		} else if misfit == nil {
+			misfit = err
+		}
+	}
+	if misfit == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the value for key %q: %w", copal.ErrType, key, misfit)
+}
+
+// judge decodes JSON text as values of one schema.
+type judge struct {
+	of      reflect.Type
+	decoder codec.Decoder // nil where no Go type has the schema: everything fits
+}
+
+// judges are those of schemas, by the text.
+var judges sync.Map
+
+func judgeOf(schema string) *judge {
+	if j, ok := judges.Load(schema); ok {
+		return j.(*judge)
+	}
+	j := &judge{}
+	if shape, err := codec.ParseSchema(schema); err == nil { // else a codec has a grammar of its own
+		j.of = shape.GoType()
+		if compiled, err := codec.JSON.Compile(j.of); err == nil {
+			if j.decoder, err = compiled.Decoder(""); err != nil {
+				j.decoder = nil
+			}
+		}
+	}
+	kept, _ := judges.LoadOrStore(schema, j)
+	return kept.(*judge)
+}
+
+// fits reports whether JSON text is a value of a schema.
+func fits(schema string, text []byte) error {
+	j := judgeOf(schema)
+	if j.decoder == nil {
+		return nil
+	}
+	err := j.decoder.Decode(text, reflect.New(j.of).Interface())
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("it is a %s, and no %v", wrong.Value, wrong.Type)
+	}
+	return fmt.Errorf("%s is a %s, and no %v", wrong.Field, wrong.Value, wrong.Type)
+}
