@@ -175,8 +175,7 @@ func (c *client) read() error {
 	case len(c.in) == 0:
 		return c.idle()
 	case wants > int64(cap(c.in)):
-		// At most twice what has arrived, whatever length the client has told.
-		c.grow(int(min(wants, int64(2*len(c.in)), c.s.MaxRequest)))
+		c.grow(int(min(wants, c.s.MaxRequest)))
 	}
 	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
 	return c.arrived(n, err)
@@ -212,9 +211,13 @@ func (c *client) borrow() {
 	c.in, c.Buf = c.lent.in[:0], c.lent.out[:0]
 }
 
-// grow makes room for n bytes of requests, and for one at least.
+// grow makes room for n bytes of requests, but for no more than twice what has arrived: a client may say of its request
+// what it likes.
 func (c *client) grow(n int) {
-	c.in = append(make([]byte, 0, max(n, 2*len(c.in))), c.in...)
+	if n == len(c.in)+1 { // it has not said yet
+		n = int(min(int64(2*len(c.in)), c.s.MaxRequest))
+	}
+	c.in = append(make([]byte, 0, min(n, 2*len(c.in))), c.in...)
 }
 
 // giveBack gives the buffers back.
