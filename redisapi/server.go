@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -122,7 +123,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case s.isClosing():
 			return ErrServerClosed
 		}
-		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // too many open files is
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ECONNABORTED) && !errors.Is(err, syscall.ENOBUFS) {
 			return fmt.Errorf("accepting connections: %w", err)
 		}
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
