@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"time"
@@ -58,13 +59,22 @@ func parseDeadlineAt(text string) (time.Time, error) {
 	return t, nil
 }
 
-// showTTL is the time that is left, rounded to what a person wants to know.
+// showTTL is the time that is left, rounded to what a person wants to know, as parseTTL reads it.
 func showTTL(left time.Duration) string {
+	const most = 100 * 24 * time.Hour
 	switch {
+	case left >= most:
+		return showDays(left.Milliseconds())
 	case left > time.Minute:
-		return left.Round(time.Second).String()
+		return showSpan(left.Round(time.Second))
 	case left > time.Second:
 		return left.Round(100 * time.Millisecond).String()
 	}
 	return left.Round(time.Millisecond).String()
+}
+
+// showDays is showTTL of many days, also of more than a time.Duration holds.
+func showDays(millis int64) string {
+	const halfDay = 12 * 60 * 60 * 1000
+	return fmt.Sprintf("%dd", (millis/halfDay+1)/2)
 }

@@ -128,11 +128,15 @@ func writeWindowJSON(w admin.Window, some bool, out *bufio.Writer) error {
 	return writeJSON(out, line)
 }
 
-// showSpan is a time as parseTTL reads it, in days where it is whole days.
+// showSpan is a time as parseTTL reads it, from two days on with its days: 36h, 2d, 3d1h30m.
 func showSpan(d time.Duration) string {
 	const day = 24 * time.Hour
-	if d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
+	days := ""
+	if d >= 2*day || d == day {
+		days, d = fmt.Sprintf("%dd", d/day), d%day
+	}
+	if d == 0 && days != "" {
+		return days
 	}
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} { // 2h0m0s
@@ -140,5 +144,5 @@ func showSpan(d time.Duration) string {
 			text = short + zero[:1]
 		}
 	}
-	return text
+	return days + text
 }

@@ -94,7 +94,7 @@ func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 		d, ms := max(time.Time(*expires).Sub(now), 0), max(time.Time(*expires).UnixMilli()-now.UnixMilli(), 0)
 		millis, left = &ms, showTTL(d)
 		if d == math.MaxInt64 { // and there is more than that
-			left = fmt.Sprintf("%dh%dm%ds", ms/3_600_000, ms/60_000%60, ms/1000%60)
+			left = showDays(ms)
 		}
 	}
 	if asJSON {
