@@ -393,6 +393,18 @@ func TestDrivenRefuses(t *testing.T) {
 			_, err := copal.OpenMap[string, int](db, "x", copal.WithOnExpire(func(string, int) {}))
 			return err
 		},
+		"ExpiryEvents": func() error {
+			_, err := copal.OpenMap[string, int](db, "x", copal.ExpiryEvents())
+			return err
+		},
+		"OnExpire of an open map": func() error {
+			_, err := copal.OpenMap[string, int](db, "users", copal.WithOnExpire(func(string, int) {}))
+			return err
+		},
+		"ExpiryEvents of an open map": func() error {
+			_, err := copal.OpenMap[string, int](db, "users", copal.ExpiryEvents())
+			return err
+		},
 	}
 	for name, f := range errs {
 		if err := f(); !errors.Is(err, errors.ErrUnsupported) || !strings.HasPrefix(err.Error(), "copal: ") {
@@ -410,6 +422,19 @@ func TestDrivenRefuses(t *testing.T) {
 	}
 	if v, err := users.Load("ann"); v != 1 || err != nil {
 		t.Errorf("the map has %d, %v", v, err)
+	}
+
+	if _, err := copal.OpenMap[string, int](db, "users", copal.Ordered()); err == nil || !strings.Contains(err.Error(), "is open without Ordered") {
+		t.Errorf("an open map is to be in order: %v", err)
+	}
+	if inOrder, err := copal.OpenMap[string, int](db, "inorder", copal.Ordered()); err != nil || !inOrder.IsOrdered() {
+		t.Errorf("another map is to be in order: %v", err)
+	}
+	if _, err := copal.OpenMap[string, int](db, "inorder"); err != nil {
+		t.Errorf("that map again: %v", err)
+	}
+	if _, err := copal.OpenMap[string, int](db, "inorder", copal.Ordered()); err != nil {
+		t.Errorf("that map in order again: %v", err)
 	}
 
 	unsorted, err := copal.OpenDriven(struct{ driver.Driver }{d}, told.option())

@@ -49,10 +49,11 @@ type mapCore[K comparable, V any] struct {
 //
 //	struct{Sensor string; At time.Time}
 //
-// All fields of such a struct must be exported. Its keys are ordered field by field, and stand in
-// the store as kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their
-// encodings are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can
-// keep exactly; see package codec. For other types the error is ErrType.
+// All fields of such a struct must be exported. Its keys are ordered field by field, so Between yields
+// those of one Sensor, or of an hour of one, and stand in the store as
+// kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their encodings are equal:
+// times of one instant, 0 and -0, NaN and NaN. Values are what the codec can keep exactly; see package
+// codec. For other types the error is ErrType.
 //
 // The stored keys must be in the order of K. Numbers, texts and times each have an order of their
 // own, and so have structs and arrays. An int32 may become an int64, and a string a named string
@@ -83,7 +84,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	}
 	expired, ok := c.expired.(func(K, V))
 	if !ok && c.ownExpired && c.expired != nil {
-		return nil, fmt.Errorf("%w: map %q does not have the types of WithOnExpire: %T", ErrType, name, c.expired)
+		return nil, fmt.Errorf("%w: WithOnExpire of map %q has a %T, and needs a %T", ErrType, name, c.expired, expired)
 	}
 	if name == "" {
 		return nil, errors.New("copal: OpenMap needs the name of a map")
@@ -113,6 +114,11 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], error) {
 	m.db.mu.Lock()
 	defer m.db.mu.Unlock()
+	if d := m.db.driver; d != nil {
+		if err := m.take(d, expired, c); err != nil {
+			return nil, err
+		}
+	}
 	if other, ok := m.db.maps[m.name]; ok {
 		open, ok := other.(*Map[K, V])
 		if !ok {
@@ -123,15 +129,12 @@ func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], erro
 		}
 		return open, nil
 	}
-	if d := m.db.driver; d != nil {
-		if err := m.take(d, expired, c); err != nil {
-			return nil, err
-		}
+	if m.db.driver != nil {
 		m.db.maps[m.name] = m
 		return m, nil
 	}
 	if name := m.table.KeysName(); name != "" && name != m.order.Name() {
-		err := fmt.Errorf("its keys are in the order %s, and those of type %v are in the order %s: open it with keys of that order", name, reflect.TypeFor[K](), m.order.Name())
+		err := fmt.Errorf("its keys are in the order %s, and those of type %v are in the order %s: open it with keys like its own", name, reflect.TypeFor[K](), m.order.Name())
 		return nil, typeError(err, "map %q", m.name)
 	}
 	m.db.maps[m.name] = m
@@ -153,13 +156,15 @@ func (m *Map[K, V]) take(d driver.Driver, expired func(K, V), c *mapConfig) erro
 }
 
 // differs returns an error if options contradict those of the open map.
-func (m *mapCore[K, V]) differs(c *mapConfig) error {
+func (m *Map[K, V]) differs(c *mapConfig) error {
 	const advice = "close it first, or leave the option out"
 	switch name := m.values.codec.Name(); {
 	case c.ownCodec && c.codec.Name() != name:
 		return fmt.Errorf("copal: map %q is open with codec %s, not %s: "+advice, m.name, name, c.codec.Name())
 	case c.ownTTL && c.ttl != m.ttl:
 		return fmt.Errorf("copal: map %q is open with a TTL of %v, not %v: "+advice, m.name, m.ttl, c.ttl)
+	case m.db.driver != nil && c.ordered && !m.sorted: // the engine puts an open map in order
+		return fmt.Errorf("copal: map %q is open without Ordered: "+advice, m.name)
 	case c.ownExpired:
 		return fmt.Errorf("copal: map %q is open, and WithOnExpire comes too late: "+advice, m.name)
 	}
