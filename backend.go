@@ -144,6 +144,11 @@ func (b ofTx) write(at *place, w *engine.Write) (existed bool, err error) {
 	if err := b.takes(w.Durability); err != nil {
 		return false, err
 	}
+	return b.put(at, w)
+}
+
+// put is write of what the transaction takes.
+func (b ofTx) put(at *place, w *engine.Write) (existed bool, err error) {
 	w.Durability = engine.Process
 	if w.Delete {
 		return b.tx.Delete(at.table, w.Cells, w.Key)
@@ -167,7 +172,7 @@ func (b ofTx) update(at *place, key []byte, d engine.Durability, decide engine.D
 	}
 	again, err := b.tx.Get(at.table, key)
 	if err = nested(&again, err, &found.Entry, found.Exists); err == nil {
-		_, err = b.write(at, &w)
+		_, err = b.put(at, &w)
 	}
 	return err
 }

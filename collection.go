@@ -179,7 +179,7 @@ func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *
 	if len(edits) == 0 || err != nil {
 		return err
 	}
-	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
+	return c.tx.tx.Change(c.key, c.of, func(now *engine.Plan) ([]*engine.Edit, error) {
 		again, err := now.Element(sub)
 		return edits, nested(&again, err, found, found != nil)
 	})
