@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -518,53 +519,68 @@ func spoil(s *shape) {
 	list[1].(map[string]any)["q"], list[0] = "spoilt", "spoilt"
 }
 
-// TestValuesAreTheCallersOwn: what any read but Peek returns can be changed, and nobody sees it.
-func TestValuesAreTheCallersOwn(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		opts []copal.MapOption
-		any  any // what Any is after the codec
-	}{{"json", nil, newShape().Any}} {
-		for _, small := range []bool{false, true} { // in memory, and not
-			var opts []copal.Option
-			if small {
-				opts = append(opts, copal.WithMaxMemory(1))
-			}
-			db := memory(t, opts...)
-			m := mapOf[string, shape](t, db, "m", c.opts...)
-			if err := m.Set("k", newShape()); err != nil {
-				t.Fatal(err)
-			}
-			ownedBy(t, c.name, db, m, newShape(), spoil)
-		}
-	}
-	type flatter struct {
-		List []int
-		Map  map[string][]string
-		To   *[]int
-		Raw  []byte
-	}
-	made := func() flatter {
-		return flatter{[]int{1}, map[string][]string{"a": {"x"}}, &[]int{2}, []byte("r")}
-	}
-	db := memory(t)
-	m := mapOf[string, flatter](t, db, "m", copal.WithCodec(codec.Binary))
-	if err := m.Set("k", made()); err != nil {
-		t.Fatal(err)
-	}
-	ownedBy(t, "binary", db, m, made(), func(f *flatter) {
-		f.List[0], (*f.To)[0], f.Raw[0] = -1, -1, 'X'
-		f.Map["a"][0], f.Map["b"] = "spoilt", nil
-	})
-	pages := mapOf[string, []byte](t, db, "pages", copal.WithCodec(codec.Bytes))
-	if err := pages.Set("k", []byte("page")); err != nil {
-		t.Fatal(err)
-	}
-	ownedBy(t, "bytes", db, pages, []byte("page"), func(b *[]byte) { (*b)[0] = 'X' })
+// parts has what each codec keeps of that, but for types with marshallers, which gob does not use.
+type parts struct {
+	List  []int
+	Map   map[string][]string
+	To    *struct{ List []int }
+	Raw   []byte
+	Array [2][]byte
+	In    struct{ Times []time.Time }
 }
 
-func ownedBy[V any](t *testing.T, what string, db *copal.DB, m *copal.Map[string, V], want V, spoil func(*V)) {
+func newParts() parts {
+	return parts{
+		List: []int{1}, Map: map[string][]string{"a": {"x"}}, To: &struct{ List []int }{[]int{2}}, Raw: []byte("r"), Array: [2][]byte{[]byte("b"), []byte("c")},
+		In: struct{ Times []time.Time }{[]time.Time{time.Unix(1, 0).UTC()}},
+	}
+}
+
+func spoilParts(p *parts) {
+	p.List[0], p.To.List[0], p.Raw[0], p.Array[1][0], p.In.Times[0] = -1, -1, 'X', 'X', time.Time{}
+	p.Map["a"][0], p.Map["b"] = "spoilt", nil
+}
+
+// ownParts has marshallers in it, too.
+type ownParts struct {
+	Parts parts
+	Own   ownShape
+	Owns  []ownShape
+}
+
+// TestValuesAreTheCallersOwn: what any read but Peek returns can be changed, and nobody sees it.
+func TestValuesAreTheCallersOwn(t *testing.T) {
+	for _, memory := range []int64{logtest.Memory, 1} { // values are kept in memory, and are not
+		opts := copal.WithMaxMemory(memory)
+		ownedBy(t, opts, codec.JSON, newShape, spoil)
+		ownedBy(t, opts, codec.JSON, func() []shape { return []shape{newShape()} }, func(s *[]shape) { spoil(&(*s)[0]) })
+		ownedBy(t, opts, codec.JSON, func() map[string]*shape { s := newShape(); return map[string]*shape{"k": &s} }, func(s *map[string]*shape) {
+			spoil((*s)["k"])
+			(*s)["b"] = nil
+		})
+		ownedBy(t, opts, codec.JSON, func() any { return newShape().Any }, func(v *any) { (*v).([]any)[0] = "spoilt" })
+		ownedBy(t, opts, codec.JSON, newParts, spoilParts)
+		ownedBy(t, opts, codec.Binary, newParts, spoilParts)
+		owns := func() ownParts { return ownParts{newParts(), ownShape{make([]int, 2)}, []ownShape{{make([]int, 1)}}} }
+		spoilOwns := func(o *ownParts) {
+			spoilParts(&o.Parts)
+			o.Own.parts[0], o.Owns[0].parts[0] = -1, -1
+		}
+		ownedBy(t, opts, codec.JSON, owns, spoilOwns)
+		ownedBy(t, opts, codec.Binary, owns, spoilOwns)
+		ownedBy(t, opts, codec.Bytes, func() []byte { return []byte("page") }, func(b *[]byte) { (*b)[0] = 'X' })
+		ownedBy(t, opts, gobCodec{}, newParts, spoilParts)
+	}
+}
+
+func ownedBy[V any](t *testing.T, opt copal.Option, c codec.Codec, make func() V, spoil func(*V)) {
 	t.Helper()
+	db, want := memory(t, opt), make()
+	m := mapOf[string, V](t, db, "m", copal.WithCodec(c))
+	if err := m.Set("k", make()); err != nil {
+		t.Fatal(err)
+	}
+	what := fmt.Sprintf("%s, %T", c.Name(), want)
 	if v, ok := m.Peek("k"); !ok || !reflect.DeepEqual(v, want) { // and now memory has it
 		t.Fatalf("%s: Peek = %+v", what, v)
 	}
@@ -631,6 +647,21 @@ func ownedBy[V any](t *testing.T, what string, db *copal.DB, m *copal.Map[string
 	}
 	look("now", m)
 	look("a snapshot", m.At(s))
+	for verb, read := range map[string]func() (V, error){
+		"GetOrSet": func() (V, error) { v, _, err := m.GetOrSet("k", *new(V)); return v, err },
+		"History":  func() (v V, err error) { version, err, _ := firstOf(m.History("k")); return version.Value, err },
+		"Watch": func() (v V, err error) {
+			change, err, _ := firstOf(m.Watch(t.Context(), copal.WithAfter(0)))
+			return change.Value, err
+		},
+	} {
+		v, err := read()
+		if err != nil || !reflect.DeepEqual(v, want) {
+			t.Fatalf("%s: %s: %+v, %v", what, verb, v, err)
+		}
+		spoil(&v)
+		look("after "+verb, m)
+	}
 	if err := db.View(func(tx *copal.Tx) error { look("a transaction", m.In(tx)); return nil }); err != nil {
 		t.Fatal(err)
 	}
