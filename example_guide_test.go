@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log"
 	"maps"
 	"os"
@@ -225,6 +226,37 @@ func Example_guideSessions() {
 
 	fmt.Println(who, ok, was, err)
 	// Output: ada true true <nil>
+}
+
+// Reading is when which sensor was read.
+type Reading struct {
+	Sensor string
+	At     time.Time
+}
+
+// readingsOf yields the readings of one sensor, the oldest first.
+func readingsOf(readings *copal.Map[Reading, float64], sensor string) iter.Seq2[Reading, float64] {
+	return readings.Between(Reading{Sensor: sensor}, Reading{Sensor: sensor + "\x00"}) // the text that follows sensor
+}
+
+func Example_guideComposite() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	readings, _ := copal.OpenMap[Reading, float64](db, "readings", copal.Ordered())
+	hour := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
+	for i, sensor := range []string{"cellar", "roof", "roof 2", "roof", "attic"} {
+		readings.Set(Reading{sensor, hour.Add(time.Duration(-i) * time.Minute)}, float64(i))
+	}
+	for r, degrees := range readingsOf(readings, "roof") {
+		fmt.Println(r.Sensor, r.At.Format(time.TimeOnly), degrees)
+	}
+	for r, degrees := range readings.Between(Reading{"roof", hour.Add(-time.Hour)}, Reading{"roof", hour.Add(-2 * time.Minute)}) {
+		fmt.Println(r.Sensor, r.At.Format(time.TimeOnly), degrees)
+	}
+	// Output:
+	// roof 07:57:00 3
+	// roof 07:59:00 1
+	// roof 07:57:00 3
 }
 
 // prune removes the events before a moment, a thousand in a transaction, so that none gets large.
