@@ -81,7 +81,7 @@ func (m *Map[K, V]) cellValues(expired func(K, V)) engine.Values {
 func (m *Map[K, V]) encodeCell(dst []byte, c *cache.Cell) ([]byte, uint64, error) {
 	dst, err := m.values.plan.Append(dst, &cellOf[V](c).value)
 	if err != nil {
-		return dst, 0, typeError(err, "the value for key %q", c.Key())
+		return dst, 0, typeError(err, "key %q", c.Key())
 	}
 	return dst, m.values.number.Load(), nil
 }

@@ -194,7 +194,11 @@ type misfit struct {
 }
 
 func (e *misfit) Error() string {
-	return "copal: " + e.what + ": " + strings.TrimPrefix(e.err.Error(), "copal: ")
+	text := strings.TrimPrefix(e.err.Error(), "copal: ")
+	if e.what != "" {
+		text = e.what + ": " + text
+	}
+	return "copal: " + text
 }
 
 func (e *misfit) Unwrap() []error { return []error{ErrType, e.err} }

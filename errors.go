@@ -55,8 +55,8 @@ var (
 	// ErrSnapshotLost: a snapshot of a ReadOnly store can no longer be read. The store fell so far
 	// behind the writing process that it had to read the log anew.
 	ErrSnapshotLost = engine.ErrViewLost
-	// ErrHistoryLost: DB.Watch was asked for changes that the log does not have. Compaction has
-	// removed them, or the log ends before them.
+	// ErrHistoryLost: DB.Watch, DB.AsOf or History was asked for what the log does not have. Compaction
+	// has removed it, or the log ends before it. WithHistory keeps a window of the past.
 	ErrHistoryLost = seglog.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = seglog.ErrCorrupt

@@ -237,7 +237,7 @@ func evolutions() []evolution {
 		evolves[one]("remove a field", two{1, 2}, all(one{1}, two{1, 0})),
 		evolves[owt]("reorder fields", two{1, 2}, all(owt{2, 1})),
 		evolves[other]("add and remove fields", two{1, 2}, all(other{1, nil}, two{1, 0})),
-		evolves[apart]("replace all fields", two{1, 2}, all(refusedAt("apart has no field in common"), nil)),
+		evolves[apart]("replace all fields", two{1, 2}, all(refusedAt("apart: it has no field in common"), nil)),
 
 		evolves[tagged]("rename a field", retag{"x", "k"}, all(tagged{"", "k"}, retag{"", "k"})), // it is another
 		evolves[renamed]("rename a field, with a tag", retag{"x", "k"},
@@ -246,7 +246,7 @@ func evolutions() []evolution {
 			all(retag{"x", "k"})),
 		evolves[upper]("rename to other letter case", retag{"x", "k"},
 			of("J", upper{"x", "k"}), of("B", upper{"", "k"}, retag{"", "k"})),
-		evolves[retold]("rename the only field", named{"x"}, all(refusedAt("retold has no field in common"), nil)),
+		evolves[retold]("rename the only field", named{"x"}, all(refusedAt("retold: it has no field in common"), nil)),
 		evolves[struct{ S apart }]("replace all fields of a part", struct{ S two }{two{1, 2}}, all(refusedAt(".S has no field in common"), nil)),
 		evolves[hidden]("leave a field out by a tag", retag{"x", "k"},
 			all(hidden{"", "k"}, retag{"", "k"})),

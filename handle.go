@@ -87,7 +87,7 @@ func (h handle) with(d Durability) handle {
 	case d == FSync:
 		h.by = engine.Power
 	default:
-		return h.refuse(misuse(fmt.Sprintf("With: there is no durability %v", d)))
+		return h.refuse(misuse(fmt.Sprintf("With(%v); there are Async, Write and FSync", d)))
 	}
 	h.set = true
 	return h

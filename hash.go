@@ -195,7 +195,7 @@ func (h *HashOf[F, V]) Keys() iter.Seq[F] {
 	return func(yield func(F) bool) {
 		for sub := range h.subs(h.fields.Order(), engine.Span{Down: h.down}) {
 			if f, err := h.fields.Decode(sub); err != nil {
-				h.misfit(sub, err)
+				h.misfit(err)
 			} else if !yield(f) {
 				return
 			}
@@ -227,7 +227,7 @@ func (h *HashOf[F, V]) between(from, to *F) iter.Seq2[F, V] {
 				err = h.values.decode(item.Key, &item.Entry, &v)
 			}
 			if err != nil {
-				h.misfit(item.Key, err)
+				h.misfit(err)
 			} else if !yield(f, v) {
 				return
 			}
@@ -350,7 +350,10 @@ func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] 
 	}
 }
 
-// misfit reports an element that is not of the collection's Go types.
-func (c *Collection) misfit(sub []byte, err error) {
-	c.report(typeError(err, "%q of the %s under key %q", sub, c.of, c.key))
+// strange is the error of an element that is not of the collection's Go types.
+func (c *Collection) strange(err error) error { return typeError(err, "%s %q", c.of, c.key) }
+
+// misfit reports such an element.
+func (c *Collection) misfit(err error) {
+	c.report(c.strange(err))
 }

@@ -49,7 +49,7 @@ func (m *Map[K, V]) History(key K) iter.Seq2[Version[V], error] {
 			if err == nil && out.has() {
 				out.Value, err = m.decode(whole, &v.Entry)
 			}
-			if !yield(out, err) || !goOn {
+			if !yield(out, m.db.lost(err)) || !goOn {
 				return
 			}
 		}
@@ -69,7 +69,7 @@ func (r *Raw) History(key []byte) iter.Seq2[Version[[]byte], error] {
 			if err == nil && out.has() {
 				out.Value, err = r.db.shown(nil, key, v.Value, v.Schema)
 			}
-			if !yield(out, err) || !goOn {
+			if !yield(out, r.db.lost(err)) || !goOn {
 				return
 			}
 		}

@@ -90,13 +90,13 @@ func newConfig(opts []Option) (config, error) {
 	}
 	switch {
 	case c.syncInterval <= 0:
-		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
+		return c, fmt.Errorf("copal: WithSyncInterval(%v); it must be positive", c.syncInterval)
 	case c.autoCompact && (c.compactEvery <= 0 || !(c.compactRatio >= 1)):
 		return c, fmt.Errorf("copal: WithAutoCompact(%v, %v); the time must be positive, and the ratio at least 1", c.compactEvery, c.compactRatio)
 	case c.followEvery <= 0:
 		return c, fmt.Errorf("copal: WithFollowInterval(%v); it must be positive", c.followEvery)
 	case c.history != nil && *c.history < 0:
-		return c, fmt.Errorf("copal: WithHistory(%v)", *c.history)
+		return c, fmt.Errorf("copal: WithHistory(%v); it must not be negative", *c.history)
 	case c.historyBytes != nil && *c.historyBytes < 0:
 		return c, fmt.Errorf("copal: WithHistoryBytes(%d); it must not be negative", *c.historyBytes)
 	case c.maxMemory < 0:

@@ -106,7 +106,7 @@ func (s *SetOf[M]) between(from, to *M) iter.Seq[M] {
 		}
 		for sub := range s.subs(s.members.Order(), span) {
 			if m, err := s.members.Decode(sub); err != nil {
-				s.misfit(sub, err)
+				s.misfit(err)
 			} else if !yield(m) {
 				return
 			}

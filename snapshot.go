@@ -1,6 +1,8 @@
 package copal
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -56,10 +58,33 @@ func (db *DB) AsOfSeq(n uint64) (*Snapshot, error) { return db.asOf(seglog.AtSeq
 func (db *DB) asOf(at seglog.Moment) (*Snapshot, error) {
 	v, err := db.store.AsOf(at)
 	if err != nil {
-		return nil, err
+		return nil, db.lost(err)
 	}
 	return &Snapshot{db, v}, nil
 }
+
+// lost has an ErrHistoryLost say what can be read of the past, and how more of it is kept.
+func (db *DB) lost(err error) error {
+	if !errors.Is(err, ErrHistoryLost) {
+		return err
+	}
+	log := db.store.Log()
+	_, whole := log.HistoryFrom()
+	switch window := log.History(); {
+	case window != nil:
+		return lostHistory(fmt.Sprintf("the window of history begins at %v with record %d, after that moment; a longer WithHistory keeps more from now on",
+			time.UnixMilli(int64(window.Time)), window.Seq))
+	case !whole:
+		return lostHistory("the history is lost: the log has been compacted, and no window is kept; WithHistory keeps one from now on")
+	}
+	return lostHistory("the store was made after that moment")
+}
+
+// lostHistory is an ErrHistoryLost that says why.
+type lostHistory string
+
+func (e lostHistory) Error() string        { return "copal: " + string(e) }
+func (e lostHistory) Is(target error) bool { return target == ErrHistoryLost }
 
 // Close gives back what the store keeps for the snapshot. From then on every read of it is
 // ErrClosed. Calls after the first do nothing. The error is nil.

@@ -3,6 +3,7 @@ package copal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"sync/atomic"
@@ -164,7 +165,7 @@ func (s *SortedSetOf[M]) pop(highest bool) (m M, score float64, ok bool, err err
 		score = of
 		m, err = s.members.Decode(sub)
 		if err != nil {
-			err = typeError(err, "%q of the sorted set under key %q", sub, s.key)
+			err = s.strange(err)
 		}
 		return err
 	})
@@ -254,7 +255,7 @@ func (s *SortedSetOf[M]) walk(span engine.Span, from, to int) iter.Seq2[M, float
 	return func(yield func(M, float64) bool) {
 		for sub, score := range s.scored(span, from, to) {
 			if m, err := s.members.Decode(sub); err != nil {
-				s.misfit(sub, err)
+				s.misfit(err)
 			} else if !yield(m, score) {
 				return
 			}
@@ -286,10 +287,7 @@ func scoreCodec() *keycodec.Codec[float64] {
 
 var theScoreCodec atomic.Pointer[keycodec.Codec[float64]]
 
-var (
-	errNaN     = errors.New("copal: NaN is no score of a sorted set")
-	errNoScore = errors.New("an element without a score")
-)
+var errNaN = errors.New("copal: NaN is no score of a sorted set")
 
 // scoreText is a score as it is stored. The zeros are one.
 func scoreText(score float64) ([]byte, error) {
@@ -432,10 +430,10 @@ func (c *Collection) popMember(highest bool, d engine.Durability, take func(memb
 			return false, err
 		}
 		member, score, err := memberOf(end)
-		if err == nil {
-			err = take(member, score)
-		}
 		if err != nil {
+			return false, c.strange(err)
+		}
+		if err := take(member, score); err != nil {
 			return false, err
 		}
 		err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
@@ -464,7 +462,7 @@ func (c *Collection) atEnd(highest bool) ([]byte, error) {
 // memberOf takes apart the sub-key by which a member stands in the order.
 func memberOf(sub []byte) (member []byte, score float64, err error) {
 	if len(sub) < 1+scoreBytes {
-		return nil, 0, typeError(errNoScore, "%q of a sorted set", sub)
+		return nil, 0, fmt.Errorf("%q has no score", sub)
 	}
 	text, err := scoreCodec().Order().AppendKey(nil, sub[1:1+scoreBytes])
 	if err == nil {
@@ -506,7 +504,7 @@ func (c *Collection) scored(span engine.Span, from, to int) iter.Seq2[[]byte, fl
 			rank++
 			member, score, err := memberOf(item.Key)
 			if err != nil {
-				c.misfit(item.Key, err)
+				c.misfit(err)
 				continue
 			}
 			if !yield(member, score) || rank == to {

@@ -3,6 +3,7 @@ package copal
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -44,11 +45,14 @@ func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 	if !engine.IsWord(c.Name()) {
 		return nil, fmt.Errorf("copal: a codec is called %q; its name must be a word of lower-case letters and digits", c.Name())
 	}
+	ours := codecNamed(c.Name()) == c
 	plan, err := c.Compile(t)
+	if err != nil && ours { // it names itself
+		return nil, &misfit{err: err}
+	}
 	if err != nil {
 		return nil, typeError(err, "codec %s", c.Name())
 	}
-	ours := codecNamed(c.Name()) == c
 	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: s != nil && c == codec.Binary && codec.Flat(t)}
 	if ours {
 		typed.detach, typed.ofOwn = detach.For(t)
@@ -69,7 +73,7 @@ func (db *DB) numbers() *engine.Store {
 // buffer does not keep that, as it would write to it later.
 func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uint64, err error) {
 	if err = t.append(buf, v); err != nil {
-		return nil, 0, typeError(err, "the value for key %q", key)
+		return nil, 0, typeError(err, "key %q", key)
 	}
 	schema, err = t.schema()
 	return buf.value, schema, err
@@ -113,12 +117,12 @@ func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 		return err
 	}
 	d, err := t.decoder(e.Schema)
-	if err == nil {
-		err = d.Decode(e.Value, v)
-	}
 	if err != nil {
+		return typeError(err, "the value under key %q, written as %s, does not fit %v", key, t.describe(e.Schema), t.goval)
+	}
+	if err = d.Decode(e.Value, v); err != nil {
 		reflect.ValueOf(v).Elem().SetZero() // of what was decoded up to there
-		return typeError(err, "the value under key %q, written as %s, is not a %v", key, t.describe(e.Schema), t.goval)
+		return typeError(err, "the value under key %q, written as %s", key, t.describe(e.Schema))
 	}
 	return nil
 }
@@ -194,7 +198,8 @@ func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
 		}
 		var err error
 		if plan, err = c.Compile(t.goval); err != nil {
-			return nil, err
+			_, why, _ := strings.Cut(err.Error(), ": ") // it names its codec before
+			return nil, fmt.Errorf("codec %s does not keep it: %s", schema.Codec, why)
 		}
 	}
 	return plan.Decoder(schema.Text)
@@ -215,8 +220,10 @@ func (t *typed) describe(number uint64) string {
 	switch {
 	case t.store == nil:
 		return t.codec.Name()
-	case number == 0:
+	case number == 0 && t.plan.Schema() == "":
 		return "raw bytes"
+	case number == 0:
+		return "raw bytes and read as JSON"
 	}
 	s, _ := t.store.Schema(number)
 	return s.Codec

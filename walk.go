@@ -264,7 +264,7 @@ func (m *mapCore[K, V]) key(item engine.Item) (k K, err error) {
 		return k, item.Err
 	}
 	if k, err = m.keys.Decode(item.Key[len(m.prefix):]); err != nil {
-		err = typeError(err, "key %q of map %q", item.Key, m.name)
+		err = typeError(err, "map %q", m.name)
 	}
 	return k, err
 }

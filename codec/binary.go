@@ -141,10 +141,10 @@ func pointerOf(v any, t reflect.Type) unsafe.Pointer {
 func (t *binaryType) Decoder(schema string) (Decoder, error) {
 	shape, err := ParseSchema(schema)
 	if err != nil {
-		return nil, fmt.Errorf("%w as binary into %v: %w", ErrType, t.root.typ, err)
+		return nil, fmt.Errorf("%w: %v has a schema that cannot be read: %w", ErrType, t.root.typ, err)
 	}
 	r := resolver{map[resolved]*program{}, map[*Shape]*skipper{}}
-	p, err := r.resolve(shape, t.root, t.root.typ.String())
+	p, err := r.resolve(shape, t.root, "")
 	if err != nil {
 		return nil, &unfit{err}
 	}
@@ -163,7 +163,7 @@ func (d *binaryDecoder) Decode(src []byte, v any) error {
 		f = faultf("%d bytes are left over", r.left())
 	}
 	if f != nil {
-		return fmt.Errorf("%w as binary into %s: %w", ErrData, d.root.typ.String()+f.path, f.err)
+		return fmt.Errorf("%w into %s: %w", ErrData, d.root.typ.String()+f.path, f.err)
 	}
 	return nil
 }

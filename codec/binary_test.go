@@ -399,7 +399,7 @@ func TestBinaryRefusesTypes(t *testing.T) {
 	refusesBinaryType[chan int](t)
 	refusesBinaryType[[]func()](t, "[]")
 	refusesBinaryType[struct{ P unsafe.Pointer }](t, ".P")
-	refusesBinaryType[struct{ a int }](t, "no field")
+	refusesBinaryType[struct{ a int }](t, "no exported field")
 	refusesBinaryType[struct{ Mu sync.Mutex }](t, ".Mu")
 	refusesBinaryType[struct{ sync.Mutex }](t, ".Mutex")
 	refusesBinaryType[map[*int]int](t, "address")

@@ -84,7 +84,7 @@ func (c checker) check(n *node, v reflect.Value, depth int) *fault {
 
 func checkFloat(f float64) *fault {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return faultf("%v is not a number in JSON", f)
+		return faultf("%v is not a number", f)
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func (r *binaryReader) leaf(s *step, at unsafe.Pointer) (err error) {
 	case stepUnwrap:
 		var present bool
 		if present, err = r.flag(); err == nil && !present {
-			err = fmt.Errorf("it was stored as a nil pointer, which a %v cannot be", s.form.typ)
+			err = fmt.Errorf("it was stored as a nil pointer, which %v cannot be", s.form.typ)
 		}
 	case stepOwn:
 		err = r.own(s, at)

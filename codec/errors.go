@@ -1,6 +1,10 @@
 package codec
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 var (
 	// ErrType says that a type cannot be kept. Compile returns it; so does Decoder, for a schema
@@ -16,6 +20,14 @@ var (
 // unfit is the error of a Decoder whose type is kept, and does not fit the stored schema: an ErrType, without
 // the text of one.
 type unfit struct{ err error }
+
+// refuseAs is the ErrType of what is at path in a type. why may begin with the path, too.
+func refuseAs(codec, path, why string) error {
+	if !strings.HasPrefix(why, path) {
+		why = path + ": " + why
+	}
+	return fmt.Errorf("%w as %s: %s", ErrType, codec, why)
+}
 
 func (e *unfit) Error() string   { return e.err.Error() }
 func (e *unfit) Unwrap() []error { return []error{ErrType, e.err} }

@@ -30,9 +30,7 @@ type formKey struct {
 	inKey bool
 }
 
-func refuseBinary(path, why string) error {
-	return fmt.Errorf("%w as binary: %s: %s", ErrType, path, why)
-}
+func refuseBinary(path, why string) error { return refuseAs("binary", path, why) }
 
 // formOf compiles t.
 func formOf(t reflect.Type) (*form, error) {
@@ -112,12 +110,12 @@ func (b *former) fillKind(f *form, path string) (err error) {
 		f.kind = KindStruct
 		f.members, err = b.membersOf(t, f.inKey, path)
 		if err == nil && len(f.members) == 0 && t.NumField() > 0 {
-			return refuseBinary(path, fmt.Sprintf("no field of %v is exported, so nothing of it would be stored", t))
+			return refuseBinary(path, fmt.Sprintf("%v has no exported field, so nothing of it would be stored", t))
 		}
 	case reflect.Interface:
 		return refuseBinary(path, t.String()+" may hold a type that is not known when it is read; use a concrete type")
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer:
-		return refuseBinary(path, fmt.Sprintf("a %v cannot be stored", t))
+		return refuseBinary(path, t.String())
 	default:
 		f.kind = Kind(t.Kind().String())
 	}

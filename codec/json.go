@@ -252,9 +252,9 @@ func (t *jsonType) Decoder(schema string) (Decoder, error) {
 	}
 	stored, err := ParseSchema(schema)
 	if err != nil {
-		return nil, fmt.Errorf("%w as JSON into %v: %w", ErrType, t.root.typ, err)
+		return nil, fmt.Errorf("%w: %v has a schema that cannot be read: %w", ErrType, t.root.typ, err)
 	}
-	fit, err := fitJSON(stored, shapeOf(t.root), t.root.typ.String())
+	fit, err := fitJSON(stored, shapeOf(t.root), "")
 	if err != nil {
 		return nil, &unfit{err}
 	}
@@ -284,7 +284,7 @@ func (d *jsonElsewhere) Decode(src []byte, v any) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w as JSON into %v: it has no field in common with the object, %.64q", ErrData, d.root.typ, src)
+	return fmt.Errorf("%w into %v: it has no field in common with the object, %.64q", ErrData, d.root.typ, src)
 }
 
 // jsonFitDecoder decodes values stored under another schema that may not fit.
@@ -295,17 +295,17 @@ type jsonFitDecoder struct {
 
 func (d *jsonFitDecoder) Decode(src []byte, v any) error {
 	if f := d.fit.check(src); f != nil {
-		return fmt.Errorf("%w as JSON into %s: %w", ErrData, d.root.typ.String()+f.path, f.err)
+		return fmt.Errorf("%w into %s: %w", ErrData, d.root.typ.String()+f.path, f.err)
 	}
 	return d.jsonType.Decode(src, v)
 }
 
 func (t *jsonType) Decode(src []byte, v any) error {
 	if !utf8.Valid(src) {
-		return fmt.Errorf("%w as JSON into %v: it is not UTF-8", ErrData, t.root.typ)
+		return fmt.Errorf("%w into %v: it is not UTF-8", ErrData, t.root.typ)
 	}
 	if err := json.Unmarshal(src, v); err != nil {
-		return fmt.Errorf("%w as JSON into %v: %w", ErrData, t.root.typ, err)
+		return fmt.Errorf("%w into %v: %w", ErrData, t.root.typ, err)
 	}
 	return nil
 }

@@ -412,7 +412,7 @@ func TestJSONMapKeys(t *testing.T) {
 }
 
 func TestJSONRefusesStructsOfWhichNothingIsStored(t *testing.T) {
-	refusesType[struct{ a int }](t, "no field")
+	refusesType[struct{ a int }](t, "no exported field")
 	refusesType[sync.Mutex](t)
 	refusesType[struct{ sync.Mutex }](t)
 	refusesType[struct {

@@ -104,7 +104,7 @@ func checkFitNull(s, now *Shape) *fault {
 	case now.Kind == KindJSON && (s.Kind != KindPointer && s.Kind != KindAny || now.hasNull()):
 		return nil
 	}
-	return faultf("it was stored as null, which a %s cannot be", now.Kind)
+	return faultf("it was stored as null, which %s cannot be", now.Kind)
 }
 
 // hasNull reports whether a type that writes itself as JSON has a null of its own: it reads null and writes it

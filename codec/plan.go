@@ -73,9 +73,7 @@ func planJSON(t reflect.Type) (*jsonType, error) {
 	return &compiled, nil
 }
 
-func refuse(path, why string) error {
-	return fmt.Errorf("%w as JSON: %s: %s", ErrType, path, why)
-}
+func refuse(path, why string) error { return refuseAs("JSON", path, why) }
 
 // build returns the node of t, found at path. Its values have an address if addr.
 func (p *planner) build(t reflect.Type, addr bool, path string) (*node, error) {
@@ -147,7 +145,7 @@ func (p *planner) fillPromoted(n *node, m methods, addr bool, path string) (bool
 			continue
 		}
 		f := n.typ.Field(i)
-		why := fmt.Sprintf("it is written and read by %s of its embedded field %s", name, f.Name)
+		why := fmt.Sprintf("%v is written and read by %s of its embedded field %s", n.typ, name, f.Name)
 		if k := f.Type.Kind(); k == reflect.Pointer || k == reflect.Interface {
 			return false, refuse(path, why+", which may be nil; name the field")
 		}
@@ -223,10 +221,10 @@ func (p *planner) fillKind(n *node, addr bool, path string) (err error) {
 		n.kind = KindStruct
 		n.fields, err = p.fieldsOf(t, addr, path)
 		if err == nil && len(n.fields) == 0 && t.NumField() > 0 {
-			return refuse(path, fmt.Sprintf("no field of %v is exported, so nothing of it would be stored", t))
+			return refuse(path, fmt.Sprintf("%v has no exported field, so nothing of it would be stored", t))
 		}
 	default:
-		return refuse(path, fmt.Sprintf("a %v has no form in JSON", t))
+		return refuse(path, t.String())
 	}
 	return err
 }
@@ -268,12 +266,12 @@ func (p *planner) buildKey(t reflect.Type, path string) (*node, error) {
 		case reflect.String, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		default:
-			return nil, refuse(path, fmt.Sprintf("a map key of type %v is neither a string nor an integer, and has no text methods", t))
+			return nil, refuse(path, fmt.Sprintf("its key %v is neither a string nor an integer, and has no text methods", t))
 		}
 	case t.Kind() == reflect.String:
 		return nil, refuse(path, fmt.Sprintf("MarshalText of %v is not called for map keys, as it is a string", t))
 	case !t.Implements(textMarshaler) || !reflect.PointerTo(t).Implements(textUnmarshaler) || m.unmarshalJSON:
-		return nil, refuse(path, fmt.Sprintf("a map key of type %v needs MarshalText by value, UnmarshalText and no UnmarshalJSON", t))
+		return nil, refuse(path, fmt.Sprintf("its key %v needs MarshalText by value, UnmarshalText and no UnmarshalJSON", t))
 	default:
 		n.kind = KindText
 		_, err := p.fillPromoted(n, methods{marshalText: true, unmarshalText: true}, false, path)

@@ -83,16 +83,30 @@ func (r *resolver) leafStep(st *step, stored Kind, path string, s *Shape) error 
 // strangers says that the struct at path has none of the fields that were stored. It would be read as
 // zero, and written so: such a type is taken by mistake.
 func strangers(path string, s *Shape) error {
-	return fmt.Errorf("%s has no field in common with what was stored, %.64s", path, s.String())
+	return fmt.Errorf("%s has no field in common with what was stored, %.64s", partAt(path), s.String())
+}
+
+// partAt names what is at a path, such as .A[].B, in a value.
+func partAt(path string) string {
+	switch {
+	case path == "":
+		return "it"
+	case path[0] == '.':
+		return "its field " + path
+	}
+	return "its part " + path
 }
 
 // misfit says that what is at path was stored as s, and is something else now.
 func misfit(path string, s *Shape, now string) error {
-	return fmt.Errorf("%s is %.64s, but was stored as %.64s", path, now, s.String())
+	if path == "" {
+		return fmt.Errorf("it was stored as %.64s", s.String())
+	}
+	return fmt.Errorf("%s is %.64s, but was stored as %.64s", partAt(path), now, s.String())
 }
 
 func misfitNames(path, name, a, b string) error {
-	return fmt.Errorf("%s.%s was stored twice, as %q and as %q", path, name, a, b)
+	return fmt.Errorf("%s was stored twice, as %q and as %q", partAt(path+"."+name), a, b)
 }
 
 func isList(k Kind) bool { return k == KindSlice || k == KindArray || k == KindBytes }
@@ -190,7 +204,7 @@ func (r *resolver) emitList(p *program, st step, s *Shape, path string) (err err
 	}
 	bare := st.elemSkip.width == 0
 	if bare && st.form.kind == KindSlice && st.form.elem.typ.Size() > 0 {
-		return fmt.Errorf("%s is a %v, but its elements were stored without any field", path, st.form.typ)
+		return fmt.Errorf("%s has elements that were stored without any field", partAt(path))
 	}
 	if bare && s.Kind == KindArray && st.form.kind == KindArray && len(st.elem.steps) == 0 {
 		return nil
@@ -251,7 +265,7 @@ func (r *resolver) resolveField(s *Shape, f *form, path string) (*program, error
 func (r *resolver) emitSkip(p *program, field ShapeField, path string) error {
 	k, err := r.skipper(field.Shape)
 	if err != nil {
-		return fmt.Errorf("%s.%s: %w", path, field.Name, err)
+		return fmt.Errorf("%s: %w", partAt(path+"."+field.Name), err)
 	}
 	if k.width > 0 {
 		p.steps = append(p.steps, step{code: stepSkip, path: "." + field.Name, elemSkip: k})
