@@ -212,6 +212,15 @@ func (h *HashOf[F, V]) Until(to F) iter.Seq2[F, V] { return h.between(nil, &to) 
 // Between yields the fields in [from, to).
 func (h *HashOf[F, V]) Between(from, to F) iter.Seq2[F, V] { return h.between(&from, &to) }
 
+// Ranked yields the fields in places [from, to) of the order of All, the first in place 0, and their
+// values. Those before them are not read, if fields are ordered by their text. A field by chance:
+//
+//	at := rand.IntN(h.Len())
+//	for field, v := range h.Ranked(at, at+1) {
+func (h *HashOf[F, V]) Ranked(from, to int) iter.Seq2[F, V] {
+	return h.decoded(h.ranked(h.fields.Order(), from, to, true))
+}
+
 // between yields the fields in [from, to); nil is no bound.
 func (h *HashOf[F, V]) between(from, to *F) iter.Seq2[F, V] {
 	return func(yield func(F, V) bool) {
@@ -220,7 +229,14 @@ func (h *HashOf[F, V]) between(from, to *F) iter.Seq2[F, V] {
 			h.report(err)
 			return
 		}
-		for item := range h.fieldsIn(h.fields.Order(), span) {
+		h.decoded(h.fieldsIn(h.fields.Order(), span))(yield)
+	}
+}
+
+// decoded yields the fields that items are, and their values.
+func (h *HashOf[F, V]) decoded(items iter.Seq[engine.Item]) iter.Seq2[F, V] {
+	return func(yield func(F, V) bool) {
+		for item := range items {
 			f, err := h.fields.Decode(item.Key)
 			var v V
 			if err == nil {
@@ -344,6 +360,26 @@ func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] 
 	return func(yield func([]byte) bool) {
 		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, span, false)) {
 			if !yield(item.Key) {
+				return
+			}
+		}
+	}
+}
+
+// ranked yields the elements in places [from, to) of an order.
+func (c *Collection) ranked(by keycodec.Order, from, to int, values bool) iter.Seq[engine.Item] {
+	return func(yield func(engine.Item) bool) {
+		from = max(from, 0)
+		if to <= from {
+			return
+		}
+		span := engine.Span{Down: c.down}
+		items, at := c.reader().Behind(c.key, c.of, span, int64(from), values), from
+		if !by.IsBytes() {
+			items, at = c.reader().Sorted(c.key, c.of, by, span, values), 0
+		}
+		for item := range c.reported(items) {
+			if at++; at > from && !yield(item) || at == to {
 				return
 			}
 		}

@@ -96,6 +96,21 @@ func (s *SetOf[M]) Until(to M) iter.Seq[M] { return s.between(nil, &to) }
 // Between yields the members in [from, to).
 func (s *SetOf[M]) Between(from, to M) iter.Seq[M] { return s.between(&from, &to) }
 
+// Ranked yields the members in places [from, to) of the order of All, the first in place 0. Those
+// before them are not read, if members are ordered by their text. A member by chance:
+//
+//	at := rand.IntN(s.Len())
+//	for member := range s.Ranked(at, at+1) {
+func (s *SetOf[M]) Ranked(from, to int) iter.Seq[M] {
+	return s.decoded(func(yield func([]byte) bool) {
+		for item := range s.ranked(s.members.Order(), from, to, false) {
+			if !yield(item.Key) {
+				return
+			}
+		}
+	})
+}
+
 // between yields the members in [from, to); nil is no bound.
 func (s *SetOf[M]) between(from, to *M) iter.Seq[M] {
 	return func(yield func(M) bool) {
@@ -104,7 +119,14 @@ func (s *SetOf[M]) between(from, to *M) iter.Seq[M] {
 			s.report(err)
 			return
 		}
-		for sub := range s.subs(s.members.Order(), span) {
+		s.decoded(s.subs(s.members.Order(), span))(yield)
+	}
+}
+
+// decoded yields the members that sub-keys are.
+func (s *SetOf[M]) decoded(subs iter.Seq[[]byte]) iter.Seq[M] {
+	return func(yield func(M) bool) {
+		for sub := range subs {
 			if m, err := s.members.Decode(sub); err != nil {
 				s.misfit(err)
 			} else if !yield(m) {

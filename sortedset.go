@@ -231,9 +231,55 @@ func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
 	return s.walk(scoreSpan, from, to)
 }
 
+// Count returns the number of members with scores in [from, to), none if one of them is NaN. It takes
+// as long as Rank. To include a score, say math.Nextafter(score, math.Inf(1)).
+func (s *SortedSetOf[M]) Count(from, to float64) int {
+	if !(from < to) {
+		return 0
+	}
+	span, _ := spanOfScores(&from, &to)
+	return s.count(span)
+}
+
+// MembersFrom yields the members whose texts are in [from, ∞), each with its score, in the bytewise order
+// of their texts, whatever their scores are. A member that exists throughout is yielded exactly once, with the
+// score that it has at that moment.
+func (s *SortedSetOf[M]) MembersFrom(from M) iter.Seq2[M, float64] {
+	return func(yield func(M, float64) bool) {
+		subs, err := subsOf(&s.Collection, s.members, []M{from})
+		if err != nil {
+			s.report(err)
+			return
+		}
+		span := engine.PrefixSpan(memberKey(nil))
+		span.Low, span.Down = memberKey(subs[0]), s.down
+		for item := range s.items(span, true) {
+			m, err := s.members.Decode(item.Key[1:])
+			var score float64
+			if err == nil {
+				score, err = scoreCodec().Decode(item.Value)
+			}
+			if err != nil {
+				s.misfit(err)
+			} else if !yield(m, score) {
+				return
+			}
+		}
+	}
+}
+
 // scores yields the members with scores in [from, to); nil is no bound.
 func (s *SortedSetOf[M]) scores(from, to *float64) iter.Seq2[M, float64] {
-	span := scoreSpan
+	span, ok := spanOfScores(from, to)
+	if !ok {
+		return func(func(M, float64) bool) {}
+	}
+	return s.walk(span, 0, math.MaxInt)
+}
+
+// spanOfScores is the span of the scores in [from, to); nil is no bound. There is none of NaN.
+func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
+	span = scoreSpan
 	for _, bound := range []struct {
 		score *float64
 		sort  *[]byte
@@ -243,11 +289,11 @@ func (s *SortedSetOf[M]) scores(from, to *float64) iter.Seq2[M, float64] {
 		}
 		text, err := scoreText(*bound.score)
 		if err != nil {
-			return func(func(M, float64) bool) {}
+			return span, false
 		}
 		*bound.sort = scoreKey(text, nil)
 	}
-	return s.walk(span, 0, math.MaxInt)
+	return span, true
 }
 
 func (s *SortedSetOf[M]) walk(span engine.Span, from, to int) iter.Seq2[M, float64] {

@@ -107,6 +107,7 @@ func (c *call) execute() (err error) {
 		err = c.cmd.run(c)
 	}
 	if err != nil {
+		c.Buf = c.Buf[:before] // a transaction may fail in the end, too
 		return err
 	}
 	for _, f := range c.after {

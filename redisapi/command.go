@@ -155,7 +155,8 @@ func known(group, title string, commands ...*command) family {
 }
 
 func init() {
-	families = []family{connectionCommands(), keyCommands(), stringCommands(), multiCommands()}
+	families = []family{connectionCommands(), keyCommands(), stringCommands(), hashCommands(), setCommands(),
+		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), multiCommands()}
 	for _, f := range families {
 		for _, cmd := range f.commands {
 			table[cmd.name] = cmd

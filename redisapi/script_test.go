@@ -26,9 +26,17 @@ func TestScripts(t *testing.T) {
 // TestScriptsAreOfRedis does the same to redis-server, where that is installed.
 // With COPAL_WRITE=1 it writes its replies.
 func TestScriptsAreOfRedis(t *testing.T) {
+	address := redisServer(t)
+	for _, name := range scripts(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) { runScript(t, name, address, os.Getenv("COPAL_WRITE") == "1", true) })
+	}
+}
+
+// redisServer starts a redis-server until the test ends, and skips the test where there is none.
+func redisServer(t *testing.T) (address string) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("redis-server is not installed, so the replies in testdata are not compared with it")
+		t.Skip("redis-server is not installed, so replies are not compared with it")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,8 +52,10 @@ func TestScriptsAreOfRedis(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
 	var said []byte
 	for part := make([]byte, 4096); !strings.Contains(string(said), "Ready to accept"); {
 		n, err := out.Read(part)
@@ -54,9 +64,7 @@ func TestScriptsAreOfRedis(t *testing.T) {
 		}
 		said = append(said, part[:n]...)
 	}
-	for _, name := range scripts(t) {
-		t.Run(filepath.Base(name), func(t *testing.T) { runScript(t, name, "127.0.0.1:"+port, os.Getenv("COPAL_WRITE") == "1", true) })
-	}
+	return "127.0.0.1:" + port
 }
 
 func scripts(t *testing.T) []string {

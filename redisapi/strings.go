@@ -595,6 +595,9 @@ func (c *call) append() error {
 // look calls f with the value of a key, which is f's until it returns; nil without one.
 func (c *call) look(key []byte, f func(value []byte)) error {
 	err := c.raw.View(key, func(value []byte) error {
+		if value == nil { // a key that exists
+			value = []byte{}
+		}
 		f(value)
 		return nil
 	})

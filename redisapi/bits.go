@@ -1,0 +1,487 @@
+package redisapi
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/copaldb/copal"
+)
+
+// Bits are counted from the highest of the first byte on.
+
+func bitCommands() family {
+	return known("bitmap", "Bits",
+		&command{name: "setbit", arity: 4, flags: write, keys: oneKey, run: (*call).setbit, since: "2.2.0", summary: "Sets a bit, and returns what it was."},
+		&command{name: "getbit", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).getbit, since: "2.2.0", summary: "Returns a bit."},
+		&command{name: "bitcount", arity: -2, flags: readonly, keys: oneKey, run: (*call).bitcount, since: "2.6.0", summary: "Counts the bits that are 1."},
+		&command{name: "bitpos", arity: -3, flags: readonly, keys: oneKey, run: (*call).bitpos, since: "2.8.7", summary: "Finds the first bit that is 1, or 0."},
+		&command{name: "bitop", arity: -4, how: changing, flags: write, keys: keys{2, -1, 1, nil}, run: (*call).bitop, since: "2.6.0", summary: "Stores what AND, OR, XOR or NOT make of values, and returns its length."},
+		&command{name: "bitfield", arity: -2, flags: write, keys: oneKey, run: (*call).bitfield, since: "3.2.0", summary: "Reads, sets and adds to whole numbers of any width at any bit."},
+		&command{name: "bitfield_ro", arity: -2, flags: readonly | fast, keys: oneKey, run: (*call).bitfield, since: "6.0.0", summary: "Reads whole numbers of any width at any bit."},
+	)
+}
+
+const errBitOffset replyError = "ERR bit offset is not an integer or out of range"
+
+// maxBits is how many bits the longest string has.
+const maxBits = maxString * 8
+
+// bitOffset reads the number of a bit.
+func bitOffset(arg []byte) (int64, error) {
+	n, err := parseInt(arg)
+	if err != nil || n < 0 || n >= maxBits {
+		return 0, errBitOffset
+	}
+	return n, nil
+}
+
+// extended is a value with zeros behind it, so that it has n bytes at least.
+func extended(value []byte, n int64) []byte {
+	if n > int64(len(value)) {
+		value = append(value, make([]byte, n-int64(len(value)))...)
+	}
+	return value
+}
+
+func (c *call) setbit() error {
+	offset, err := bitOffset(c.args[2])
+	if err != nil {
+		return err
+	}
+	bit, err := parseInt(c.args[3])
+	if err != nil || bit&^1 != 0 {
+		return errorf("ERR bit is not an integer or out of range")
+	}
+	var before bool
+	_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+		e.Value = extended(e.Value, offset/8+1)
+		mask := byte(0x80) >> (offset % 8)
+		b := &e.Value[offset/8]
+		before = *b&mask != 0
+		*b &^= mask
+		if bit == 1 {
+			*b |= mask
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Flag(before)
+	return nil
+}
+
+func (c *call) getbit() error {
+	offset, err := bitOffset(c.args[2])
+	if err != nil {
+		return err
+	}
+	return c.look(c.args[1], func(value []byte) {
+		at := offset / 8
+		c.Flag(at < int64(len(value)) && value[at]<<(offset%8)&0x80 != 0)
+	})
+}
+
+// bitRange reads start, end and unit, which begin at an index and may be missing, of a value of n bytes. It returns
+// the bits in [low, high).
+func (c *call) bitRange(at, n int) (low, high int64, err error) {
+	from, to, size, unit := int64(0), int64(-1), int64(n), int64(8)
+	if at < len(c.args) {
+		if from, err = parseInt(c.args[at]); err != nil {
+			return 0, 0, err
+		}
+	}
+	if at+2 < len(c.args) {
+		switch {
+		case is(c.args[at+2], "BIT"):
+			size, unit = 8*size, 1
+		case !is(c.args[at+2], "BYTE"):
+			return 0, 0, errSyntax
+		}
+	}
+	if at+1 < len(c.args) {
+		if to, err = parseInt(c.args[at+1]); err != nil {
+			return 0, 0, err
+		}
+	}
+	if from < 0 && to < 0 && from > to && c.cmd.name == "bitcount" { // BITPOS looks at what they are in the value
+		return 0, 0, nil
+	}
+	if from < 0 {
+		from = max(from+size, 0)
+	}
+	if to < 0 {
+		to = max(to+size, 0)
+	}
+	if to = min(to, size-1); from > to {
+		return 0, 0, nil
+	}
+	return from * unit, (to + 1) * unit, nil
+}
+
+func (c *call) bitcount() error {
+	var n int
+	var bad error
+	err := c.look(c.args[1], func(value []byte) {
+		switch {
+		case value == nil:
+			return
+		case len(c.args) == 3 || len(c.args) > 5:
+			bad = errSyntax
+			return
+		}
+		var low, high int64
+		if low, high, bad = c.bitRange(2, len(value)); bad == nil {
+			n = ones(value, low, high)
+		}
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return err
+	}
+	c.Int(int64(n))
+	return nil
+}
+
+// ones counts the bits in [low, high) that are 1.
+func ones(value []byte, low, high int64) (n int) {
+	if low >= high {
+		return 0
+	}
+	first, last := low/8, (high-1)/8
+	n -= bits.OnesCount8(value[first] & ^(byte(0xff) >> (low % 8)))
+	n -= bits.OnesCount8(value[last] & (0x7f >> ((high - 1) % 8)))
+	part := value[first : last+1]
+	for ; len(part) >= 8; part = part[8:] {
+		n += bits.OnesCount64(binary.BigEndian.Uint64(part))
+	}
+	for _, b := range part {
+		n += bits.OnesCount8(b)
+	}
+	return n
+}
+
+func (c *call) bitpos() error {
+	bit, err := parseInt(c.args[2])
+	switch {
+	case err != nil:
+		return err
+	case bit&^1 != 0:
+		return errorf("ERR The bit argument must be 1 or 0.")
+	}
+	at := int64(-1)
+	var bad error
+	err = c.look(c.args[1], func(value []byte) {
+		switch {
+		case value == nil:
+			at = -bit // all of it is 0
+			return
+		case len(c.args) > 6:
+			bad = errSyntax
+			return
+		}
+		low, high, err := c.bitRange(3, len(value))
+		if err != nil {
+			bad = err
+			return
+		}
+		at = firstBit(value, low, high, bit == 1)
+		if at < 0 && bit == 0 && len(c.args) < 5 && low < high {
+			at = high // behind the value, where all is 0
+		}
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return err
+	}
+	c.Int(at)
+	return nil
+}
+
+// firstBit is the first bit in [low, high) that is 1, or 0, and -1 if there is none.
+func firstBit(value []byte, low, high int64, one bool) int64 {
+	other := byte(0xff)
+	if one {
+		other = 0
+	}
+	for i := low; i < high; {
+		b := value[i/8] ^ other // a bit that is looked for is 1
+		if b <<= i % 8; b != 0 {
+			if at := i + int64(bits.LeadingZeros8(b)); at < high {
+				return at
+			}
+			return -1
+		}
+		i += 8 - i%8
+	}
+	return -1
+}
+
+func (c *call) bitop() error {
+	var op func(a, b byte) byte
+	name, from := c.args[1], c.args[3:]
+	switch {
+	case is(name, "AND"):
+		op = func(a, b byte) byte { return a & b }
+	case is(name, "OR"):
+		op = func(a, b byte) byte { return a | b }
+	case is(name, "XOR"):
+		op = func(a, b byte) byte { return a ^ b }
+	case !is(name, "NOT"):
+		return errSyntax
+	case len(from) != 1:
+		return errorf("ERR BITOP NOT must be called with a single source key.")
+	}
+	var out []byte
+	for i, key := range from {
+		value, _, err := c.take(key)
+		if err != nil {
+			return err
+		}
+		longest := max(len(out), len(value))
+		out, value = extended(out, int64(longest)), extended(value, int64(longest))
+		for k := range out {
+			switch {
+			case op == nil:
+				out[k] = ^value[k]
+			case i == 0:
+				out[k] = value[k]
+			default:
+				out[k] = op(out[k], value[k])
+			}
+		}
+	}
+	var err error
+	if len(out) > 0 {
+		err = c.raw.Set(c.args[2], out)
+	} else {
+		_, err = c.raw.Delete(c.args[2])
+	}
+	if err != nil {
+		return err
+	}
+	c.Int(int64(len(out)))
+	return nil
+}
+
+// bitNumber is the type of a number in a bit field, and where it stands.
+type bitNumber struct {
+	signed bool
+	width  uint
+	at     int64
+}
+
+// overflow says what becomes of a number that does not fit.
+type overflow uint8
+
+const (
+	wraps overflow = iota
+	saturates
+	fails
+)
+
+// bitAction is what BITFIELD does to a number.
+type bitAction struct {
+	bitNumber
+	set, add bool // neither reads
+	by       int64
+	overflow overflow
+}
+
+// bitActions reads the arguments of BITFIELD.
+func (c *call) bitActions() (list []bitAction, err error) {
+	how := wraps
+	rest := c.args[2:]
+	for len(rest) > 0 {
+		var a bitAction
+		switch {
+		case is(rest[0], "GET") && len(rest) > 2:
+		case is(rest[0], "SET") && len(rest) > 3:
+			a.set = true
+		case is(rest[0], "INCRBY") && len(rest) > 3:
+			a.add = true
+		case is(rest[0], "OVERFLOW") && len(rest) > 1:
+			switch {
+			case is(rest[1], "WRAP"):
+				how = wraps
+			case is(rest[1], "SAT"):
+				how = saturates
+			case is(rest[1], "FAIL"):
+				how = fails
+			default:
+				return nil, errorf("ERR Invalid OVERFLOW type specified")
+			}
+			rest = rest[2:]
+			continue
+		default:
+			return nil, errSyntax
+		}
+		if a.bitNumber, err = parseBitNumber(rest[1], rest[2]); err != nil {
+			return nil, err
+		}
+		a.overflow = how
+		n := 3
+		if a.set || a.add {
+			if a.by, err = parseInt(rest[3]); err != nil {
+				return nil, err
+			}
+			n = 4
+		}
+		list = append(list, a)
+		rest = rest[n:]
+	}
+	return list, nil
+}
+
+func parseBitNumber(kind, offset []byte) (b bitNumber, err error) {
+	bad := errorf("ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.")
+	if len(kind) < 2 || kind[0] != 'i' && kind[0] != 'u' {
+		return b, bad
+	}
+	b.signed = kind[0] == 'i'
+	width, err := parseInt(kind[1:])
+	if err != nil || width < 1 || width > 64 || width == 64 && !b.signed {
+		return b, bad
+	}
+	b.width = uint(width)
+	times := int64(1)
+	if len(offset) > 0 && offset[0] == '#' {
+		offset, times = offset[1:], width
+	}
+	n, err := parseInt(offset)
+	if err != nil || n < 0 || n > maxBits || n*times >= maxBits {
+		return b, errBitOffset
+	}
+	b.at = n * times
+	return b, nil
+}
+
+// get reads the number. Behind the value all bits are 0.
+func (b *bitNumber) get(value []byte) int64 {
+	var n uint64
+	for i := b.at; i < b.at+int64(b.width); i++ {
+		n <<= 1
+		if i/8 < int64(len(value)) {
+			n |= uint64(value[i/8]>>(7-i%8)) & 1
+		}
+	}
+	return b.cut(n)
+}
+
+// cut takes the bits of the number as what they stand for.
+func (b *bitNumber) cut(n uint64) int64 {
+	shift := 64 - b.width
+	if b.signed {
+		return int64(n<<shift) >> shift
+	}
+	return int64(n << shift >> shift)
+}
+
+func (b *bitNumber) put(value []byte, n int64) {
+	for k := range int64(b.width) {
+		i := b.at + k
+		mask := byte(0x80) >> (i % 8)
+		value[i/8] &^= mask
+		if uint64(n)>>(int64(b.width)-1-k)&1 != 0 {
+			value[i/8] |= mask
+		}
+	}
+}
+
+// bounds are the least and the greatest number.
+func (b *bitNumber) bounds() (least, greatest int64) {
+	if b.signed {
+		greatest = int64(1)<<(b.width-1) - 1
+		return -greatest - 1, greatest
+	}
+	return 0, int64(1)<<b.width - 1 // of 63 bits at most
+}
+
+// sum adds to a number, and ok is false if the sum does not fit and that fails.
+func (a *bitAction) sum(now, by int64) (n int64, ok bool) {
+	least, greatest := a.bounds()
+	over := now > greatest || now < 0 && !a.signed // to BITFIELD a negative number is a very great one there
+	under := now < least && !over
+	if !over && !under {
+		over = by > 0 && uint64(greatest)-uint64(now) < uint64(by)
+		under = by < 0 && uint64(now)-uint64(least) < -uint64(by)
+	}
+	switch {
+	case !over && !under:
+		return now + by, true
+	case a.overflow == fails:
+		return 0, false
+	case a.overflow == wraps:
+		return a.cut(uint64(now) + uint64(by)), true
+	case over:
+		return greatest, true
+	}
+	return least, true
+}
+
+// bitfield is BITFIELD and BITFIELD_RO.
+func (c *call) bitfield() error {
+	list, err := c.bitActions()
+	if err != nil {
+		return err
+	}
+	end := int64(0) // of the last number that is written
+	writes := false
+	for _, a := range list {
+		if a.set || a.add {
+			writes = true
+			end = max(end, a.at+int64(a.width))
+		}
+	}
+	type answer struct {
+		n  int64
+		ok bool
+	}
+	answers := make([]answer, len(list))
+	run := func(value []byte) {
+		for i, a := range list {
+			now := a.get(value)
+			switch {
+			case a.add:
+				n, ok := a.sum(now, a.by)
+				if ok {
+					a.put(value, n)
+				}
+				answers[i] = answer{n, ok}
+			case a.set:
+				n, ok := a.sum(a.by, 0)
+				if ok {
+					a.put(value, n)
+				}
+				answers[i] = answer{now, ok}
+			default:
+				answers[i] = answer{now, true}
+			}
+		}
+	}
+	switch {
+	case writes && c.cmd.name == "bitfield_ro":
+		return errorf("ERR BITFIELD_RO only supports the GET subcommand")
+	case end > maxBits:
+		return errTooLong
+	case writes:
+		_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+			e.Value = extended(e.Value, (end+7)/8)
+			run(e.Value)
+			return nil
+		})
+	default:
+		err = c.look(c.args[1], run)
+	}
+	if err != nil {
+		return err
+	}
+	c.Array(len(answers))
+	for _, a := range answers {
+		if a.ok {
+			c.Int(a.n)
+		} else {
+			c.Null()
+		}
+	}
+	return nil
+}

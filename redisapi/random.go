@@ -1,0 +1,101 @@
+package redisapi
+
+import (
+	"iter"
+	"math"
+	"math/rand/v2"
+)
+
+// pair is a field and its value, or a member and its score.
+type pair[V any] struct {
+	name  string
+	value V
+}
+
+// maxPicks is how many elements may be asked for that are picked with repetition.
+const maxPicks = 1 << 24
+
+// picking is what HRANDFIELD, SRANDMEMBER and ZRANDMEMBER are asked for.
+type picking struct {
+	one  bool // without a count: the reply is one element
+	n    int  // if negative, so many with repetition
+	with bool // with values, or scores
+}
+
+// picking reads the arguments behind the key. A command without values has no word for them.
+func (c *call) picking(word string) (p picking, err error) {
+	if len(c.args) == 2 {
+		return picking{one: true, n: 1}, nil
+	}
+	n, err := parseInt(c.args[2])
+	switch {
+	case err != nil:
+		return p, err
+	case n == math.MinInt64:
+		return p, errorf("ERR value is out of range, value must between %d and %d", -math.MaxInt64, math.MaxInt64)
+	}
+	for i, arg := range c.args[3:] {
+		if i > 0 || word == "" || !is(arg, word) {
+			return p, errSyntax
+		}
+		p.with = true
+	}
+	if n < -maxPicks {
+		return p, errRange
+	}
+	p.n = int(n)
+	return p, nil
+}
+
+// pick returns elements of a collection that has size of them. Each has the same chance. If n is
+// negative, one may be there several times. They stand in no order.
+func pick[V any](ranked func(from, to int) iter.Seq2[string, V], size, n int) (list []pair[V]) {
+	take := func(from, to int) {
+		for name, value := range ranked(from, to) {
+			list = append(list, pair[V]{name, value})
+		}
+	}
+	switch {
+	case size == 0:
+	case n < 0:
+		for range -n {
+			at := rand.IntN(size)
+			take(at, at+1)
+		}
+	case n >= size:
+		take(0, size)
+	case n > size/16: // selection sampling: D. E. Knuth, The Art of Computer Programming 2, 3.4.2 S
+		left, wanted := size, n
+		for name, value := range ranked(0, size) {
+			if rand.IntN(left) < wanted {
+				list = append(list, pair[V]{name, value})
+				wanted--
+			}
+			left--
+		}
+	default:
+		for taken := map[int]bool{}; len(taken) < n; {
+			if at := rand.IntN(size); !taken[at] {
+				taken[at] = true
+				take(at, at+1)
+			}
+		}
+	}
+	return list
+}
+
+// pairsHead begins n pairs: arrays of two, and in version 2 of the protocol one flat array.
+func (c *call) pairsHead(n int) {
+	if c.V3 {
+		c.Array(n)
+	} else {
+		c.Array(2 * n)
+	}
+}
+
+// pairHead begins one of these pairs.
+func (c *call) pairHead() {
+	if c.V3 {
+		c.Array(2)
+	}
+}

@@ -1,0 +1,390 @@
+package redisapi
+
+import (
+	"bytes"
+	"iter"
+	"math"
+
+	"github.com/copaldb/copal"
+)
+
+func setCommands() family {
+	return known("set", "Sets",
+		&command{name: "sadd", arity: -3, flags: write | fast, keys: oneKey, run: (*call).sadd, since: "1.0.0", summary: "Adds members to a set, and returns how many are new."},
+		&command{name: "srem", arity: -3, flags: write | fast, keys: oneKey, run: (*call).srem, since: "1.0.0", summary: "Removes members from a set, and returns how many existed."},
+		&command{name: "scard", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).scard, since: "1.0.0", summary: "Returns the number of members."},
+		&command{name: "sismember", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).sismember, since: "1.0.0", summary: "Tells whether a set has a member."},
+		&command{name: "smismember", arity: -3, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).smismember, since: "6.2.0", summary: "Tells which members a set has."},
+		&command{name: "smembers", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).smembers, since: "1.0.0", summary: "Returns all members."},
+		&command{name: "spop", arity: -2, how: changing, flags: write | fast, keys: oneKey, run: (*call).spop, since: "1.0.0", summary: "Removes members that are picked by chance, and returns them."},
+		&command{name: "srandmember", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).srandmember, since: "1.0.0", summary: "Returns members that are picked by chance.",
+			differs: "picks at most 16,777,216 with repetition"},
+		&command{name: "smove", arity: 4, how: changing, flags: write | fast, keys: twoKeys, run: (*call).smove, since: "1.0.0", summary: "Moves a member from one set to another."},
+		&command{name: "sinter", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members that all sets have."},
+		&command{name: "sunion", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members that one of the sets has."},
+		&command{name: "sdiff", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members of the first set that the others do not have."},
+		&command{name: "sintercard", arity: -3, how: looking, flags: readonly, keys: counted(1), run: (*call).sintercard, since: "7.0.0", summary: "Counts the members that all sets have."},
+		&command{name: "sinterstore", arity: -3, how: changing, flags: write, keys: allKeys, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SINTER returns, and returns how many."},
+		&command{name: "sunionstore", arity: -3, how: changing, flags: write, keys: allKeys, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SUNION returns, and returns how many."},
+		&command{name: "sdiffstore", arity: -3, how: changing, flags: write, keys: allKeys, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SDIFF returns, and returns how many."},
+		&command{name: "sscan", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).sscan, since: "2.8.0", summary: "Returns some members and a cursor for the next ones.",
+			differs: "cursors as of SCAN"},
+	)
+}
+
+// members is the set under the key of the request.
+func (c *call) members() *copal.SetOf[string] { return c.raw.StringSet(c.args[1]) }
+
+func (c *call) sadd() error {
+	added, err := c.members().Add(texts(c.args[2:])...)
+	if err != nil {
+		return err
+	}
+	c.Int(int64(added))
+	return nil
+}
+
+func (c *call) srem() error {
+	existed, err := c.members().Delete(texts(c.args[2:])...)
+	if err != nil {
+		return err
+	}
+	c.Int(int64(existed))
+	return nil
+}
+
+func (c *call) scard() error {
+	if _, err := c.exists(c.args[1], "set"); err != nil {
+		return err
+	}
+	c.Int(int64(c.members().Len()))
+	return nil
+}
+
+func (c *call) sismember() error {
+	exists, err := c.exists(c.args[1], "set")
+	if err != nil {
+		return err
+	}
+	c.Flag(exists && c.members().Has(string(c.args[2])))
+	return nil
+}
+
+func (c *call) smismember() error {
+	exists, err := c.exists(c.args[1], "set")
+	if err != nil {
+		return err
+	}
+	s := c.members()
+	c.Array(len(c.args) - 2)
+	for _, member := range c.args[2:] {
+		c.Flag(exists && s.Has(string(member)))
+	}
+	return nil
+}
+
+func (c *call) smembers() error {
+	if _, err := c.exists(c.args[1], "set"); err != nil {
+		return err
+	}
+	s := c.members()
+	c.Set(s.Len())
+	for member := range s.All() {
+		c.BulkString(member)
+	}
+	return nil
+}
+
+// rankedMembers is SetOf.Ranked for pick.
+func rankedMembers(s *copal.SetOf[string]) func(from, to int) iter.Seq2[string, struct{}] {
+	return func(from, to int) iter.Seq2[string, struct{}] { return named(s.Ranked(from, to)) }
+}
+
+func named(members iter.Seq[string]) iter.Seq2[string, struct{}] {
+	return func(yield func(string, struct{}) bool) {
+		for member := range members {
+			if !yield(member, struct{}{}) {
+				return
+			}
+		}
+	}
+}
+
+func (c *call) spop() error {
+	p := picking{one: true, n: 1}
+	switch {
+	case len(c.args) > 3:
+		return errSyntax
+	case len(c.args) == 3:
+		n, err := parseInt(c.args[2])
+		if err != nil || n < 0 {
+			return errPositive
+		}
+		p = picking{n: int(n)}
+	}
+	if _, err := c.exists(c.args[1], "set"); err != nil {
+		return err
+	}
+	s := c.members()
+	list := pick(rankedMembers(s), s.Len(), p.n)
+	if len(list) > 0 {
+		gone := make([]string, len(list))
+		for i, each := range list {
+			gone[i] = each.name
+		}
+		if _, err := s.Delete(gone...); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !p.one:
+		c.Set(len(list))
+	case len(list) == 0:
+		c.Null()
+	}
+	for _, each := range list {
+		c.BulkString(each.name)
+	}
+	return nil
+}
+
+func (c *call) srandmember() error {
+	p, err := c.picking("")
+	if err != nil {
+		return err
+	}
+	if _, err := c.exists(c.args[1], "set"); err != nil {
+		return err
+	}
+	s := c.members()
+	list := pick(rankedMembers(s), s.Len(), p.n)
+	switch {
+	case !p.one:
+		c.Array(len(list))
+	case len(list) == 0:
+		c.Null()
+	}
+	for _, each := range list {
+		c.BulkString(each.name)
+	}
+	return nil
+}
+
+func (c *call) smove() error {
+	from, to, member := c.args[1], c.args[2], string(c.args[3])
+	exists, err := c.exists(from, "set")
+	if err != nil {
+		return err
+	}
+	if !exists {
+		c.Int(0)
+		return nil
+	}
+	if _, err := c.exists(to, "set"); err != nil {
+		return err
+	}
+	moves := c.raw.StringSet(from).Has(member)
+	if moves && !bytes.Equal(from, to) {
+		if _, err := c.raw.StringSet(from).Delete(member); err != nil {
+			return err
+		}
+		if _, err := c.raw.StringSet(to).Add(member); err != nil {
+			return err
+		}
+	}
+	c.Flag(moves)
+	return nil
+}
+
+// sets are the sets under keys, nil for those that do not exist.
+func (c *call) sets(keys [][]byte) ([]*copal.SetOf[string], error) {
+	list := make([]*copal.SetOf[string], len(keys))
+	for i, key := range keys {
+		exists, err := c.exists(key, "set")
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			list[i] = c.raw.StringSet(key)
+		}
+	}
+	return list, nil
+}
+
+// intersection yields the members that all sets have.
+func intersection(sets []*copal.SetOf[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		smallest, least := 0, math.MaxInt
+		for i, s := range sets {
+			if s == nil {
+				return
+			}
+			if n := s.Len(); n < least {
+				smallest, least = i, n
+			}
+		}
+	members:
+		for member := range sets[smallest].All() {
+			for i, s := range sets {
+				if i != smallest && !s.Has(member) {
+					continue members
+				}
+			}
+			if !yield(member) {
+				return
+			}
+		}
+	}
+}
+
+// difference yields the members of the first set that the others do not have.
+func difference(sets []*copal.SetOf[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if sets[0] == nil {
+			return
+		}
+	members:
+		for member := range sets[0].All() {
+			for _, s := range sets[1:] {
+				if s != nil && s.Has(member) {
+					continue members
+				}
+			}
+			if !yield(member) {
+				return
+			}
+		}
+	}
+}
+
+// union yields the members of all sets, each once.
+func union(sets []*copal.SetOf[string]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		seen := map[string]struct{}{}
+		for _, s := range sets {
+			if s == nil {
+				continue
+			}
+			for member := range s.All() {
+				if _, again := seen[member]; again {
+					continue
+				}
+				seen[member] = struct{}{}
+				if !yield(member) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// combined are the members that SINTER, SUNION or SDIFF has of the sets under keys.
+func (c *call) combined(keys [][]byte) (list []string, err error) {
+	sets, err := c.sets(keys)
+	if err != nil {
+		return nil, err
+	}
+	how := union
+	switch c.cmd.name {
+	case "sinter", "sinterstore":
+		how = intersection
+	case "sdiff", "sdiffstore":
+		how = difference
+	}
+	for member := range how(sets) {
+		list = append(list, member)
+	}
+	return list, nil
+}
+
+func (c *call) scombine() error {
+	list, err := c.combined(c.args[1:])
+	if err != nil {
+		return err
+	}
+	c.Set(len(list))
+	for _, member := range list {
+		c.BulkString(member)
+	}
+	return nil
+}
+
+func (c *call) scombineStore() error {
+	list, err := c.combined(c.args[2:])
+	if err != nil {
+		return err
+	}
+	if _, err := c.raw.Delete(c.args[1]); err != nil {
+		return err
+	}
+	if len(list) > 0 {
+		if _, err := c.members().Add(list...); err != nil {
+			return err
+		}
+	}
+	c.Int(int64(len(list)))
+	return nil
+}
+
+func (c *call) sintercard() error {
+	keys, rest, err := c.numbered(1, errorf("ERR Number of keys can't be greater than number of args"))
+	if err != nil {
+		return err
+	}
+	limit, err := limitOf(rest)
+	if err != nil {
+		return err
+	}
+	sets, err := c.sets(keys)
+	if err != nil {
+		return err
+	}
+	var n int64
+	for range intersection(sets) {
+		if n++; n == limit {
+			break
+		}
+	}
+	c.Int(n)
+	return nil
+}
+
+// numbered reads keys that follow their number, and returns what is behind them. tooFew is the error when there are
+// not so many.
+func (c *call) numbered(at int, tooFew error) (keys, rest [][]byte, err error) {
+	n, err := parseInt(c.args[at])
+	switch left := len(c.args) - at - 1; {
+	case err != nil || n < 1:
+		return nil, nil, errorf("ERR numkeys should be greater than 0")
+	case n > int64(left):
+		return nil, nil, tooFew
+	}
+	end := at + 1 + int(n)
+	return c.args[at+1 : end], c.args[end:], nil
+}
+
+// limitOf reads the LIMIT of SINTERCARD and ZINTERCARD, 0 for none.
+func limitOf(args [][]byte) (limit int64, err error) {
+	for i := 0; i < len(args); i += 2 {
+		if !is(args[i], "LIMIT") || i+1 == len(args) {
+			return 0, errSyntax
+		}
+		if limit, err = parseInt(args[i+1]); err != nil || limit < 0 {
+			return 0, errorf("ERR LIMIT can't be negative")
+		}
+	}
+	return limit, nil
+}
+
+func (c *call) sscan() error {
+	o, exists, err := c.elementScan("set")
+	if err != nil || !exists {
+		return err
+	}
+	list := pageOf(c, &o, named(c.members().From(string(o.from))))
+	c.Array(len(list))
+	for _, each := range list {
+		c.BulkString(each.name)
+	}
+	return nil
+}
