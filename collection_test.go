@@ -99,8 +99,11 @@ func (m *collectionsModel) changeList(t *testing.T, rng *rand.Rand, list *copal.
 	}
 	switch at := rng.IntN(12) - 4; rng.IntN(12) {
 	case 0, 1:
-		err = list.PushBack(word, "and")
-		m.list = append(m.list, word, "and")
+		var n int
+		n, err = list.Push(false, word, "and")
+		if m.list = append(m.list, word, "and"); err == nil && n != len(m.list) {
+			err = fmt.Errorf("Push returns %d, the list has %d elements", n, len(m.list))
+		}
 	case 2, 3:
 		err = list.PushFront(word, "before")
 		m.list = append([]string{"before", word}, m.list...)

@@ -181,6 +181,18 @@ func ExampleListOf_With() {
 	// <nil>
 }
 
+// Push is for those who want to know how long the list has become.
+func ExampleListOf_Push() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	jobs, _ := copal.OpenList[string](db, "jobs")
+	fmt.Println(jobs.Push(false, "fetch", "sort"))
+	fmt.Println(jobs.Push(true, "first"))
+	// Output:
+	// 2 <nil>
+	// 3 <nil>
+}
+
 func ExampleListOf_PushFront() {
 	db, l := jobs()
 	defer db.Close()

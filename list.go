@@ -60,12 +60,22 @@ func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, l.by)
 // PushFront puts elements in front, one after the other, all or none: the last of them is the first of the list then.
 func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, l.by) }
 
+// Push is PushFront or PushBack, and returns how many elements the list has then.
+func (l *ListOf[V]) Push(front bool, list ...V) (length int, err error) {
+	edits, err := l.encodeAll(list)
+	if err != nil {
+		return 0, err
+	}
+	return l.pushEdits(edits, front, true, l.by)
+}
+
 func (l *ListOf[V]) push(list []V, front bool, d engine.Durability) error {
 	edits, err := l.encodeAll(list)
 	if err != nil {
 		return err
 	}
-	return l.pushEdits(edits, front, d)
+	_, err = l.pushEdits(edits, front, false, d)
+	return err
 }
 
 func (l *ListOf[V]) encodeAll(list []V) (edits []*engine.Edit, err error) {
@@ -182,9 +192,16 @@ const (
 	fewDigits  = 4
 )
 
-// pushEdits puts elements at an end.
-func (c *Collection) pushEdits(edits []*engine.Edit, front bool, d engine.Durability) error {
-	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
+// pushEdits puts elements at an end, and if that is wanted, counts how many there are then.
+func (c *Collection) pushEdits(edits []*engine.Edit, front, count bool, d engine.Durability) (length int, err error) {
+	err = c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
+		if count {
+			n, err := now.Count()
+			if err != nil {
+				return nil, err
+			}
+			length = int(n) + len(edits)
+		}
 		end, err := now.At(engine.Span{Down: !front}, 0)
 		if err != nil && !isNotFound(err) {
 			return nil, err
@@ -196,6 +213,7 @@ func (c *Collection) pushEdits(edits []*engine.Edit, front bool, d engine.Durabi
 		slices.Reverse(all) // the last of them is the first then
 		return placed(now, nil, end, all)
 	})
+	return length, err
 }
 
 // insertEdits puts elements before the one at an index.

@@ -239,3 +239,31 @@ func TestInsertersMeet(t *testing.T) {
 		}
 	}
 }
+
+// TestPushCounts: pushes that run beside each other return each length once.
+func TestPushCounts(t *testing.T) {
+	db := memory(t)
+	l, err := copal.OpenList[int](db, "l")
+	must(t, err)
+	const writers, each = 4, 50
+	var mu sync.Mutex
+	seen := map[int]bool{}
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				n, err := l.Push(w%2 == 0, i)
+				mu.Lock()
+				if err != nil || seen[n] {
+					t.Errorf("Push returns %d once more, %v", n, err)
+				}
+				seen[n] = true
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(seen) != writers*each || !seen[1] || !seen[writers*each] {
+		t.Errorf("%d lengths were returned", len(seen))
+	}
+}

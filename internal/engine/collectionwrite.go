@@ -51,6 +51,14 @@ func (p *Plan) At(span Span, index int64) ([]byte, error) {
 	return p.passage().at(span, index)
 }
 
+// Count is the number of elements.
+func (p *Plan) Count() (int64, error) {
+	if p.ID == 0 {
+		return 0, nil
+	}
+	return p.passage().count(Span{})
+}
+
 // Part is Collections.Part.
 func (p *Plan) Part(from, to int64) (span Span, ok bool, err error) {
 	if p.ID == 0 {
