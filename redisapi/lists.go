@@ -358,7 +358,7 @@ func (c *call) ltrim() error {
 	if ok {
 		l := c.raw.List(c.args[1])
 		n := l.Len()
-		from, to = place(from, n), place(to, n)
+		from, to = indexIn(from, n), indexIn(to, n)
 		if from >= to {
 			from, to = n, n
 		}
@@ -375,8 +375,8 @@ func (c *call) ltrim() error {
 	return err
 }
 
-// place is where an index stands that may be negative or beyond the ends.
-func place(index, n int) int {
+// indexIn is where an index stands that may be negative or beyond the ends.
+func indexIn(index, n int) int {
 	if index < 0 {
 		index += n
 	}
@@ -552,25 +552,19 @@ func (c *call) lmpop() error {
 // manyPop reads the arguments of LMPOP from the number of keys on, which stands at an index: these, the end, and
 // how many elements are wanted.
 func (c *call) manyPop(at int) (keys [][]byte, front bool, n int64, err error) {
-	rest, keys, n, err := c.numbered(at)
+	rest, keys, n, err := c.keysAndCount(at)
 	if err == nil {
 		front, err = end(rest)
 	}
 	return keys, front, n, err
 }
 
-// numbered reads numkeys key [key ...] word [COUNT n] from an index on.
-func (c *call) numbered(at int) (word []byte, keys [][]byte, n int64, err error) {
-	number, err := parseInt(c.args[at])
-	if err != nil || number <= 0 {
-		return nil, nil, 0, errorf("ERR numkeys should be greater than 0")
-	}
-	if number >= int64(len(c.args)-at-1) {
-		return nil, nil, 0, errSyntax
-	}
-	keys = c.args[at+1 : at+1+int(number)]
-	rest := c.args[at+1+int(number):]
+// keysAndCount reads numkeys key [key ...] word [COUNT n] from an index on.
+func (c *call) keysAndCount(at int) (word []byte, keys [][]byte, n int64, err error) {
+	keys, rest, err := c.numbered(at, errSyntax)
 	switch {
+	case err != nil:
+		return nil, nil, 0, err
 	case len(rest) == 1:
 		return rest[0], keys, 1, nil
 	case len(rest) != 3 || !is(rest[1], "COUNT"):
