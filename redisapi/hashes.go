@@ -304,8 +304,8 @@ func (c *call) hincrbyfloat() error {
 	}
 	var text []byte
 	_, _, err = c.hash().Update(string(c.args[2]), func(e *copal.Entry[[]byte]) (err error) {
-		text, err = addBig(e.Value, by)
-		if err == errNotFloat || e.Exists && len(e.Value) == 0 {
+		text, err = addBig(e.Exists, e.Value, by)
+		if err == errNotFloat {
 			return errorf("ERR hash value is not a float")
 		}
 		e.Value = text

@@ -525,7 +525,7 @@ func (c *call) incrbyfloat() error {
 	}
 	var text []byte
 	_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) (err error) {
-		if text, err = addBig(e.Value, by); err != nil {
+		if text, err = addBig(e.Exists, e.Value, by); err != nil {
 			return err
 		}
 		e.Value = text
@@ -556,10 +556,10 @@ func parseBig(arg []byte) (*big.Float, error) {
 	return f, nil
 }
 
-// addBig adds to the number that a text is, nothing being 0, and returns the text of the sum.
-func addBig(text []byte, by *big.Float) ([]byte, error) {
+// addBig adds to the number that a text is, or to 0 where there is none, and returns the text of the sum.
+func addBig(exists bool, text []byte, by *big.Float) ([]byte, error) {
 	sum := new(big.Float).SetPrec(bigPrecision)
-	if len(text) > 0 {
+	if exists {
 		now, err := parseBig(text)
 		if err != nil {
 			return nil, err
@@ -623,6 +623,10 @@ func (c *call) getrange() error {
 		return err
 	}
 	return c.look(c.args[1], func(value []byte) {
+		to := to
+		if to < 0 && !(from < 0 && from > to) { // an end before the first byte is the first, but for ranges that are none anyway
+			to = max(to+int64(len(value)), 0)
+		}
 		if low, high := bounds(from, to, len(value)); low < high {
 			c.Bulk(value[low:high])
 		} else {
