@@ -31,6 +31,9 @@ func (t *Table) tellsExpiry() bool {
 // mayOwe is tellsExpiry as far as the log says so: then an entry that has expired may be owed.
 func (t *Table) mayOwe() bool {
 	is := t.inLog.Load()
+	if is == nil && t.name != "" { // the log does not know the map, and takes its keys for raw ones
+		is = t.store.spaces[0].raw.inLog.Load()
+	}
 	return is != nil && is.expiry
 }
 
