@@ -2,13 +2,13 @@ package copal_test
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -24,17 +24,6 @@ func wantOtherKeys[K comparable, V any](t *testing.T, db *copal.DB, name, has, a
 	wantErr(t, "OpenMap", err, copal.ErrType)
 	if m != nil || err != nil && (!strings.Contains(err.Error(), "order "+has+",") || !strings.Contains(err.Error(), "order "+asked+":")) {
 		t.Errorf("OpenMap = %v, %v; it has %s, %s was asked for", m, err, has, asked)
-	}
-}
-
-// removeFile removes a file of the store, if it is given a name.
-func removeFile(t *testing.T, fsys vfs.FS, name string) {
-	t.Helper()
-	if name == "" {
-		return
-	}
-	if err := fsys.Remove(filepath.Join(storeDir, name)); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -67,11 +56,11 @@ func TestKeysNameStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, db)
-	for _, without := range []string{"", "INDEX"} {
-		removeFile(t, mem, without)
+	for range 2 {
 		db = openOn(t, mem)
 		wantOtherKeys[string, string](t, db, "m", "int", "bytes")
 		mustClose(t, db)
+		logtest.RemoveIndex(mem, "db")
 	}
 }
 
@@ -160,8 +149,7 @@ func TestKeysNameAndOrder(t *testing.T) {
 	db = openOn(t, mem)
 	mustSet(t, mapOf[int, string](t, db, "m", copal.Ordered()), 9, "nine")
 	mustClose(t, db)
-	for _, without := range []string{"", "INDEX"} {
-		removeFile(t, mem, without)
+	for range 2 {
 		db = openOn(t, mem)
 		wantOtherKeys[string, string](t, db, "m", "int", "bytes")
 		m := mapOf[int, string](t, db, "m")
@@ -169,6 +157,7 @@ func TestKeysNameAndOrder(t *testing.T) {
 			t.Errorf("ordered: %v, %v", m.IsOrdered(), slices.Collect(m.Keys()))
 		}
 		mustClose(t, db)
+		logtest.RemoveIndex(mem, "db")
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // TestReadADamagedStore changes one byte after the other of a store with a map, a hash and raw keys. What a reader
@@ -39,9 +41,8 @@ func TestReadADamagedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(db.Close(), os.Remove(filepath.Join(made, "INDEX"))); err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
+	mustClose(t, db)
+	logtest.RemoveIndex(vfs.OS(), made)
 	text, err := os.ReadFile(filepath.Join(made, "00000001.log"))
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func runKeys(ctx context.Context, s *settings) error {
 		{"random reads", "keys/read", 0, nil},
 		{"overwrite, killed", "keys/die", 2 * time.Second, nil},
 		{"reopen after kill -9", "keys/open", 0, nil},
-		{"reopen without the index snapshot, from the log", "keys/open", 0, s.removing("INDEX*")},
+		{"reopen without the index snapshot, from the log", "keys/open", 0, s.removing("*.index")},
 	}
 	for _, st := range steps {
 		if st.before != nil {

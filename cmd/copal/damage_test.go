@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // TestDamageAnywhere changes one byte of a store, each time in another kind of place. All commands that read go on
@@ -155,9 +156,7 @@ func makeOfEverything(t *testing.T, dir string) {
 		raw.Set([]byte("last"), []byte("1")),
 		db.Close(),
 	)
-	if gone := os.Remove(filepath.Join(dir, "INDEX")); !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
+	logtest.RemoveIndex(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

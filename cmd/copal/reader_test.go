@@ -46,13 +46,6 @@ func told(t *testing.T, dir string) (a pagetest.Answer, now time.Time) {
 	default:
 		t.Fatal(err)
 	}
-	if a.Torn > 0 {
-		// INDEX may know more of the log than the mark vouches for: by INDEX it is damage, without it a torn tail
-		// (docs/roadmap.md). Check and the reader do without.
-		if err := os.Remove(filepath.Join(dir, "INDEX")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-	}
 	var out, problems bytes.Buffer
 	code := newApp(strings.NewReader(""), &out, &problems).run([]string{"export", dir})
 	if code != 0 {

@@ -10,21 +10,19 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
 const (
-	Temp     = seglog.SnapshotName + files.TempSuffix
 	Head     = 256 // bytes of the first line
 	DueBytes = 16  // what an item of a queue of deadlines takes
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Index is the text of the file INDEX.
+// Index is the text of a snapshot.
 type Index struct {
 	seglog.Coverage
 	Reach   uint64 // no entry is of a record with a higher number
@@ -32,6 +30,7 @@ type Index struct {
 	Tables  []Table
 	Swept   bool     // there are elements, and none of a collection that is gone
 	Other   []string // lines of a newer minor format
+	Sum     uint32   // with which the text ends, when it was written or read
 }
 
 // Schema is the form of some values, under the number by which entries name it.
@@ -425,6 +424,7 @@ func Read(f io.ReaderAt, size int64) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.Sum = sumOf(b)
 	if x.Store != store {
 		return nil, fmt.Errorf("%w: the text is that of store %016x", record.ErrSyntax, x.Store)
 	}
@@ -441,6 +441,12 @@ func Read(f io.ReaderAt, size int64) (*Index, error) {
 		}
 	}
 	return x, nil
+}
+
+// sumOf is the checksum with which a text ends.
+func sumOf(text []byte) uint32 {
+	sum, _ := strconv.ParseUint(string(text[len(text)-9:len(text)-1]), 16, 32)
+	return uint32(sum)
 }
 
 // shortRead tells a file that ends too early from one that cannot be read.

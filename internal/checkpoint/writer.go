@@ -54,6 +54,7 @@ func (w *Writer) Part(t *Table, shard int, p *index.Part) error {
 // Finish writes the text, and then the first line, and returns how long the file is.
 func (w *Writer) Finish(x *Index) (int64, error) {
 	at, text := w.end, x.Encode()
+	x.Sum = sumOf(text)
 	if err := w.write(text); err != nil {
 		return w.end, err
 	}

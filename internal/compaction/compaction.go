@@ -62,9 +62,6 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 	if err := k.log.Failure(); err != nil { // the manifest may name files that are taken for leftovers here
 		return err
 	}
-	if err := k.log.RemoveUnknown(); err != nil {
-		return err
-	}
 	if err := k.store.SnapshotSwept(); err != nil {
 		return err
 	}

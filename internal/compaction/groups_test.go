@@ -10,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/storetest"
@@ -41,7 +42,7 @@ func TestNumbersAreNeverRewritten(t *testing.T) {
 					compacted += s.Log().Compacted.Load()
 					storetest.Close(t, s)
 					if rng.IntN(2) == 0 {
-						mem.Remove("db/" + seglog.SnapshotName)
+						logtest.RemoveIndex(mem, "db")
 					}
 					s = storetest.Open(t, mem, options)
 					if got := storetest.Content(t, s); got != want {

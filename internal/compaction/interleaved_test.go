@@ -43,7 +43,7 @@ func amongOthers(t *testing.T, seed uint64) {
 	}
 	open := func() *engine.Store {
 		if rng.IntN(2) == 0 {
-			mem.Remove("db/" + seglog.SnapshotName)
+			logtest.RemoveIndex(mem, "db")
 		}
 		return storetest.Open(t, storetest.Unlocked{FS: mem}, func(o *engine.Options) {
 			o.Inline, o.NoCompaction = false, true
@@ -126,7 +126,7 @@ func amongOthers(t *testing.T, seed uint64) {
 			}
 			want := storetest.Content(t, s)
 			bare := mem.ProcessCrash()
-			bare.Remove("db/" + seglog.SnapshotName)
+			logtest.RemoveIndex(bare, "db")
 			other := storetest.Open(t, bare, func(o *engine.Options) { o.Clock = clock })
 			if got := storetest.Content(t, other); got != want {
 				t.Fatalf("round %d: the log alone holds\n%s, want\n%s", round, got, want)
@@ -135,7 +135,7 @@ func amongOthers(t *testing.T, seed uint64) {
 			storetest.WantSound(t, bare, "db")
 			mended(t, bare, rng, clock, want, false)
 			bare = mem.ProcessCrash()
-			bare.Remove("db/" + seglog.SnapshotName)
+			logtest.RemoveIndex(bare, "db")
 			names, _ := bare.List("db")
 			for range 1 + rng.IntN(3) {
 				name := names[rng.IntN(len(names))]
@@ -261,11 +261,11 @@ func mended(t *testing.T, mem *vfs.Mem, rng *rand.Rand, clock *logtest.Clock, wa
 			}
 		}
 		storetest.Close(t, s)
-		mem.Remove(dir + "/" + seglog.SnapshotName)
+		logtest.RemoveIndex(mem, dir)
 		s = open(dir)
 		same("reopened")
 		storetest.Close(t, s)
-		mem.Remove(dir + "/" + seglog.SnapshotName)
+		logtest.RemoveIndex(mem, dir)
 		from = dir
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/storetest"
@@ -29,7 +30,7 @@ type compactModel struct {
 // open opens the store, every other time from the log alone.
 func (m *compactModel) open() {
 	if m.rng.IntN(2) == 0 {
-		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
+		logtest.RemoveIndex(m.mem, "db") // if it is there
 	}
 	m.s = storetest.Open(m.t, m.mem, func(o *engine.Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
 	m.cells = storetest.AttachMap(m.t, m.s, "m")
@@ -142,7 +143,7 @@ func TestCompactionModel(t *testing.T) {
 func TestDeletionsDoNotComeBack(t *testing.T) {
 	mem := vfs.NewMem()
 	open := func() *engine.Store {
-		mem.Remove("db/" + seglog.SnapshotName)
+		logtest.RemoveIndex(mem, "db")
 		return storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 1000 })
 	}
 	s := open()
@@ -259,7 +260,7 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	s = open()
 	check("reopened")
 	storetest.Close(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
+	logtest.RemoveIndex(mem, "db")
 	s = open()
 	check("reopened from the log")
 	storetest.Close(t, s)
@@ -284,7 +285,7 @@ func TestCompactionBeforeALargeValue(t *testing.T) {
 		storetest.Want(t, s, "large", value)
 		storetest.Want(t, s, "small", "2")
 		storetest.Close(t, s)
-		mem.Remove("db/" + seglog.SnapshotName)
+		logtest.RemoveIndex(mem, "db")
 		s = storetest.Open(t, mem)
 	}
 	storetest.Close(t, s)

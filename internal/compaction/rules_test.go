@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
@@ -66,7 +67,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("of %d segments %d are left", n, left)
 	}
 	storetest.Close(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
+	logtest.RemoveIndex(mem, "db")
 	s = storetest.Open(t, mem)
 	storetest.Want(t, s, "k", "value 99")
 	storetest.Set(t, s, "k", "value 100")
@@ -95,7 +96,7 @@ func TestCompactionNamesNothingTwice(t *testing.T) {
 	pins.Unpin()
 	storetest.DropRetired(s)
 	storetest.Close(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
+	logtest.RemoveIndex(mem, "db")
 	s = storetest.Open(t, mem)
 	storetest.WantSame(t, s, content)
 	storetest.Close(t, s)

@@ -97,9 +97,7 @@ func TestDamageIsNoBusyWriter(t *testing.T) {
 	if err := w.seen.Remove(first); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.seen.Remove("db/" + seglog.SnapshotName); err != nil {
-		t.Fatal(err)
-	}
+	logtest.RemoveIndex(w.seen, "db")
 	if _, err := Open("db", testOptions(w.seen, func(o *Options) { o.ReadOnly = true })); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("a store of which a segment is missing: %v", err)
 	}

@@ -47,10 +47,20 @@ type meaning struct {
 	report *repair.CheckReport
 }
 
-// snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they
+// snapshot reads the snapshots of the index, and the runs of keys that it names. They are made anew where they
 // are of no use, so what is wrong with them is no damage of the store.
 func (c *meaning) snapshot(m *seglog.Manifest) error {
-	f, err := c.fsys.Open(filepath.Join(c.dir, seglog.SnapshotName), vfs.ReadOnly)
+	for _, line := range m.Indexes {
+		if err := c.index(m, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *meaning) index(m *seglog.Manifest, line seglog.ManifestIndex) error {
+	name := line.FileName()
+	f, err := c.fsys.Open(filepath.Join(c.dir, name), vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -64,21 +74,21 @@ func (c *meaning) snapshot(m *seglog.Manifest) error {
 	}
 	x, err := checkpoint.Read(f, size)
 	if err != nil {
-		return c.derived(seglog.SnapshotName, 0, err)
+		return c.derived(name, 0, err)
 	}
-	if x.Store != m.Store {
-		return c.derived(seglog.SnapshotName, 0, fmt.Errorf("%w: it belongs to store %016x", record.ErrSyntax, x.Store))
+	if x.Store != m.Store || x.Sum != line.CRC {
+		return c.derived(name, 0, fmt.Errorf("%w: it is not the one that the manifest names", record.ErrSyntax))
 	}
 	for _, t := range x.Tables {
 		for i := range t.Due {
 			_, err := t.Due[i].Read(f)
-			if err := c.derived(seglog.SnapshotName, t.Due[i].Offset, err); err != nil {
+			if err := c.derived(name, t.Due[i].Offset, err); err != nil {
 				return err
 			}
 		}
 		for i := range t.Parts {
 			_, err := t.Parts[i].Read(f)
-			if err := c.derived(seglog.SnapshotName, t.Parts[i].Offset, err); err != nil {
+			if err := c.derived(name, t.Parts[i].Offset, err); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -22,7 +21,7 @@ type snapshotHook struct {
 }
 
 func (h *snapshotHook) Open(path string, mode vfs.Mode) (vfs.File, error) {
-	if f := h.call; f != nil && filepath.Base(path) == checkpoint.Temp {
+	if f := h.call; f != nil && filepath.Base(path) == seglog.IndexTemp {
 		h.call = nil
 		f()
 	}

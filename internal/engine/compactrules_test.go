@@ -95,7 +95,7 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 	}
 	check()
 	mustClose(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
+	logtest.RemoveIndex(mem, "db")
 	s = mustOpen(t, mem)
 	check()
 	mustClose(t, s)
@@ -202,7 +202,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 			fromTheLog := func(when string) {
 				t.Helper()
 				dead := mem.ProcessCrash()
-				dead.Remove("db/" + seglog.SnapshotName)
+				logtest.RemoveIndex(dead, "db")
 				again := mustOpen(t, dead, options)
 				check(again, when)
 				mustClose(t, again)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/logtest"
-	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -157,7 +156,7 @@ func TestDamagedQueueInASnapshot(t *testing.T) {
 // damageQueue changes a byte of the n-th shard of the raw queue in the snapshot that the store was opened from.
 func damageQueue(t *testing.T, s *Store, mem *vfs.Mem, n int) {
 	t.Helper()
-	f, err := mem.Open(filepath.Join("db", seglog.SnapshotName), vfs.ReadWrite)
+	f, err := mem.Open(filepath.Join("db", logtest.Index(mem)), vfs.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -314,7 +314,7 @@ func filesReplaced(t *testing.T) {
 }
 
 func isDerived(name string) bool {
-	return name == seglog.SnapshotName || strings.HasSuffix(name, ".order")
+	return logtest.IsIndex(name) || strings.HasSuffix(name, ".order")
 }
 
 // TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what

@@ -358,7 +358,7 @@ func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	for s.tidyOnce() {
 	}
 	s.lock.Close() // as kill -9 does
-	mem.Remove("db/" + seglog.SnapshotName)
+	logtest.RemoveIndex(mem, "db")
 	s = open()
 	if e, err := s.Get(nil, []byte("a")); err != ErrNotFound {
 		t.Errorf("it has come back: %q, %v", e.Value, err)

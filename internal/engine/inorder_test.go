@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -20,9 +21,7 @@ func TestWalksStopAtAnError(t *testing.T) {
 		put(t, s, i)
 	}
 	mustClose(t, s)
-	if err := mem.Remove("db/" + seglog.SnapshotName); err != nil {
-		t.Fatal(err)
-	}
+	logtest.RemoveIndex(mem, "db")
 	s = mustOpen(t, mem, func(o *Options) { o.OnError = func(error) {} })
 	defer s.Close()
 	cells := attached(t, s, "n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -41,7 +42,7 @@ func TestSystemRecordsOfLaterVersions(t *testing.T) {
 	mustClose(t, s)
 	for _, index := range []bool{true, false} {
 		if !index {
-			mem.Remove("db/" + seglog.SnapshotName)
+			logtest.RemoveIndex(mem, "db")
 		}
 		found, err := Check(context.Background(), "db", mem, nil)
 		if err != nil || len(found.Problems) > 0 {

@@ -39,14 +39,14 @@ func TestDamagedRunStopsNoSnapshot(t *testing.T) {
 	fewMarks(t, 50)
 	mem := damagedRuns(t)
 	for round := range 3 {
-		before := string(logtest.Read(t, mem, seglog.SnapshotName))
+		before := string(logtest.Read(t, mem, logtest.Index(mem)))
 		var told []error
 		s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { told = append(told, err) } })
 		for i := range 200 {
 			put(t, s, 1000+1000*round+i)
 		}
 		mustClose(t, s)
-		if string(logtest.Read(t, mem, seglog.SnapshotName)) == before {
+		if string(logtest.Read(t, mem, logtest.Index(mem))) == before {
 			t.Errorf("round %d: Close wrote no snapshot", round)
 		}
 		if want := max(0, 1-round); len(told) != want {

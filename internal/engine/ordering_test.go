@@ -231,16 +231,14 @@ func TestDamagedRuns(t *testing.T) {
 		check("with the other run", image, false)
 	}
 	image := mem.ProcessCrash()
-	if err := image.Remove("db/" + seglog.SnapshotName); err != nil {
-		t.Fatal(err)
-	}
+	logtest.RemoveIndex(image, "db")
 	check("without the snapshot", image, true)
 }
 
 // A snapshot by a version that knows no order has no line of it. Whoever asks for the order makes it.
 func TestSnapshotWithoutOrder(t *testing.T) {
 	mem := stored(t)
-	b := logtest.Read(t, mem, seglog.SnapshotName)
+	b := logtest.Read(t, mem, logtest.Index(mem))
 	_, at, n, err := checkpoint.ParseTitle(b[:checkpoint.Head])
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +251,7 @@ func TestSnapshotWithoutOrder(t *testing.T) {
 		x.Tables[i].Order = nil
 	}
 	text := x.Encode()
-	logtest.Write(t, mem, seglog.SnapshotName, append(append(checkpoint.Title(x.Store, at, int64(len(text))), b[checkpoint.Head:at]...), text...))
+	forgeIndex(t, mem, append(append(checkpoint.Title(x.Store, at, int64(len(text))), b[checkpoint.Head:at]...), text...))
 	s := mustOpen(t, mem)
 	defer mustClose(t, s)
 	if s.snapshot == nil || s.spaces[0].maps["n"].order.Load() != nil {
@@ -323,11 +321,9 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	// The entries are copied, and then it expires.
 	w := &snapshotWriter{store: s}
 	w.x = &checkpoint.Index{Coverage: s.log.Coverage()}
-	w.file, err = mem.Open("db/"+checkpoint.Temp, vfs.Create)
-	if err != nil {
+	if err := w.create(); err != nil {
 		t.Fatal(err)
 	}
-	w.out = checkpoint.NewWriter(w.file)
 	for _, to := range []tableOf{{0, checkpoint.Raw, s.spaces[0].raw}, {0, checkpoint.Elements, s.spaces[0].elements}} {
 		if err := w.table(to, s.Inside); err != nil {
 			t.Fatal(err)
@@ -343,8 +339,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.x.Reach = s.log.Last()
-	if err := errors.Join(s.log.SyncTo(w.x.Reach), w.x.Finish(s.log), w.text(), w.file.Close(), w.publish("db/"+checkpoint.Temp)); err != nil {
+	if err := errors.Join(w.text(), w.file.Close(), w.publish()); err != nil {
 		t.Fatal(err)
 	}
 	if got := inOrder(t, table); !slices.Equal(got, []string{"5"}) {

@@ -24,11 +24,9 @@ func snapshotOf(t *testing.T, s *Store, mem *vfs.Mem, table *Table, between func
 	t.Helper()
 	w := &snapshotWriter{store: s}
 	w.x = &checkpoint.Index{Coverage: s.log.Coverage()}
-	var err error
-	if w.file, err = mem.Open("db/"+checkpoint.Temp, vfs.Create); err != nil {
+	if err := w.create(); err != nil {
 		t.Fatal(err)
 	}
-	w.out = checkpoint.NewWriter(w.file)
 	list := []tableOf{{0, checkpoint.Raw, s.spaces[0].raw}, {0, checkpoint.Elements, s.spaces[0].elements}}
 	if table.name != "" {
 		list = append(list, tableOf{0, checkpoint.Map, table})
@@ -44,8 +42,7 @@ func snapshotOf(t *testing.T, s *Store, mem *vfs.Mem, table *Table, between func
 			t.Fatal(err)
 		}
 	}
-	w.x.Reach = s.log.Last()
-	if err := errors.Join(s.log.SyncTo(w.x.Reach), w.x.Finish(s.log), w.text(), w.file.Close(), w.publish("db/"+checkpoint.Temp)); err != nil {
+	if err := errors.Join(w.text(), w.file.Close(), w.publish()); err != nil {
 		t.Fatal(err)
 	}
 }

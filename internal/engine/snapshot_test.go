@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
@@ -26,6 +27,28 @@ type indexed struct {
 	mem     *vfs.Mem
 	content map[string]string
 	old     []byte // an older snapshot of the same store
+}
+
+// forgeIndex makes b the snapshot of the index, and has the manifest say so.
+func forgeIndex(t testing.TB, image *vfs.Mem, b []byte) {
+	t.Helper()
+	m, err := seglog.ReadManifest(image, "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Indexes) == 0 {
+		m.Indexes = []seglog.ManifestIndex{{Number: m.Edit}}
+	}
+	line := &m.Indexes[0]
+	logtest.Write(t, image, line.FileName(), b)
+	x, err := checkpoint.Read(bytes.NewReader(b), int64(len(b)))
+	if err != nil { // it is damaged, and may be whatever the manifest says
+		return
+	}
+	line.Seq, line.Bytes, line.CRC = x.Reach, int64(len(b)), x.Sum
+	if err := seglog.WriteManifest(image, "db", m); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func shortSegments(o *Options) { o.SegmentBytes = 600 }
@@ -48,7 +71,7 @@ func newIndexed(t testing.TB, died bool) indexed {
 		set(s, fmt.Sprintf("raw %d", i%5), fmt.Sprintf("value %d", i))
 	}
 	mustClose(t, s)
-	x.old = logtest.Read(t, mem, seglog.SnapshotName)
+	x.old = logtest.Read(t, mem, logtest.Index(mem))
 	s = mustOpen(t, mem, shortSegments)
 	for i := range 12 {
 		set(s, fmt.Sprintf("users:%d", i), fmt.Sprintf("newer %d", i))
@@ -178,7 +201,7 @@ func TestUnchangedWithoutWrites(t *testing.T) {
 func TestSnapshotDamagedAnywhere(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
-		good := logtest.Read(t, x.mem, seglog.SnapshotName)
+		good := logtest.Read(t, x.mem, logtest.Index(x.mem))
 		step := 11
 		if longTest() {
 			step = 1
@@ -186,18 +209,18 @@ func TestSnapshotDamagedAnywhere(t *testing.T) {
 		for bit := 0; bit < len(good)*8; bit += step {
 			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
-			logtest.Write(t, image, seglog.SnapshotName, bad)
+			logtest.Write(t, image, logtest.Index(image), bad)
 			if told := x.holds(t, image, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8)); len(told) == 0 {
 				t.Fatalf("bit %d of byte %d: nobody was told", bit%8, bit/8)
 			}
 		}
 		for n := 0; n < len(good); n += 7 {
 			image := x.mem.ProcessCrash()
-			logtest.Write(t, image, seglog.SnapshotName, good[:n])
+			logtest.Write(t, image, logtest.Index(image), good[:n])
 			x.holds(t, image, fmt.Sprintf("cut to %d bytes", n))
 		}
 		image := x.mem.ProcessCrash()
-		logtest.Write(t, image, seglog.SnapshotName, append(bytes.Clone(good), 0))
+		logtest.Write(t, image, logtest.Index(image), append(bytes.Clone(good), 0))
 		x.holds(t, image, "one byte longer")
 	}
 }
@@ -207,11 +230,14 @@ func TestWrongSnapshot(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
 		image := x.mem.ProcessCrash()
-		image.Remove(filepath.Join("db", seglog.SnapshotName))
+		logtest.RemoveIndex(image, "db")
 		x.holds(t, image, "missing")
 
 		image = x.mem.ProcessCrash()
-		logtest.Write(t, image, seglog.SnapshotName, x.old)
+		logtest.Write(t, image, logtest.Index(image), x.old)
+		x.holds(t, image, "another than the manifest names")
+		image = x.mem.ProcessCrash()
+		forgeIndex(t, image, x.old)
 		x.holds(t, image, "an older one")
 
 		image = x.mem.ProcessCrash()
@@ -219,7 +245,7 @@ func TestWrongSnapshot(t *testing.T) {
 		s := mustOpen(t, other)
 		mustSet(t, s, "users:1", "of another store")
 		mustClose(t, s)
-		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, other, seglog.SnapshotName))
+		forgeIndex(t, image, logtest.Read(t, other, logtest.Index(other)))
 		x.holds(t, image, "of another store")
 
 		// Of a copy of the store that has gone another way.
@@ -229,14 +255,14 @@ func TestWrongSnapshot(t *testing.T) {
 		mustSet(t, s, "users:77", "in the copy")
 		mustClose(t, s)
 		image = x.mem.ProcessCrash()
-		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, twin, seglog.SnapshotName))
+		forgeIndex(t, image, logtest.Read(t, twin, logtest.Index(twin)))
 		x.holds(t, image, "of a copy")
 		image = x.mem.ProcessCrash()
 		s = mustOpen(t, image, shortSegments, noSnapshot)
 		mustSet(t, s, "users:1", "in the image")
 		mustSet(t, s, "users:78", "in the image, and longer than that")
 		mustClose(t, s)
-		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, twin, seglog.SnapshotName))
+		forgeIndex(t, image, logtest.Read(t, twin, logtest.Index(twin)))
 		x.content["users:1"], x.content["users:78"] = "in the image", "in the image, and longer than that"
 		x.holds(t, image, "of a copy, where both have gone on")
 	}
@@ -432,8 +458,8 @@ func TestEntryAheadOfItsSnapshotIsSound(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfUncertainName: after a failed sync of the directory either snapshot may be the one on the disk, and
-// compaction keeps what either needs.
+// TestSnapshotOfUncertainName: after a failed sync of the directory either manifest may be the one on the disk, and
+// nothing more is written.
 func TestSnapshotOfUncertainName(t *testing.T) {
 	mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
 	s := mustOpen(t, mem, shortSegments)
@@ -442,7 +468,6 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		set(fmt.Sprint("key ", i), "old")
 	}
 	snapshotNow(t, s)
-	before := logtest.Read(t, mem, seglog.SnapshotName)
 	for i := range 40 {
 		if _, err := s.Delete(nil, []byte(fmt.Sprint("key ", i)), Process); err != nil {
 			t.Fatal(err)
@@ -450,28 +475,20 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		delete(x.content, fmt.Sprint("key ", i))
 	}
 	set("last", "value")
-	syncDir := s.log.FS
+	before := mem.ProcessCrash()
 	s.log.FS = vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(string) bool { return true }, N: 1, Err: syscall.EIO})
-	err := s.takeSnapshot(nil)
-	if !errors.Is(err, syscall.EIO) {
+	if err := s.takeSnapshot(nil); !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}
-	s.log.FS = syncDir
-	for range 3 {
-		if err := s.sealTail(); err != nil {
-			t.Fatal(err)
-		}
-		err = s.compact(s.log.Compactable(), noPause)
-		if err != nil {
-			t.Fatal(err)
+	if err := s.compact(s.log.Compactable(), noPause); !errors.Is(err, seglog.ErrReadOnly) {
+		t.Errorf("compaction: %v", err)
+	}
+	for what, image := range map[string]*vfs.Mem{"the manifest before": before, "the new one": mem.ProcessCrash()} {
+		if told := x.holds(t, image, what); len(told) > 0 {
+			t.Errorf("%s: told of %v", what, told)
 		}
 	}
-	image := mem.ProcessCrash()
-	logtest.Write(t, image, seglog.SnapshotName, before) // which is what a power cut may have left
 	s.Close()
-	if told := x.holds(t, image, "the snapshot before"); len(told) > 0 {
-		t.Errorf("told of %v", told)
-	}
 }
 
 // TestMapDeclaredDuringSnapshot: entries that go from one table to another while the index is copied are not lost.
@@ -749,7 +766,7 @@ func TestReaderMeetsNewerSnapshot(t *testing.T) {
 	pins := s.log.PinAll() // so that the old files are still there
 	once := false
 	reader := mustOpen(t, hooked{mem, func(name string) {
-		if name != seglog.SnapshotName || once {
+		if !logtest.IsIndex(name) || once {
 			return
 		}
 		once = true
@@ -782,7 +799,7 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 		for _, name := range logtest.Files(t, mem) {
 			old[name] = logtest.Read(t, mem, name)
 		}
-		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == seglog.SnapshotName }, N: 1}
+		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: logtest.IsIndex, N: 1}
 		if how == "not opened" {
 			stuck.N = 0
 		}
@@ -802,7 +819,7 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 		}
 		image := mem.ProcessCrash()
 		for name, text := range old {
-			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && name != seglog.SnapshotName {
+			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && !logtest.IsIndex(name) {
 				logtest.Write(t, image, name, text)
 			}
 		}
@@ -852,4 +869,60 @@ func secondReadingKnowsTheCache(t *testing.T) {
 	}
 	dead.SetCacheID("another life, in which the last record may be torn")
 	wantValue(t, mustOpen(t, dead), "last", absent)
+}
+
+// TestDamageBeforeTheEndOfASnapshot: the manifest that names a snapshot says what was synced by then. In a copy of a
+// killed store, damage before that is damage, by the snapshot, without it, and to Check; the mark may be older.
+func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
+		for _, rolled := range []bool{false, true} {
+			mem, clock := vfs.NewMem(), logtest.NewClock() // while it stands still, no other mark is written
+			s := mustOpen(t, mem, func(o *Options) { o.Clock, o.SegmentBytes, o.Inline = clock, 1000, false })
+			for i := range 40 {
+				mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
+			}
+			s.housekeeping.Lock() // no other snapshot is taken
+			tail, damaged := s.log.Tail.Path, s.log.Tail.End.Load()
+			mustSet(t, s, "damaged", "value")
+			mustSet(t, s, "follows", "value")
+			if rolled {
+				w := &snapshotWriter{store: s}
+				if err := w.write(s.Inside, s.settleAll); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.sealTail(); err != nil {
+					t.Fatal(err)
+				}
+				mustSet(t, s, "in the next segment", "value")
+				if err := w.publish(); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := s.takeSnapshot(nil); err != nil {
+				t.Fatal(err)
+			}
+			mustSet(t, s, "later", "value")
+			image := mem.ProcessCrash()
+			s.housekeeping.Unlock()
+			s.Close()
+			image.SetCacheID("another life")
+			if mark, err := seglog.ReadMark(image, "db", s.log.StoreID); err != nil || mark.Seq > 40 {
+				t.Fatalf("the mark: %+v, %v", mark, err)
+			}
+			logtest.Change(t, image, tail, func(f vfs.File) error { return logtest.Flip(f, damaged+20, 1) })
+			if r, err := Check(context.Background(), "db", image.ProcessCrash(), nil); err != nil || len(r.Problems) == 0 {
+				t.Errorf("rolled: %v: Check: %+v, %v", rolled, r, err)
+			}
+			s, err := Open("db", testOptions(image.ProcessCrash()))
+			if err == nil {
+				_, err = s.Get(nil, []byte("damaged"))
+			}
+			if !errors.Is(err, seglog.ErrCorrupt) {
+				t.Errorf("rolled: %v: with the snapshot: %v", rolled, err)
+			}
+			logtest.RemoveIndex(image, "db")
+			if _, err := Open("db", testOptions(image)); !errors.Is(err, seglog.ErrCorrupt) {
+				t.Errorf("rolled: %v: without the snapshot: %v", rolled, err)
+			}
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
-	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -17,7 +16,7 @@ import (
 // somebody has sealed anew, whatever that says; but it returns.
 func FuzzSnapshot(f *testing.F) {
 	x := newIndexed(f, true)
-	good := logtest.Read(f, x.mem, seglog.SnapshotName)
+	good := logtest.Read(f, x.mem, logtest.Index(x.mem))
 	f.Add(good)
 	f.Add(x.old)
 	f.Add([]byte("copal index 1"))
@@ -27,14 +26,14 @@ func FuzzSnapshot(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		image := x.mem.ProcessCrash()
-		logtest.Write(t, image, seglog.SnapshotName, b)
+		forgeIndex(t, image, b)
 		x.holds(t, image, "fuzzed")
 
 		// The blocks as they were, and any text.
 		text := record.Seal(append([]byte(record.Title("index")+"\n"), b...))
 		forged := append(append(checkpoint.Title(0, at, int64(len(text))), good[checkpoint.Head:at]...), text...)
 		image = x.mem.ProcessCrash()
-		logtest.Write(t, image, seglog.SnapshotName, forged)
+		forgeIndex(t, image, forged)
 		s, err := Open("db", testOptions(image))
 		if err != nil {
 			t.Fatalf("Open: %v", err)
@@ -97,11 +96,11 @@ func TestSnapshotKeepsDeadlines(t *testing.T) {
 		}
 		recounted(t, s)
 		mustClose(t, s)
-		good := logtest.Read(t, mem, seglog.SnapshotName)
+		good := logtest.Read(t, mem, logtest.Index(mem))
 		for bit := 0; bit < len(good)*8; bit += 37 { // the queue included
 			image, bad := mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
-			logtest.Write(t, image, seglog.SnapshotName, bad)
+			logtest.Write(t, image, logtest.Index(image), bad)
 			s := mustOpen(t, image, withClock)
 			if n := s.spaces[0].maps["users"].Len(); n != want-1 {
 				t.Fatalf("died: %v: bit %d: %d entries, want %d", died, bit, n, want-1)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -107,9 +107,7 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	wantFirstAlone(t, s)
 	mem = mem.ProcessCrash()
 	mustClose(t, s)
-	if err := mem.Remove("db/" + seglog.SnapshotName); err != nil {
-		t.Fatal(err)
-	}
+	logtest.RemoveIndex(mem, "db")
 	s = mustOpen(t, mem, small)
 	wantFirstAlone(t, s)
 	mustClose(t, s)

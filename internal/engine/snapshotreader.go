@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Opening from a snapshot. The snapshot must be of this store, and name segments that all exist, with the lengths and
-// salts that it says: segments of the manifest, or files that compaction has replaced and that were kept for it. The
-// part of the log that it covers is not read.
+// Opening from a snapshot. The manifest names it, with its length and its checksum. The snapshot must be of this
+// store, and name segments that all exist, with the lengths and salts that it says: segments of the manifest, or files
+// that compaction has replaced and that were kept for it. The part of the log that it covers is not read.
 //
 // A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all parts that
 // were not read until then are made anew. They have not changed since, as a writer looks up an entry before it changes
@@ -63,11 +63,19 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 	return r, nil
 }
 
-// openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so
+// openSnapshot looks for a snapshot that the manifest names. Without one, which is nil, the log is read, so
 // nothing that is wrong with it is an error.
 func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
-	l := r.Log
-	path := filepath.Join(l.Dir, seglog.SnapshotName)
+	for _, line := range r.Log.Manifest.Indexes {
+		if f := openNamed(s, r.Log, line); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func openNamed(s *Store, l *seglog.Log, line seglog.ManifestIndex) *snapshotFile {
+	path := filepath.Join(l.Dir, line.FileName())
 	f, err := l.FS.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -88,15 +96,11 @@ func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	case err != nil:
 		l.ReportRebuilt(checkpoint.AsDamage(path, 0, err))
 		return nil
-	case !x.IsOf(l) || r.ReadOnly && !l.SameManifest():
+	case x.Sum != line.CRC || x.Reach != line.Seq || !x.IsOf(l):
 		f.Close()
 		return nil
 	}
-	bytes := int64(checkpoint.Head)
-	if size, err := f.Size(); err == nil {
-		bytes = size
-	}
-	l.Snapshot.Store(x.State(bytes))
+	l.Snapshot.Store(x.Named(l, line))
 	return &snapshotFile{store: s, x: x, file: f, path: path}
 }
 

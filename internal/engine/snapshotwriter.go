@@ -22,7 +22,7 @@ import (
 //     than the covered part;
 //  3. copy the index shard by shard, each within its lock, while writers go on;
 //  4. sync the log, which then has everything that the copies know;
-//  5. write the text, sync the file, and replace the one before.
+//  5. write the text, sync the file, and have the manifest name it in the place of the one before.
 //
 // If a map was declared meanwhile, its entries may have gone from a table that was not copied yet to one that
 // never will be; then all of it begins anew.
@@ -32,9 +32,10 @@ import (
 // snapshotWriter writes one snapshot.
 type snapshotWriter struct {
 	store *Store
+	path  string
 	file  vfs.File
 	out   *checkpoint.Writer
-	bytes int64 // when all is written
+	saved *seglog.SavedIndex // when all is written
 	x     *checkpoint.Index
 	buf   []byte
 	alone bool            // at Close: the writer has all locks, and there are no cells
@@ -63,10 +64,13 @@ func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
 	return err
 }
 
-// lastSnapshot is takeSnapshot for Close, which has everything to itself, and whose cells are gone.
-func (s *Store) lastSnapshot() error {
+// lastSnapshot is takeSnapshot for Close, which has everything to itself, and whose cells are gone. The manifest is
+// to name what it has saved.
+func (s *Store) lastSnapshot() *snapshotWriter {
 	w := &snapshotWriter{store: s, alone: true}
-	return w.take(func(f func() error) error { return f() }, func() error { return nil })
+	err := w.write(func(f func() error) error { return f() }, func() error { return nil })
+	s.log.ReportError("writing a snapshot of the index", err)
+	return w
 }
 
 // settleAll brings the index up to date with all cells.
@@ -82,32 +86,52 @@ func (s *Store) settleAll() error {
 	return nil
 }
 
-func (w *snapshotWriter) take(shared func(func() error) error, settle func() error) (err error) {
+// take writes the file and has the manifest name it.
+func (w *snapshotWriter) take(shared func(func() error) error, settle func() error) error {
+	if err := w.write(shared, settle); err != nil {
+		return err
+	}
+	return w.publish()
+}
+
+// write writes the file, which has no name yet.
+func (w *snapshotWriter) write(shared func(func() error) error, settle func() error) (err error) {
 	l := w.store.log
 	if err := l.Failure(); err != nil {
 		return err
+	}
+	if !l.Wrote() { // the manifest is another process's
+		if err := l.Begin(); err != nil {
+			return err
+		}
 	}
 	w.x = &checkpoint.Index{Coverage: l.Coverage()}
 	if err := settle(); err != nil {
 		return err
 	}
-	path := filepath.Join(l.Dir, checkpoint.Temp)
-	if err := files.Remove(l.FS, path); err != nil {
+	if err := w.create(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			l.FS.Remove(w.path)
+		}
+	}()
+	return errors.Join(w.copyAll(shared), w.file.Close())
+}
+
+// create makes the file.
+func (w *snapshotWriter) create() (err error) {
+	l := w.store.log
+	w.path = filepath.Join(l.Dir, seglog.IndexTemp)
+	if err := files.Remove(l.FS, w.path); err != nil {
 		return seglog.NoSpace(err)
 	}
-	if w.file, err = l.FS.Open(path, vfs.Create); err != nil {
+	if w.file, err = l.FS.Open(w.path, vfs.Create); err != nil {
 		return seglog.NoSpace(err)
 	}
 	w.out = checkpoint.NewWriter(w.file)
-	defer func() {
-		if err != nil {
-			l.FS.Remove(path)
-		}
-	}()
-	if err = errors.Join(w.copyAll(shared), w.file.Close()); err != nil {
-		return err
-	}
-	return w.publish(path)
+	return nil
 }
 
 // copyAll writes the parts, and then what is to be said of them.
@@ -134,13 +158,6 @@ func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	}
 	w.x.Swept = s.allSwept() // not before: a collection may have gone meanwhile, by what is covered, or by no record
 	w.addSchemas()
-	w.x.Reach = s.log.Last()
-	if err := s.log.SyncTo(w.x.Reach); err != nil {
-		return err
-	}
-	if err := w.x.Finish(s.log); err != nil {
-		return err
-	}
 	return w.text()
 }
 
@@ -285,21 +302,29 @@ func (w *snapshotWriter) addSchemas() {
 	}
 }
 
-// text writes what is to be said of the parts, and makes the file durable.
+// text writes what is to be said of the parts, when the log has all that they know, and makes the file durable.
 func (w *snapshotWriter) text() error {
 	var err error
-	if w.bytes, err = w.out.Finish(w.x); err != nil {
+	if w.x.Reach, err = w.x.Reached(w.store.log); err != nil {
+		return err
+	}
+	if err := w.x.Finish(w.store.log); err != nil {
+		return err
+	}
+	bytes, err := w.out.Finish(w.x)
+	if err != nil {
 		return seglog.NoSpace(err)
 	}
 	if err := w.file.Sync(); err != nil {
-		return fmt.Errorf("copal: sync of %s: %w", checkpoint.Temp, err)
+		return fmt.Errorf("copal: sync of %s: %w", seglog.IndexTemp, err)
 	}
+	w.saved = w.x.Saved(w.path, bytes, w.x.Sum)
 	return nil
 }
 
-// publish gives the file its name.
-func (w *snapshotWriter) publish(path string) error {
-	if err := w.store.log.PublishSnapshot(path, w.x.State(w.bytes)); err != nil {
+// publish has the manifest name the file.
+func (w *snapshotWriter) publish() error {
+	if err := w.store.log.PublishSnapshot(w.saved); err != nil {
 		return err
 	}
 	w.store.removeRuns(w.x, w.alone)

@@ -400,9 +400,16 @@ func (s *Store) close() error {
 			s.endShardLocked(c, n, &last)
 		}
 	}
-	wrote, err := s.log.Wrote(), s.log.Finish()
-	if wrote && err == nil && s.log.Failure() == nil && !s.opts.NoSnapshot && last.refused == nil {
-		s.log.ReportError("writing a snapshot of the index", s.lastSnapshot())
+	var w *snapshotWriter
+	err := s.log.Finish(func() *seglog.SavedIndex {
+		if s.opts.NoSnapshot || last.refused != nil {
+			return nil
+		}
+		w = s.lastSnapshot()
+		return w.saved
+	})
+	if w != nil && w.saved != nil && s.log.Snapshot.Load() == w.saved {
+		s.removeRuns(w.x, true)
 	}
 	s.closeRetired()
 	return errors.Join(last.err(), err, s.release())

@@ -193,7 +193,9 @@ var foreignFiles = map[string]string{
 	"0000000g.log":               "",
 	"0000000000000001.order.old": "beside a run of keys",
 	"1.order":                    "\x00\x01",
-	"INDEX.old":                  "copal index 1",
+	"00000001.index.old":         "copal index 1",
+	"1.index":                    "copal index 1",
+	"notes.index":                "",
 	"MANIFEST.old":               "copal manifest 1",
 	"DATA.tmp":                   "of another program",
 }
@@ -257,7 +259,7 @@ func TestForeignFiles(t *testing.T) {
 			mustClose(t, s)
 		}
 		if end == "without the index snapshot" {
-			mem.Remove("db/" + seglog.SnapshotName)
+			logtest.RemoveIndex(mem, "db")
 		}
 		intact(end)
 		if err := mustCheck(t, mem); err != nil {

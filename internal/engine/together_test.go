@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -24,7 +25,7 @@ type groupModel struct {
 
 func (m *groupModel) open() {
 	if m.rng.IntN(2) == 0 {
-		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
+		logtest.RemoveIndex(m.mem, "db") // if it is there
 	}
 	m.s = mustOpen(m.t, m.mem, func(o *Options) {
 		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(500+m.rng.IntN(4000))
@@ -226,7 +227,7 @@ func TestSpreadGroupIsCompactedAlone(t *testing.T) {
 	}
 	s.wantSame(t, content)
 	mustClose(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
+	logtest.RemoveIndex(mem, "db")
 	s = mustOpen(t, mem)
 	s.wantSame(t, content)
 	mustClose(t, s)

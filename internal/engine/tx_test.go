@@ -278,7 +278,7 @@ func TestTransactionOfAnyLength(t *testing.T) {
 	for range 2 {
 		s.wantSame(t, content)
 		mustClose(t, s)
-		mem.Remove("db/" + seglog.SnapshotName)
+		logtest.RemoveIndex(mem, "db")
 		s = mustOpen(t, mem)
 	}
 	mustClose(t, s)

@@ -1054,7 +1054,7 @@ func TestIterationOfAViewKeepsNewSegments(t *testing.T) {
 	}
 	mustClose(t, s)
 	hold := make(chan struct{})
-	bringing := &vfs.Fault{Kinds: vfs.OpRead, Match: func(name string) bool { return strings.HasSuffix(name, seglog.SnapshotName) }}
+	bringing := &vfs.Fault{Kinds: vfs.OpRead, Match: logtest.IsIndex}
 	f := vfs.Inject(mem, bringing)
 	s = mustOpen(t, f)
 	t0 := s.RawTable()

@@ -461,7 +461,7 @@ func TestViewBesideAnOrderThatIsMade(t *testing.T) {
 func TestOrderNewerThanTheIndex(t *testing.T) {
 	mem := vfs.NewMem()
 	hold := make(chan struct{})
-	writing := &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Hold: hold, Match: func(name string) bool { return strings.Contains(name, seglog.SnapshotName) }}
+	writing := &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Hold: hold, Match: func(name string) bool { return strings.HasSuffix(name, seglog.IndexTemp) }}
 	f := vfs.Inject(mem, writing)
 	s := mustOpen(t, f)
 	raw := s.RawTable()

@@ -172,7 +172,7 @@ func (m *feedModel) mortal() uint64 {
 
 func (m *feedModel) open() {
 	if m.rng.IntN(2) == 0 {
-		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
+		logtest.RemoveIndex(m.mem, "db") // if it is there
 	}
 	m.s = storetest.Open(m.t, storetest.Unlocked{FS: m.mem}, func(o *engine.Options) {
 		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(300+m.rng.IntN(4000))

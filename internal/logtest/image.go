@@ -24,6 +24,33 @@ import (
 // IsLog matches the segments of the log.
 func IsLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
+// IsIndex matches the snapshots of the index.
+func IsIndex(name string) bool {
+	number, ok := strings.CutSuffix(filepath.Base(name), ".index")
+	return ok && len(number) >= 8 && strings.Trim(number, "0123456789abcdef") == ""
+}
+
+// Index is the name of the snapshot of the index in a store, of the newest if there are several, and "" for none.
+func Index(fsys vfs.FS) (newest string) {
+	names, _ := fsys.List("db")
+	for _, name := range names {
+		if IsIndex(name) {
+			newest = max(newest, name)
+		}
+	}
+	return newest
+}
+
+// RemoveIndex removes the snapshots of the index from a store, if there are any.
+func RemoveIndex(fsys vfs.FS, dir string) {
+	names, _ := fsys.List(dir)
+	for _, name := range names {
+		if IsIndex(name) {
+			fsys.Remove(filepath.Join(dir, name))
+		}
+	}
+}
+
 // IsManifest matches the manifest that is being written.
 func IsManifest(name string) bool { return strings.HasSuffix(name, "MANIFEST.tmp") }
 

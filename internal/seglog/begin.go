@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/copaldb/copal/internal/files"
 )
 
 // A process begins to write to the log with a manifest that says so, and ends with one that says
@@ -82,7 +84,7 @@ func (l *Log) announceLocked() error {
 	if l.Ring != nil {
 		w.Ring = l.Ring.ID
 	}
-	err := l.swapTailLocked(func(m *Manifest) {
+	err := l.swapTailLocked(nil, func(m *Manifest) {
 		m.Writing = w
 		l.keepHistory(m)
 	})
@@ -93,29 +95,39 @@ func (l *Log) announceLocked() error {
 }
 
 // swapTailLocked changes the manifest. Where the disk is full it uses the room that the tail has reserved.
-func (l *Log) swapTailLocked(change func(*Manifest)) error {
-	err := l.changeManifest(change)
+func (l *Log) swapTailLocked(x *SavedIndex, change func(*Manifest)) error {
+	err := l.changeManifest(x, change)
 	if !errors.Is(err, ErrNoSpace) || l.Failure() != nil {
 		return err
 	}
 	if lent := l.lendLocked(); lent != nil {
 		return errors.Join(err, lent)
 	}
-	err = l.changeManifest(change)
+	err = l.changeManifest(x, change)
 	l.keepLocked(l.Tail)
 	return err
 }
 
-// changeManifest swaps in a manifest that differs as change says.
-func (l *Log) changeManifest(change func(*Manifest)) error {
+// changeManifest swaps in a manifest that differs as change says, and if x is not nil names that snapshot of the
+// index, in the place of another.
+func (l *Log) changeManifest(x *SavedIndex, change func(*Manifest)) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	if err := l.stillOurs(); err != nil {
+	m, err := l.nextManifest()
+	if err != nil {
 		return err
 	}
-	m := l.Manifest.Clone()
-	change(m)
-	return l.swapManifest(m)
+	if change(m); x == nil {
+		return l.swapManifest(m)
+	}
+	if err := l.nameLocked(m, x); err != nil {
+		return err
+	}
+	if err := l.swapManifest(m); err != nil {
+		return err
+	}
+	l.Snapshot.Store(x)
+	return nil
 }
 
 // forgetRing gives back a ring that nothing has been stored in.
@@ -148,16 +160,42 @@ func (l *Log) tidyLocked() {
 			l.ReportError("removing a file that no manifest names", l.FS.Remove(filepath.Join(l.Dir, id.FileName())))
 		}
 	}
-	l.reopened, l.dropped, l.orphans = nil, nil, nil
+	for _, name := range l.indexFiles {
+		if x := l.Snapshot.Load(); x == nil || name != x.FileName() {
+			l.ReportError("removing a snapshot of the index that is of no use", files.Remove(l.FS, filepath.Join(l.Dir, name)))
+		}
+	}
+	l.reopened, l.dropped, l.orphans, l.indexFiles = nil, nil, nil, nil
 }
 
-// sayClosed states in the manifest where the log ends, all of which is durable, and that nobody writes.
-// Where that fails, the next opening reads the log as after a crash, and finds the same.
-func (l *Log) sayClosed() bool {
+// sayClosed states in the manifest where the log ends, all of which is durable, that nobody writes, and that there is
+// the snapshot x of the index, if x is not nil. Where that fails, the next opening reads the log as after a crash,
+// and finds the same.
+func (l *Log) sayClosed(x *SavedIndex) bool {
+	before := l.Snapshot.Load()
+	err := l.swapClosed(x)
+	if x != nil {
+		if l.published(before, x, err); err != nil && l.Failure() == nil {
+			l.ReportError("naming a snapshot of the index", err)
+			err = l.swapClosed(nil)
+		}
+	}
+	if err != nil {
+		l.ReportError("noting that the store is closed", err)
+		l.Note()
+	}
+	return err == nil
+}
+
+func (l *Log) swapClosed(x *SavedIndex) error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
+	if l.spare != nil { // where the log will go on; the manifest may need the room
+		l.ReportError("giving back reserved space", l.releaseLocked(l.spare, false))
+		defer func() { l.keepLocked(l.spare) }()
+	}
 	byID := l.set.Load().byID
-	err := l.swapTailLocked(func(m *Manifest) {
+	return l.swapTailLocked(x, func(m *Manifest) {
 		m.Segments = slices.DeleteFunc(m.Segments, func(e ManifestSegment) bool { return byID[e.ID] == nil }) // made in vain
 		for i, e := range m.Segments {
 			if !e.Sealed {
@@ -166,12 +204,4 @@ func (l *Log) sayClosed() bool {
 		}
 		m.Writing = nil
 	})
-	if l.spare != nil { // where the log will go on
-		l.keepLocked(l.spare)
-	}
-	if err != nil {
-		l.ReportError("noting that the store is closed", err)
-		l.Note()
-	}
-	return err == nil
 }

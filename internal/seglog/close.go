@@ -7,8 +7,10 @@ import (
 
 // Finish makes everything durable, and removes the ring when that has succeeded. Without an append it writes to
 // the segments what recovery has found in the ring alone, so that they can be read without it, and nothing
-// else. Of a log that has failed it returns the failure, also when all that was acknowledged is durable.
-func (l *Log) Finish() error {
+// else. Of a log that has failed it returns the failure, also when all that was acknowledged is durable. save, if it
+// is not nil, is called when all is durable. The last manifest names the snapshot of the index that it returns, or
+// none.
+func (l *Log) Finish(save func() *SavedIndex) error {
 	defer l.end()
 	err := l.Failure()
 	if !l.Wrote() {
@@ -22,14 +24,23 @@ func (l *Log) Finish() error {
 	}
 	if err == nil {
 		l.Mu.Lock()
-		err = l.releaseLocked(l.Tail, l.spare == nil)
+		if err = l.releaseLocked(l.Tail, l.spare == nil); l.spare != nil {
+			l.keepLocked(l.spare)
+		}
 		l.Mu.Unlock()
 	}
 	if err == nil {
 		err = l.SyncTo(l.Last())
 	}
 	l.AwaitRound()
-	closed := err == nil && l.Failure() == nil && l.sayClosed()
+	closed := err == nil && l.Failure() == nil
+	if closed {
+		var x *SavedIndex
+		if save != nil {
+			x = save()
+		}
+		closed = l.sayClosed(x)
+	}
 	return errors.Join(err, l.closeRing(closed))
 }
 

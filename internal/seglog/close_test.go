@@ -95,7 +95,7 @@ func TestFinishTellsTheFailure(t *testing.T) {
 	if err := l.Fail(syscall.EIO); err == nil || l.Durable.Load() < l.Last() {
 		t.Fatal("it has not failed, or not all is durable: ", err)
 	}
-	if err := l.Finish(); !errors.Is(err, syscall.EIO) {
+	if err := l.Finish(nil); !errors.Is(err, syscall.EIO) {
 		t.Errorf("Finish: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/copaldb/copal/internal/record"
@@ -23,7 +24,9 @@ type Coverage struct {
 	Segments []CoveredSegment
 	Groups   []CoveredGroup
 
-	places map[int]int // slot → place of the segment in Segments, while the snapshot is taken
+	places map[int]int       // slot → place of the segment in Segments, while the snapshot is taken
+	reach  ManifestIndex     // up to where the log goes when all is copied
+	synced []ManifestSegment // how far the segments go then that are not known to be durable
 }
 
 // CoveredSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
@@ -81,6 +84,20 @@ func (c *Coverage) Place(l *Log, slot int) int {
 	return at
 }
 
+// Reached notes how far the log goes, when all entries have been copied, and makes it durable up to there. It returns
+// the number of the last record of which there may be an entry.
+func (c *Coverage) Reached(l *Log) (seq uint64, err error) {
+	l.Mu.Lock()
+	c.reach = ManifestIndex{Seq: l.NextSeq - 1, Time: max(l.LastTime, l.millisLocked())}
+	for _, s := range l.Readable() {
+		if s.State() < Durable && s != l.spare {
+			c.synced = append(c.synced, s.manifestEntry(false))
+		}
+	}
+	l.Mu.Unlock()
+	return c.reach.Seq, l.SyncTo(c.reach.Seq)
+}
+
 // Finish notes for each segment how much of it is of no use, and what the last one ends in, which has been synced.
 func (c *Coverage) Finish(l *Log) (err error) {
 	for slot, at := range c.places {
@@ -93,13 +110,25 @@ func (c *Coverage) Finish(l *Log) (err error) {
 	return err
 }
 
-// State is what the log remembers of it when the snapshot is on the disk.
-func (c *Coverage) State(bytes int64) *snapshotState {
-	st := &snapshotState{seq: c.Seq, bytes: bytes, covered: map[record.SegmentID]int64{}}
+// Saved is what the log is told of a snapshot that is whole and synced, in a file of so many bytes, which end with a
+// checksum.
+func (c *Coverage) Saved(path string, bytes int64, crc uint32) *SavedIndex {
+	line := c.reach
+	line.Bytes, line.CRC = bytes, crc
+	return c.named(path, line)
+}
+
+// Named is Saved for a snapshot that the manifest names already.
+func (c *Coverage) Named(l *Log, line ManifestIndex) *SavedIndex {
+	return c.named(filepath.Join(l.Dir, line.FileName()), line)
+}
+
+func (c *Coverage) named(path string, line ManifestIndex) *SavedIndex {
+	x := &SavedIndex{ManifestIndex: line, path: path, covers: c.Seq, covered: map[record.SegmentID]int64{}, synced: c.synced}
 	for _, s := range c.Segments {
-		st.covered[s.ID] = s.Bytes
+		x.covered[s.ID] = s.Bytes
 	}
-	return st
+	return x
 }
 
 // IsOf reports whether this is of the log, as far as the manifest tells.
@@ -123,13 +152,6 @@ func (c *Coverage) IsOf(l *Log) bool {
 		}
 	}
 	return true
-}
-
-// SameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
-// can be no newer: compaction may have dropped what it takes for replayed.
-func (l *Log) SameManifest() bool {
-	m, err := ReadManifest(l.FS, l.Dir)
-	return err == nil && m != nil && m.Edit == l.Manifest.Edit
 }
 
 // Cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place

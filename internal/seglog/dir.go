@@ -16,10 +16,9 @@ import (
 
 // Files of a store's directory that are no part of the log.
 const (
-	SnapshotName = "INDEX"                       // of the index
-	LockName     = "LOCK"                        // of the process that writes; it is empty
-	BackupName   = "BACKUP"                      // in a directory that is a backup: what of
-	BackupTemp   = BackupName + files.TempSuffix // while it is written
+	LockName   = "LOCK"                        // of the process that writes; it is empty
+	BackupName = "BACKUP"                      // in a directory that is a backup: what of
+	BackupTemp = BackupName + files.TempSuffix // while it is written
 )
 
 // CheckDir returns an error if dir is a file or, for a process that is to write there, a directory
@@ -46,16 +45,16 @@ func notADirectory(dir string) error {
 	return fmt.Errorf("copal: %s is not a directory, and a store is one", dir)
 }
 
-// OrderSuffix ends the name of a file of keys in order, which the INDEX names.
+// OrderSuffix ends the name of a file of keys in order, which a snapshot of the index names.
 const OrderSuffix = ".order"
 
 // isOurs reports whether a file of this name may be of a store, or of a backup.
 func isOurs(name string) bool {
 	switch strings.TrimSuffix(name, files.TempSuffix) {
-	case ManifestName, MarkName, RingName, SnapshotName, BackupName:
+	case ManifestName, MarkName, RingName, BackupName:
 		return true
 	}
-	return isUnfinished(name) || strings.Contains(name, OrderSuffix)
+	return isUnfinished(name) || isIndex(name) || strings.Contains(name, OrderSuffix)
 }
 
 // LockDir creates a directory and makes this process its only writer.

@@ -46,10 +46,10 @@ type Log struct {
 	dirty        atomic.Bool // something was appended since the last periodic sync began
 	Waiting      atomic.Bool // something is to be appended by it; see touched
 	set          atomic.Pointer[segmentSet]
-	Snapshot     atomic.Pointer[snapshotState] // that is on the disk, nil for none
-	Rolled       chan struct{}                 // there may be a reason for a snapshot
-	Records      atomic.Int64                  // in all segments
-	Shown        atomic.Uint64                 // of the writes that are to show, how many do; added to with the lock of the key held
+	Snapshot     atomic.Pointer[SavedIndex] // of the index, that is on the disk; nil for none. The manifest names it, or will
+	Rolled       chan struct{}              // there may be a reason for a snapshot
+	Records      atomic.Int64               // in all segments
+	Shown        atomic.Uint64              // of the writes that are to show, how many do; added to with the lock of the key held
 
 	Mu       sync.Mutex
 	Tail     *Segment // nil before the first append of this process
@@ -63,7 +63,6 @@ type Log struct {
 	lastUnix int64     // the same in nanoseconds
 
 	generations map[uint32]uint32       // the last that compaction has given a place in the log; of the caller who compacts, one at a time
-	noUnknown   bool                    // there is no snapshot of the index but the one in Snapshot; of the caller who compacts
 	Compacted   atomic.Int64            // segments that compaction has replaced
 	Parts       []*Parts                // guarded by mu
 	groups      []*Group                // that are under way and have members in the log, oldest first; guarded by mu
@@ -118,15 +117,16 @@ func NewLog(o Options) *Log {
 
 // leftByRecovery is what recovery leaves to the first append; guarded by Log.Mu.
 type leftByRecovery struct {
-	continued *Segment           // the tail was closed cleanly and goes on
-	reopened  []*Segment         // otherwise: the open segments, to be sealed
-	doubtful  []*Segment         // those of them that may be on the disk in part only
-	holdRoom  []*Segment         // of an earlier process, with what that has kept in them for deletions
-	retained  []*Segment         // of files that only the snapshot of the index names
-	dropped   []*Segment         // those that stand beyond a hole, to be removed
-	orphans   []record.SegmentID // files that no manifest names any more, to be removed
-	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
-	temps     []string           // names of copies and rings that were not finished
+	continued  *Segment           // the tail was closed cleanly and goes on
+	reopened   []*Segment         // otherwise: the open segments, to be sealed
+	doubtful   []*Segment         // those of them that may be on the disk in part only
+	holdRoom   []*Segment         // of an earlier process, with what that has kept in them for deletions
+	retained   []*Segment         // of files that only the snapshot of the index names
+	dropped    []*Segment         // those that stand beyond a hole, to be removed
+	orphans    []record.SegmentID // files that no manifest names any more, to be removed
+	outlived   []record.SegmentID // those of them that the snapshot of the index on the disk names
+	temps      []string           // names of copies and rings that were not finished
+	indexFiles []string           // names of the snapshots of the index
 }
 
 // Position is a place between two records.
@@ -470,10 +470,10 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	if len(l.set.Load().bySlot) >= index.MaxSegments { // which are not one after the other in use, but nearly
 		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
 	}
-	if err := l.stillOurs(); err != nil {
+	m, err := l.nextManifest()
+	if err != nil {
 		return nil, err
 	}
-	m := l.Manifest.Clone()
 	order := uint32(1)
 	for _, e := range m.Segments {
 		order = max(order, e.ID.Order()+1)
@@ -508,6 +508,20 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	}
 	s.openView(l.hard)
 	return s, nil
+}
+
+// nextManifest is what a swap begins with: the manifest, without those snapshots of the index that nobody can use. The
+// caller holds manifestMu.
+func (l *Log) nextManifest() (*Manifest, error) {
+	if err := l.stillOurs(); err != nil {
+		return nil, err
+	}
+	m := l.Manifest.Clone()
+	m.Indexes = nil
+	if x := l.Snapshot.Load(); x != nil {
+		m.Indexes = append(m.Indexes, x.ManifestIndex)
+	}
+	return m, nil
 }
 
 // swapManifest puts m, which follows on it, in the place of the manifest. The caller holds manifestMu.

@@ -218,7 +218,7 @@ func (b *logbook) close() error {
 		b.stop = nil
 	}
 	b.EndWaiting()
-	return errors.Join(b.Finish(), b.letGo())
+	return errors.Join(b.Finish(nil), b.letGo())
 }
 
 // letGo closes what is open.

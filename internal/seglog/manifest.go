@@ -42,6 +42,7 @@ type Manifest struct {
 	Floor    uint64   // sequence number below which the log's history is no longer complete
 	History  *History // nil where no window of history is kept
 	Segments []ManifestSegment
+	Indexes  []ManifestIndex
 	Writing  *Writing // nil for a store that was closed
 	Other    []string // lines of a newer minor format, kept as they are
 
@@ -71,6 +72,7 @@ type ManifestSegment struct {
 //	store 5f3a91c2d4e5f607 created 19a8c3d2e10 edit 3 floor 0
 //	sealed 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00
 //	open 2 salt d4e5f6071f0c9a3e bytes 5a records 0 first 0 last 0
+//	index 2 seq 1f00 time 19a8c3d2e10 bytes 4021 crc 1f0c9a3e
 //	writing 9a3e5f3a91c2d4e5 cache 0f3c…/2a file 80f1-692….1f
 //	history 1f00 time 19a8c3d2e10 for 240c8400 bytes 40000000
 //	end 1f0c9a3e
@@ -83,6 +85,9 @@ func (m *Manifest) Encode() []byte {
 			word = "sealed"
 		}
 		fmt.Fprintf(&b, "%s %s salt %016x bytes %x records %x first %x last %x\n", word, s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last)
+	}
+	for i := range m.Indexes {
+		b.WriteString(m.Indexes[i].encode())
 	}
 	if w := m.Writing; w != nil {
 		fmt.Fprintf(&b, "writing %016x cache %s file %s\n", w.Ring, record.Name(w.Cache), record.Name(w.File))
@@ -129,6 +134,8 @@ func (m *Manifest) parseLine(line string) error {
 		m.Segments = append(m.Segments, parseManifestSegment(f, "sealed"))
 	case f.Has("open"):
 		m.Segments = append(m.Segments, parseManifestSegment(f, "open"))
+	case f.Has("index"):
+		return m.parseIndex(f)
 	case f.Has("writing"):
 		if m.Writing != nil {
 			return fmt.Errorf("%w: two lines about who writes", record.ErrSyntax)
@@ -166,7 +173,7 @@ func (m *Manifest) validate() error {
 
 func (m *Manifest) Clone() *Manifest {
 	c := *m
-	c.Segments = slices.Clone(m.Segments)
+	c.Segments, c.Indexes = slices.Clone(m.Segments), slices.Clone(m.Indexes)
 	if m.Writing != nil {
 		w := *m.Writing
 		c.Writing = &w

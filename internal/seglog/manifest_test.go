@@ -20,6 +20,7 @@ var testManifest = Manifest{
 		{ID: record.NewSegmentID(4, 0), Salt: 7, Bytes: 0x1f00, Records: 2, First: 0x1f01, Last: 0x1f02},
 		{ID: record.NewSegmentID(5, 0), Salt: 8, Bytes: 0x5a},
 	},
+	Indexes: []ManifestIndex{{Number: 2, Seq: 0x1f00, Time: 0x19a8c3d2e10, Bytes: 0x4021, CRC: 0x1f0c9a3e}},
 	Writing: &Writing{Ring: 0x9a3e, Cache: "boot/2a", File: "80f1-6920.1f"},
 	History: &History{Seq: 0x1f, Time: 0x19a8c3d2e11, Keep: 0x240c8400, Bytes: 0x40000000},
 	Other:   []string{"later something"},
@@ -31,6 +32,7 @@ sealed 1-2 salt 0000000000000005 bytes 4000321 records 1f00 first 1 last 1f00
 sealed 3 salt 0000000000000006 bytes 63 records 0 first 0 last 0
 open 4 salt 0000000000000007 bytes 1f00 records 2 first 1f01 last 1f02
 open 5 salt 0000000000000008 bytes 5a records 0 first 0 last 0
+index 2 seq 1f00 time 19a8c3d2e10 bytes 4021 crc 1f0c9a3e
 writing 0000000000009a3e cache boot/2a file 80f1-6920.1f
 history 1f time 19a8c3d2e11 for 240c8400 bytes 40000000
 later something
@@ -72,6 +74,13 @@ func TestManifestRefuses(t *testing.T) {
 		head + "history 1 time 1 for ever bytes ever\nend":                                                                                             record.ErrSyntax,
 		head + "history 1 time 1 for ever bytes 05\nend":                                                                                               record.ErrSyntax,
 		head + "history 1 time 1 bytes 5 for ever\nend":                                                                                                record.ErrSyntax,
+		head + "index 1 seq 1 time 1 bytes 1 crc 0000001\nend":                                                                                         record.ErrSyntax,
+		head + "index 1 seq 1 time 1 bytes 0 crc 00000001\nend":                                                                                        record.ErrSyntax,
+		head + "index 1 seq 1 time 1 bytes ffffffffffffffff crc 00000001\nend":                                                                         record.ErrSyntax,
+		head + "index 0 seq 1 time 1 bytes 1 crc 00000001\nend":                                                                                        record.ErrSyntax,
+		head + "index 2 seq 1 time 1 bytes 1 crc 00000001\nend":                                                                                        record.ErrSyntax,
+		head + "index 1 time 1 bytes 1 crc 00000001\nend":                                                                                              record.ErrSyntax,
+		head + "index 1 seq 1 time 1 bytes 1 crc 00000001\nindex 1 seq 1 time 1 bytes 1 crc 00000001\nend":                                             record.ErrSyntax,
 		head + "history 1 time 1\nend":                                                                                                                 record.ErrSyntax,
 		"copal manifest 1\nend":                                                                                                                        record.ErrSyntax,
 		"copal log 1 x":                                                                                                                                record.ErrSyntax,

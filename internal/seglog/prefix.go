@@ -50,7 +50,7 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 	}
 	p.Seq = p.Manifest.Floor
 	p.pins = append(p.pins, l.PinAll()...) // what the manifest named already may be in the list only now
-	p.Manifest.Segments, p.Manifest.Writing = nil, nil
+	p.Manifest.Segments, p.Manifest.Indexes, p.Manifest.Writing = nil, nil, nil
 	set := l.set.Load()
 	for _, e := range named {
 		f := PrefixFile{e, filepath.Join(l.Dir, e.ID.FileName()), nil}

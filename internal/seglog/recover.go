@@ -233,8 +233,11 @@ func (r *Recovery) orphans() error {
 		newest = max(newest, e.ID)
 	}
 	for _, name := range names {
-		if isUnfinished(name) {
+		switch {
+		case isUnfinished(name):
 			l.temps = append(l.temps, name)
+		case isIndex(name):
+			l.indexFiles = append(l.indexFiles, name)
 		}
 		id, ok := record.ParseFileName(name)
 		if !ok || named[id] {

@@ -1,41 +1,77 @@
 package seglog
 
 import (
-	"maps"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 )
 
-// snapshotState is what the log knows of the snapshot that is on the disk.
-type snapshotState struct {
-	seq     uint64 // of the last record that it covers
-	bytes   int64
-	covered map[record.SegmentID]int64 // how much of each segment that it names
+// A snapshot of the index counts if the manifest names it, with its length and its checksum. So it comes and goes in
+// one step, by a swap that may do something else, too: compaction drops with the snapshot what keeps that from being
+// wrong. A file that no manifest names is of no account, and one that is missing costs time, so files come before
+// the swap and go whenever it suits. Each swap names what this process knows to be usable, and nothing else.
+
+// ManifestIndex is what the manifest says of a snapshot of the index.
+type ManifestIndex struct {
+	Number uint64 // of the first manifest that names it, by which its file is called
+	Seq    uint64 // no entry is of a record with a higher number, and the log was synced up to there
+	Time   uint64 // Unix milliseconds: no entry is of a later record, and none is left out that had not expired by then
+	Bytes  int64  // length of the file
+	CRC    uint32 // with which its text ends
 }
 
-// or is what holds whichever of the two is on the disk. The other may be nil, for none.
-func (st *snapshotState) or(other *snapshotState) *snapshotState {
-	if other == nil {
-		return st
+const indexSuffix = ".index"
+
+// IndexTemp is a snapshot that is being made.
+const IndexTemp = "index" + files.TempSuffix
+
+// FileName is the name of its file.
+func (x *ManifestIndex) FileName() string { return fmt.Sprintf("%08x%s", x.Number, indexSuffix) }
+
+// isIndex reports whether a file of this name is a snapshot of the index, or was to become one.
+func isIndex(name string) bool {
+	number, err := record.ParseHex(strings.TrimLeft(strings.TrimSuffix(name, indexSuffix), "0"))
+	return err == nil && name == (&ManifestIndex{Number: number}).FileName() || name == IndexTemp
+}
+
+// encode writes
+//
+//	index 2f seq 1f00 time 19a8c3d2e10 bytes 4021 crc 1f0c9a3e
+func (x *ManifestIndex) encode() string {
+	return fmt.Sprintf("index %x seq %x time %x bytes %x crc %08x\n", x.Number, x.Seq, x.Time, x.Bytes, x.CRC)
+}
+
+func (m *Manifest) parseIndex(f *record.Fields) error {
+	x := ManifestIndex{Number: f.Hex("index"), Seq: f.Hex("seq"), Time: f.Hex("time"), Bytes: int64(f.Hex("bytes")), CRC: uint32(f.Digits("crc", 8))}
+	if err := f.End(); err != nil {
+		return err
 	}
-	both := &snapshotState{seq: min(st.seq, other.seq), bytes: st.bytes, covered: maps.Clone(st.covered)}
-	for id, bytes := range other.covered {
-		if covered, ok := both.covered[id]; !ok || bytes < covered {
-			both.covered[id] = bytes
-		}
+	if x.Number == 0 || x.Number > m.Edit || x.Bytes <= 0 || len(m.Indexes) > 0 {
+		return fmt.Errorf("%w: an impossible snapshot of the index, %x", record.ErrSyntax, x.Number)
 	}
-	return both
+	m.Indexes = append(m.Indexes, x)
+	return nil
+}
+
+// SavedIndex is a snapshot of the index on the disk: whole, synced, and usable by this process.
+type SavedIndex struct {
+	ManifestIndex
+	covers  uint64                     // number of the last record that it covers
+	covered map[record.SegmentID]int64 // how much of each segment that it names
+	synced  []ManifestSegment          // how far segments were synced that may not be sealed
+	path    string                     // of the file
 }
 
 // SnapshotNames reports whether the snapshot on the disk needs the file of this segment.
 func (l *Log) SnapshotNames(id record.SegmentID) bool {
-	st := l.Snapshot.Load()
-	if st == nil {
+	x := l.Snapshot.Load()
+	if x == nil {
 		return false
 	}
-	_, named := st.covered[id]
+	_, named := x.covered[id]
 	return named
 }
 
@@ -47,18 +83,48 @@ func (l *Log) WantSnapshot() {
 	}
 }
 
-// PublishSnapshot puts a file in the place of the snapshot before.
-func (l *Log) PublishSnapshot(path string, now *snapshotState) error {
-	if err := l.FS.Rename(path, filepath.Join(l.Dir, SnapshotName)); err != nil {
-		l.noUnknown = false
-		return NoSpace(err)
+// PublishSnapshot puts a file in the place of the snapshot before. On an error the file is gone, unless it is not
+// known which manifest is in place.
+func (l *Log) PublishSnapshot(x *SavedIndex) error {
+	before := l.Snapshot.Load()
+	err := l.changeManifest(x, func(*Manifest) {})
+	l.published(before, x, err)
+	return err
+}
+
+// published removes the file that is not needed any more, now that x was to be named, and those that stayed for its
+// sake.
+func (l *Log) published(before, x *SavedIndex, err error) {
+	gone := before
+	if err != nil {
+		gone = x
 	}
-	l.Snapshot.Store(now.or(l.Snapshot.Load())) // a power cut may yet bring back the one before
-	if err := files.SyncDir(l.FS, l.Dir); err != nil {
-		return err
+	if gone == nil || l.Failure() != nil {
+		return
 	}
-	l.Snapshot.Store(now)
+	l.ReportError("removing a snapshot of the index", files.Remove(l.FS, gone.path))
 	l.removeOutlived()
+}
+
+// nameLocked lets m name a snapshot alone, and say what was synced when it was made: the log does not end before. The
+// caller holds manifestMu.
+func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
+	x.Number = m.Edit + 1
+	if path := filepath.Join(l.Dir, x.FileName()); path != x.path {
+		if err := l.FS.Rename(x.path, path); err != nil {
+			return NoSpace(err)
+		}
+		x.path = path // its name is durable when that of the manifest is, or the snapshot is missing
+	}
+	m.Seal(sealedIn(l.SyncedSegments()))
+	for _, e := range x.synced {
+		for i := range m.Segments {
+			if has := &m.Segments[i]; has.ID == e.ID && !has.Sealed && has.Bytes < e.Bytes {
+				*has = e
+			}
+		}
+	}
+	m.Indexes = []ManifestIndex{x.ManifestIndex}
 	return nil
 }
 
@@ -79,11 +145,11 @@ func (l *Log) removeOutlived() {
 // SnapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
 // that later records say are gone.
 func (l *Log) SnapshotSeq() (seq uint64, ok bool) {
-	st := l.Snapshot.Load()
-	if st == nil {
+	x := l.Snapshot.Load()
+	if x == nil {
 		return 0, false
 	}
-	return st.seq, true
+	return x.covers, true
 }
 
 // Outlive notes that a file stays for the sake of the snapshot.
@@ -96,14 +162,14 @@ func (l *Log) Outlive(id record.SegmentID) {
 
 // OutlivedBytes is how much the files take that stay for the sake of the snapshot.
 func (l *Log) OutlivedBytes() (bytes int64) {
-	st := l.Snapshot.Load()
-	if st == nil {
+	x := l.Snapshot.Load()
+	if x == nil {
 		return 0
 	}
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	for _, id := range l.outlived {
-		bytes += st.covered[id]
+		bytes += x.covered[id]
 	}
 	return bytes
 }
@@ -121,39 +187,28 @@ func (l *Log) AbandonSnapshot() (bool, error) {
 	return true, nil
 }
 
-// RemoveSnapshot takes the snapshot off the disk.
+// RemoveSnapshot takes the snapshot off the disk. The next swap names it no more: a power cut before that may bring
+// it back, and it is as good then as it was.
 func (l *Log) RemoveSnapshot() error {
-	st := l.Snapshot.Load()
-	if err := files.Remove(l.FS, filepath.Join(l.Dir, SnapshotName)); err != nil {
-		return NoSpace(err)
-	}
-	if err := files.SyncDir(l.FS, l.Dir); err != nil {
-		return err
-	}
-	l.Snapshot.CompareAndSwap(st, nil) // not before it has gone for certain
-	return nil
-}
-
-// RemoveUnknown is RemoveSnapshot for one that this process was not opened from, and which compaction therefore
-// cannot spare: it could be read later, and know what was deleted since. The caller is the only one who
-// compacts.
-func (l *Log) RemoveUnknown() error {
-	if l.Snapshot.Load() != nil || l.noUnknown {
+	x := l.Snapshot.Load()
+	if x == nil {
 		return nil
 	}
-	err := l.RemoveSnapshot()
-	l.noUnknown = err == nil
-	return err
+	if err := files.Remove(l.FS, x.path); err != nil {
+		return NoSpace(err)
+	}
+	l.Snapshot.CompareAndSwap(x, nil)
+	return nil
 }
 
 // Uncovered is how much of the log the next opening would have to read after a crash.
 func (l *Log) Uncovered() int64 {
-	st := l.Snapshot.Load()
+	x := l.Snapshot.Load()
 	total := int64(0)
 	for _, s := range l.Segments() {
 		total += s.End.Load() - s.Head
-		if st != nil {
-			total -= max(min(st.covered[s.ID], s.End.Load())-s.Head, 0)
+		if x != nil {
+			total -= max(min(x.covered[s.ID], s.End.Load())-s.Head, 0)
 		}
 	}
 	return total

@@ -295,7 +295,7 @@ func (s *Segment) ReadTo(e *Record, offset int64, buf []byte) error {
 func (s *Segment) Readable() int64 { return max(s.End.Load(), s.ahead) }
 
 // errNoSegment is what a damaged index comes to.
-var errNoSegment = &CorruptError{File: SnapshotName, Reason: "an entry of the index leads to a segment that is not there"}
+var errNoSegment = &CorruptError{File: "*" + indexSuffix, Reason: "an entry of the index leads to a segment that is not there"}
 
 // ReadHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.

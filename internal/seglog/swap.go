@@ -188,10 +188,10 @@ func (l *Log) swapRun(run, made []*Segment, at Moment) error {
 	if err := l.Failure(); err != nil {
 		return err
 	}
-	if err := l.stillOurs(); err != nil {
+	m, err := l.nextManifest()
+	if err != nil {
 		return err
 	}
-	m := l.Manifest.Clone()
 	m.Seal(sealedIn(l.SyncedSegments()))
 	first, last := uint64(0), uint64(0)
 	for _, seg := range run {
