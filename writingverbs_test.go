@@ -193,6 +193,10 @@ func TestWritesAreRefusedAlike(t *testing.T) {
 		return nil
 	}))
 	refused("a transaction that has ended", handlesTo(both("none"), "In", ended), copal.ErrTxDone)
+	must(t, db.Update(func(*copal.Tx) error {
+		refused("a handle of none, within a transaction", both("none"), copal.ErrNested)
+		return nil
+	}))
 	reader := openOn(t, mem, copal.ReadOnly())
 	refused("a store that is only read", append(everyKind(t, reader, "k"), everyKind(t, reader, "none")...), copal.ErrReadOnly)
 	if n < 1000 {

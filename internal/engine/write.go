@@ -81,12 +81,13 @@ func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	return existed, s.log.SyncTo(seq)
 }
 
-// Writable returns the error of each write to a store that is only read.
+// Writable returns the error of each write that this goroutine may make now, whatever it would find: to a store that
+// is only read, and from within a transaction by other means.
 func (s *Store) Writable() error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
-	return nil
+	return s.transactions.allow()
 }
 
 // refuse returns err, or ErrClosed when the store is closed.
