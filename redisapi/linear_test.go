@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/anishathalye/porcupine"
 )
 
 // door is two keys as requests see them: "" for none.
@@ -18,22 +16,62 @@ type door [2]string
 // asked is a request of a history: commands, of which several are one MULTI.
 type asked []string
 
-// model is what a request does to the keys, by Redis's manual.
-var doorModel = porcupine.Model{
-	Init: func() any { return door{} },
-	Step: func(state, input, output any) (bool, any) {
-		now := state.(door)
-		var replies []string
-		for _, words := range input.(asked) {
-			replies = append(replies, now.carryOut(strings.Fields(words)))
+// operation is a request of a history, between two moments, and its reply.
+type operation struct {
+	client    int
+	call, end time.Duration
+	request   asked
+	reply     string
+}
+
+// apply returns the keys as they are after the operation, and whether its reply is what Redis would say.
+func (o *operation) apply(d door) (door, bool) {
+	var replies []string
+	for _, words := range o.request {
+		replies = append(replies, d.carryOut(strings.Fields(words)))
+	}
+	want := replies[0]
+	if len(replies) > 1 {
+		want = "[" + strings.Join(replies, " ") + "]"
+	}
+	return d, want == o.reply
+}
+
+// explained reports whether there is an order of the operations, each between its call and its end, in which every
+// reply is right. All are tried, each set of operations with its outcome once: J. M. Wing and C. Gong, Testing and
+// verifying concurrent objects, 1993.
+func explained(history []operation) bool {
+	type done struct {
+		set  uint64
+		keys door
+	}
+	tried := map[done]bool{}
+	var follow func(at done) bool
+	follow = func(at done) bool {
+		if at.set == 1<<len(history)-1 {
+			return true
 		}
-		want := replies[0]
-		if len(replies) > 1 {
-			want = "[" + strings.Join(replies, " ") + "]"
+		if tried[at] {
+			return false
 		}
-		return want == output, now
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " → ", output) },
+		tried[at] = true
+		first := time.Duration(1<<63 - 1) // the end of what has to come before others begin
+		for i := range history {
+			if at.set&(1<<i) == 0 {
+				first = min(first, history[i].end)
+			}
+		}
+		for i := range history {
+			if at.set&(1<<i) != 0 || history[i].call > first {
+				continue
+			}
+			if keys, right := history[i].apply(at.keys); right && follow(done{at.set | 1<<i, keys}) {
+				return true
+			}
+		}
+		return false
+	}
+	return follow(done{})
 }
 
 func (d *door) carryOut(words []string) string {
@@ -157,27 +195,26 @@ func TestLinearizable(t *testing.T) {
 	for round := range rounds {
 		peers[0].want("FLUSHALL", "OK")
 		var mu sync.Mutex
-		var history []porcupine.Operation
+		var history []operation
 		var wg sync.WaitGroup
 		began := time.Now()
 		for c, p := range peers {
 			r := rand.New(rand.NewPCG(uint64(round), uint64(c)))
 			wg.Go(func() {
 				for range each {
-					request := someRequest(r)
-					call := time.Since(began)
-					got := p.ask(request)
-					end := time.Since(began)
+					o := operation{client: c, request: someRequest(r), call: time.Since(began)}
+					o.reply = p.ask(o.request)
+					o.end = time.Since(began)
 					mu.Lock()
-					history = append(history, porcupine.Operation{ClientId: c, Input: request, Call: int64(call), Output: got, Return: int64(end)})
+					history = append(history, o)
 					mu.Unlock()
 				}
 			})
 		}
 		wg.Wait()
-		if !porcupine.CheckOperations(doorModel, history) {
-			for _, op := range history {
-				t.Logf("%d: %d–%d %s", op.ClientId, op.Call, op.Return, doorModel.DescribeOperation(op.Input, op.Output))
+		if !explained(history) {
+			for _, o := range history {
+				t.Logf("%d: %d–%d %q → %s", o.client, o.call, o.end, o.request, o.reply)
 			}
 			t.Fatalf("round %d: no order explains the replies", round)
 		}

@@ -22,8 +22,8 @@ var kinds = []string{
 // The methods of all kinds, by what they are for. What packages errors, fmt and io name is in none.
 var (
 	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot SortedSet StringSet With WithContext")
-	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Create Deadline Delete
-		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load
+	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Count Create Deadline Delete
+		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load MembersFrom
 		Open Peek Persist PopBack PopFront PopMax PopMin Prefix Push PushBack PushFront Range Rank Ranked Refresh Rename
 		Require		Set SetAll SetTTL SetUntil Sync TTL Until Update Values View Watch`)
 	says   = strings.Fields("Covers DB Maps Name Ratio Seq Size Stats Time Type Value")
