@@ -567,3 +567,83 @@ func ExampleSortedSetOf_In() {
 	// <nil>
 	// 13.5 true
 }
+
+// Fields by their places in the order of names. What stands before them is not read.
+func ExampleHashOf_Ranked() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	prices, err := copal.OpenHash[string, int](db, "prices")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := prices.SetAll(map[string]int{"apple": 3, "banana": 1, "cherry": 7}); err != nil {
+		log.Fatal(err)
+	}
+	for name, price := range prices.Ranked(1, 3) {
+		fmt.Println(name, price)
+	}
+	// Output:
+	// banana 1
+	// cherry 7
+}
+
+func ExampleSetOf_Ranked() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	names, err := copal.OpenSet[string](db, "names")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := names.Add("cid", "ann", "bob"); err != nil {
+		log.Fatal(err)
+	}
+	for name := range names.Ranked(names.Len()-1, names.Len()) {
+		fmt.Println("the last in order is", name)
+	}
+	// Output: the last in order is cid
+}
+
+func ExampleSortedSetOf_Count() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ages, err := copal.OpenSortedSet[string](db, "ages")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ages.SetAll(map[string]float64{"ann": 17, "bob": 18, "cid": 65}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("from 18 to 64:", ages.Count(18, 65))
+	// Output: from 18 to 64: 1
+}
+
+// The members in the order of their names, whatever their scores are.
+func ExampleSortedSetOf_MembersFrom() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	scores, err := copal.OpenSortedSet[string](db, "scores")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := scores.SetAll(map[string]float64{"ann": 9, "bob": 1, "cid": 5}); err != nil {
+		log.Fatal(err)
+	}
+	for name, score := range scores.MembersFrom("b") {
+		fmt.Println(name, score)
+	}
+	// Output:
+	// bob 1
+	// cid 5
+}

@@ -32,7 +32,7 @@ func (c *call) picking(word string) (p picking, err error) {
 	case err != nil:
 		return p, err
 	case n == math.MinInt64:
-		return p, errorf("ERR value is out of range, value must between %d and %d", -math.MaxInt64, math.MaxInt64)
+		return p, errorf("ERR value is out of range, value must between %d and %d", int64(-math.MaxInt64), int64(math.MaxInt64))
 	}
 	for i, arg := range c.args[3:] {
 		if i > 0 || word == "" || !is(arg, word) {
