@@ -87,7 +87,13 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	c.seen.Store(time.Now().UnixNano())
 	call := &c.call
 	call.cmd, call.args = cmd, args
-	return call.execute()
+	if err := call.execute(); err != nil {
+		return err
+	}
+	if call.args != nil { // it has not waited
+		c.s.serve(c.s.changed(nil, cmd, args))
+	}
+	return nil
 }
 
 // execute runs the command as its row says.

@@ -31,7 +31,7 @@ type client struct {
 	resp.Reply // to what has arrived and is not answered yet
 	s          *Server
 	nc         net.Conn
-	waits      waiter
+	socket     waiter
 	id         int64
 	since      time.Time
 	parser     resp.Parser
@@ -48,6 +48,9 @@ type client struct {
 	watches []watched
 	written bool // something has been written since the last sync
 
+	inPlaceOf *blocked                // of a client that carries out a command for another
+	waits     atomic.Pointer[blocked] // while it waits for a key
+
 	ending              atomic.Bool  // the server shuts down
 	seen                atomic.Int64 // when the last command began, in nanoseconds since 1970
 	name                atomic.Pointer[string]
@@ -58,7 +61,7 @@ type client struct {
 
 func newClient(s *Server, nc net.Conn, id int64) *client {
 	c := &client{s: s, nc: nc, id: id, since: time.Now(), known: s.Password == ""}
-	c.waits.of(c)
+	c.socket.of(c)
 	c.durable(s.Durability)
 	c.limit()
 	c.call.client = c
@@ -187,13 +190,13 @@ func (c *client) idle() error {
 	if c.ending.Load() {
 		return os.ErrDeadlineExceeded
 	}
-	if t := c.s.IdleTimeout; t > 0 {
+	if t := c.s.IdleTimeout; t > 0 && c.waits.Load() == nil {
 		c.nc.SetReadDeadline(time.Now().Add(t))
 		if c.ending.Load() { // end has set an earlier one
 			return os.ErrDeadlineExceeded
 		}
 	}
-	return c.arrived(c.waits.read(c))
+	return c.arrived(c.socket.read(c))
 }
 
 func (c *client) arrived(n int, err error) error {

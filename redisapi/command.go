@@ -155,7 +155,7 @@ func known(group, title string, commands ...*command) family {
 }
 
 func init() {
-	families = []family{connectionCommands(), keyCommands(), stringCommands(), listCommands(), hashCommands(), setCommands(),
+	families = []family{connectionCommands(), keyCommands(), stringCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(),
 		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), multiCommands()}
 	for _, f := range families {
 		for _, cmd := range f.commands {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/resp"
 )
 
 // version is the version of Redis whose commands these are, which clients ask for.
@@ -32,6 +33,7 @@ func connectionCommands() family {
 			{name: "info", arity: 2, flags: fast, run: (*call).clientInfo, since: "6.2.0", summary: "Describes the connection."},
 			{name: "list", arity: -2, flags: admin, run: (*call).clientList, since: "2.4.0", summary: "Describes all connections."},
 			{name: "kill", arity: -3, flags: admin, run: (*call).clientKill, since: "2.4.0", summary: "Closes connections."},
+			{name: "unblock", arity: -3, flags: admin, run: (*call).clientUnblock, since: "5.0.0", summary: "Ends the waiting of a connection for a key."},
 			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Is taken, and changes nothing: no connection is closed for want of memory."},
 			{name: "no-touch", arity: 3, flags: fast, run: (*call).clientSwitch, since: "7.2.0", summary: "Is taken, and changes nothing: reads leave no trace."},
 			{name: "durability", arity: -2, flags: fast, run: (*call).clientDurability, since: "", summary: "Says what an OK of this connection means: async, write or fsync.", differs: "is of copal alone"},
@@ -241,6 +243,9 @@ func (c *client) describe() string {
 	if cmd := c.ran.Load(); cmd != nil {
 		ran = cmd.fullName()
 	}
+	if c.waits.Load() != nil {
+		flags = "b"
+	}
 	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=0 cmd=%s user=default lib-name=%s lib-ver=%s",
 		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
 		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), flags, ran, text(c.libName.Load()), text(c.libVersion.Load()))
@@ -349,6 +354,7 @@ func (c *call) clientKill() error {
 		if other == c.client {
 			c.closing = true
 		} else {
+			other.stopWaiting(func(*resp.Reply) {}) // so that nothing is popped for it
 			other.nc.Close()
 		}
 	}

@@ -183,3 +183,15 @@ func split(t *testing.T, line string) (words []string) {
 	}
 	return words
 }
+
+// elements are what stands in <> in a reply.
+func elements(reply string) (list []string) {
+	for {
+		_, rest, ok := strings.Cut(reply, "<")
+		if !ok {
+			return list
+		}
+		element, rest, _ := strings.Cut(rest, ">")
+		list, reply = append(list, element), rest
+	}
+}

@@ -358,7 +358,7 @@ func (c *call) ltrim() error {
 	if ok {
 		l := c.raw.List(c.args[1])
 		n := l.Len()
-		from, to = indexIn(from, n), indexIn(to, n)
+		from, to = within(from, n), within(to, n)
 		if from >= to {
 			from, to = n, n
 		}
@@ -375,8 +375,8 @@ func (c *call) ltrim() error {
 	return err
 }
 
-// indexIn is where an index stands that may be negative or beyond the ends.
-func indexIn(index, n int) int {
+// within is where an index stands that may be negative or beyond the ends.
+func within(index, n int) int {
 	if index < 0 {
 		index += n
 	}
@@ -549,31 +549,36 @@ func (c *call) lmpop() error {
 	return err
 }
 
-// manyPop reads the arguments of LMPOP from the number of keys on, which stands at an index: these, the end, and
+// manyPop reads the arguments of LMPOP from the number of keys on, which stands at an index: the keys, the end, and
 // how many elements are wanted.
 func (c *call) manyPop(at int) (keys [][]byte, front bool, n int64, err error) {
-	rest, keys, n, err := c.keysAndCount(at)
-	if err == nil {
-		front, err = end(rest)
-	}
-	return keys, front, n, err
-}
-
-// keysAndCount reads numkeys key [key ...] word [COUNT n] from an index on.
-func (c *call) keysAndCount(at int) (word []byte, keys [][]byte, n int64, err error) {
 	keys, rest, err := c.numbered(at, errSyntax)
 	switch {
 	case err != nil:
-		return nil, nil, 0, err
-	case len(rest) == 1:
-		return rest[0], keys, 1, nil
-	case len(rest) != 3 || !is(rest[1], "COUNT"):
-		return nil, nil, 0, errSyntax
+		return nil, false, 0, err
+	case len(rest) == 0:
+		return nil, false, 0, errSyntax
 	}
-	if n, err = parseInt(rest[2]); err != nil || n <= 0 {
-		return nil, nil, 0, errorf("ERR count should be greater than 0")
+	if front, err = end(rest[0]); err != nil {
+		return nil, false, 0, err
 	}
-	return rest[0], keys, n, nil
+	n, err = countOf(rest[1:])
+	return keys, front, n, err
+}
+
+// countOf reads a COUNT, which is 1 if it is not there.
+func countOf(args [][]byte) (int64, error) {
+	switch {
+	case len(args) == 0:
+		return 1, nil
+	case len(args) != 2 || !is(args[0], "COUNT"):
+		return 0, errSyntax
+	}
+	n, err := parseInt(args[1])
+	if err != nil || n <= 0 {
+		return 0, errorf("ERR count should be greater than 0")
+	}
+	return n, nil
 }
 
 // popFirst pops up to n elements of the first list that there is, and replies its key and them.

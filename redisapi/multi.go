@@ -157,10 +157,21 @@ func (c *call) exec() error {
 	})
 	if err != nil {
 		c.Buf, c.after = c.Buf[:before], c.after[:0]
+	} else {
+		c.serveAfter(q)
 	}
 	if errors.Is(err, copal.ErrChanged) {
 		c.NullArray()
 		return nil
 	}
 	return err
+}
+
+// serveAfter serves the clients that wait for what the transaction has changed.
+func (c *client) serveAfter(q *queue) {
+	var keys []string
+	for _, each := range q.list {
+		keys = c.s.changed(keys, each.cmd, each.args)
+	}
+	c.s.serve(keys)
 }

@@ -44,6 +44,8 @@ type Server struct {
 	counts  counts
 	cursors cursors
 	buffers sync.Pool // of *lent
+	waiting waiting
+	feed    feed
 }
 
 // counts are what INFO tells.
@@ -187,6 +189,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	select {
 	case <-gone:
+		s.feed.stop()
 		return nil
 	case <-ctx.Done():
 	}
@@ -196,5 +199,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	<-gone
+	s.feed.stop()
 	return ctx.Err()
 }

@@ -1,0 +1,111 @@
+package redisapi
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal"
+)
+
+// feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key.
+// It tells changes of other doors as those of this one. It ends with the first change that nobody needs, so that
+// clients that wait often do not begin and end it each time.
+type feed struct {
+	needs   atomic.Int64
+	mu      sync.Mutex // guards running and cancel
+	running bool
+	cancel  context.CancelFunc
+	ended   sync.WaitGroup
+}
+
+// need counts those who need the feed. When it returns, all changes from then on are told.
+func (f *feed) need(s *Server, n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.needs.Add(n); f.running || f.needs.Load() == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.running, f.cancel = true, cancel
+	changes := s.DB.Watch(ctx) // from here on
+	f.ended.Go(func() { f.run(s, ctx, changes) })
+}
+
+// run tells changes until nobody needs them.
+func (f *feed) run(s *Server, ctx context.Context, changes iter.Seq2[copal.Change, error]) {
+	for {
+		err := f.tell(s, changes)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, copal.ErrHistoryLost) {
+			if ctx.Err() == nil && !errors.Is(err, copal.ErrClosed) {
+				s.Logger.Error("changes are not told any more", "error", err)
+			}
+			f.mu.Lock()
+			f.running = false
+			f.mu.Unlock()
+			return
+		}
+		s.Logger.Warn("some changes were not told", "error", err)
+		changes = s.DB.Watch(ctx)
+		s.missed()
+	}
+}
+
+// tell tells changes until there are no more, which is an error, or nobody needs them.
+func (f *feed) tell(s *Server, changes iter.Seq2[copal.Change, error]) error {
+	for c, err := range changes {
+		if err != nil {
+			return err
+		}
+		if f.needs.Load() == 0 && f.end() {
+			return nil
+		}
+		s.told(&c)
+	}
+	return nil
+}
+
+// end ends the feed if nobody needs it.
+func (f *feed) end() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.needs.Load() > 0 {
+		return false
+	}
+	f.running = false
+	f.cancel()
+	return true
+}
+
+// stop ends the feed.
+func (f *feed) stop() {
+	f.mu.Lock()
+	if f.running {
+		f.cancel()
+	}
+	f.mu.Unlock()
+	f.ended.Wait()
+}
+
+// told does what a change asks for.
+func (s *Server) told(c *copal.Change) {
+	if !c.Deleted {
+		s.serve([]string{string(c.Key)})
+	}
+}
+
+// missed does what changes ask for of which nothing is known.
+func (s *Server) missed() {
+	s.waiting.mu.Lock()
+	var keys []string
+	for key := range s.waiting.of {
+		keys = append(keys, key)
+	}
+	s.waiting.mu.Unlock()
+	s.serve(keys)
+}

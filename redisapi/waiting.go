@@ -1,0 +1,260 @@
+package redisapi
+
+import (
+	"bytes"
+	"container/list"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/resp"
+)
+
+// A client whose command finds nothing to pop waits in a queue of each of its keys. A client that has changed a key
+// serves those that wait for it, before its own next command. It carries out the command of the first in that one's
+// place, with a reply of its own, and wakes it. The feed does so for changes by other doors.
+//
+// One lock decides: with it held a client is served, or leaves its queues. So what was popped for a client is its
+// reply, and a client that has left pops nothing. A client looks once more when it stands in the queues, so it
+// misses nothing that came before.
+//
+// While a client waits its goroutine reads from the connection. So it takes what the client sends meanwhile, and
+// learns when the client goes away. A deadline of the connection that has passed wakes it.
+
+// waiting are the clients of a server that wait.
+type waiting struct {
+	mu    sync.Mutex // held while a client is served; taken before all locks of the store, and not in a transaction
+	count atomic.Int64
+	of    map[string]*list.List // of *blocked, the first to come first
+}
+
+// blocked is a client that waits.
+type blocked struct {
+	c     *client
+	kind  string // of the keys
+	keys  []string
+	cmd   *command
+	args  [][]byte
+	done  bool    // it is served, or need not be; guarded by waiting.mu, as is the reply
+	place *client // carries out the command in the place of c
+}
+
+// areFor reports whether clients wait for one of the keys.
+func (w *waiting) areFor(keys [][]byte) bool {
+	if w.count.Load() == 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range keys {
+		if w.of[string(key)] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *waiting) addLocked(b *blocked) {
+	if w.of == nil {
+		w.of = map[string]*list.List{}
+	}
+	for _, key := range b.keys {
+		if w.of[key] == nil {
+			w.of[key] = list.New()
+		}
+		w.of[key].PushBack(b)
+	}
+	w.count.Add(1)
+}
+
+// endLocked takes a client out of its queues, and wakes it unless it does so itself.
+func (w *waiting) endLocked(b *blocked, wake bool) {
+	b.done = true
+	for _, key := range b.keys {
+		l := w.of[key]
+		for e := l.Front(); e != nil; e = e.Next() {
+			if e.Value == b {
+				l.Remove(e)
+				break
+			}
+		}
+		if l.Len() == 0 {
+			delete(w.of, key)
+		}
+	}
+	w.count.Add(-1)
+	if wake {
+		b.c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// wait has the client wait until it is served, for ever if most is 0.
+func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
+	b := &blocked{c: c.client, kind: kind, cmd: c.cmd}
+	for _, a := range c.args {
+		b.args = append(b.args, bytes.Clone(a))
+	}
+	seen := map[string]bool{}
+	for _, key := range keys {
+		if !seen[string(key)] {
+			seen[string(key)] = true
+			b.keys = append(b.keys, string(key))
+		}
+	}
+	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, known: true, direct: c.direct, by: c.by, inPlaceOf: b}
+	b.place.call.client = b.place
+	if err := c.client.flush(); err != nil {
+		c.closing = true
+		return nil
+	}
+	var at time.Time
+	if most > 0 {
+		at = time.Now().Add(most)
+	}
+	w := &c.s.waiting
+	c.s.feed.need(c.s, 1)
+	w.mu.Lock()
+	c.setReadDeadline(at)
+	w.addLocked(b)
+	w.mu.Unlock()
+	c.waits.Store(b)
+	c.s.serve(b.keys)
+	err := c.untilServed(b)
+	c.waits.Store(nil)
+	c.args = nil // the buffer may be in other hands
+	c.s.feed.need(c.s, -1)
+	c.setReadDeadline(time.Time{})
+	switch {
+	case err == nil:
+		c.Buf = append(c.Buf, b.place.Buf...)
+		c.written = true
+	case errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load():
+		c.NullArray()
+	default:
+		c.closing = true // the client has gone, or the server shuts down
+	}
+	return nil
+}
+
+// setReadDeadline sets the deadline of reads, which has passed when the server shuts down.
+func (c *client) setReadDeadline(at time.Time) {
+	c.nc.SetReadDeadline(at)
+	if c.ending.Load() {
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// untilServed returns nil when the client is served, and otherwise why it leaves its queues.
+func (c *client) untilServed(b *blocked) error {
+	w := &c.s.waiting
+	for {
+		err := c.read()
+		w.mu.Lock()
+		if b.done {
+			w.mu.Unlock()
+			return nil
+		}
+		if err != nil {
+			w.endLocked(b, false)
+			w.mu.Unlock()
+			return err
+		}
+		w.mu.Unlock()
+	}
+}
+
+// serve serves the clients that wait for keys that have changed.
+func (s *Server) serve(keys []string) {
+	w := &s.waiting
+	if w.count.Load() == 0 || len(keys) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	raw := s.DB.Raw()
+	for ; len(keys) > 0; keys = keys[1:] {
+		l := w.of[keys[0]]
+		if l == nil {
+			continue
+		}
+		for e := l.Front(); e != nil; {
+			b := e.Value.(*blocked)
+			e = e.Next()
+			kind, err := raw.Type([]byte(keys[0]))
+			if err != nil {
+				break // such as ErrNotFound: nothing is left
+			}
+			if kind == b.kind && b.serve() {
+				w.endLocked(b, true)
+				for _, key := range b.cmd.keys.of(b.args) { // BLMOVE has changed another
+					keys = append(keys, string(key))
+				}
+			}
+		}
+	}
+}
+
+// serve carries out the command of the client, and reports whether that has a reply.
+func (b *blocked) serve() bool {
+	in := b.place
+	in.Buf = in.Buf[:0]
+	in.call.cmd, in.call.args = b.cmd, b.args
+	err := in.call.execute()
+	if errors.Is(err, errNothing) {
+		return false
+	}
+	if err != nil {
+		in.fail(err)
+	}
+	return true
+}
+
+// changed are the keys of a command that writes, for those that wait for them.
+func (s *Server) changed(dst []string, cmd *command, args [][]byte) []string {
+	if cmd.flags&write == 0 || s.waiting.count.Load() == 0 {
+		return dst
+	}
+	for _, key := range cmd.keys.of(args) {
+		dst = append(dst, string(key))
+	}
+	return dst
+}
+
+// stopWaiting ends the waiting of the client, if it waits, with a reply of its own, and reports whether it did.
+func (c *client) stopWaiting(reply func(*resp.Reply)) bool {
+	w := &c.s.waiting
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := c.waits.Load()
+	if b == nil || b.done {
+		return false
+	}
+	b.place.Buf = b.place.Buf[:0]
+	reply(&b.place.Reply)
+	w.endLocked(b, true)
+	return true
+}
+
+// clientUnblock is CLIENT UNBLOCK.
+func (c *call) clientUnblock() error {
+	reply := (*resp.Reply).NullArray
+	switch {
+	case len(c.args) > 4:
+		return errSyntax
+	case len(c.args) == 4 && is(c.args[3], "ERROR"):
+		reply = func(r *resp.Reply) { r.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK") }
+	case len(c.args) == 4 && !is(c.args[3], "TIMEOUT"):
+		return errorf("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	}
+	id, err := parseInt(c.args[2])
+	if err != nil {
+		return err
+	}
+	c.s.mu.Lock()
+	other := c.s.clients[id]
+	c.s.mu.Unlock()
+	c.Flag(other != nil && other.stopWaiting(reply))
+	return nil
+}
