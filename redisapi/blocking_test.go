@@ -432,7 +432,7 @@ func TestNothingIsLost(t *testing.T) {
 				if (n+i)%3 == 0 {
 					request = "BLMPOP 0 1 k LEFT COUNT 2"
 				}
-				p.send(request)
+				fmt.Fprintf(p.nc, "%s\r\n", request)
 				text, err := readReply(p.r)
 				if err != nil {
 					return

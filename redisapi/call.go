@@ -77,6 +77,12 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if !c.known && cmd.flags&noAuth == 0 {
 		return replyError("NOAUTH Authentication required.")
 	}
+	if err := c.mayRun(cmd); err != nil {
+		return err
+	}
+	if c.listens() {
+		c.hold()
+	}
 	if c.queue != nil && cmd.flags&atOnce == 0 {
 		return c.enqueue(cmd, args)
 	}

@@ -48,6 +48,13 @@ type client struct {
 	watches []watched
 	written bool // something has been written since the last sync
 
+	subscribed int                                  // names that it listens to
+	hears      [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
+	tracks     bool                                 // CLIENT TRACKING
+	monitors   bool                                 // MONITOR
+	holds      bool                                 // the outbox
+	outbox     outbox
+
 	inPlaceOf *blocked                // of a client that carries out a command for another
 	waits     atomic.Pointer[blocked] // while it waits for a key
 
@@ -95,6 +102,7 @@ func (c *client) serve() {
 	defer c.nc.Close()
 	err := c.requests()
 	c.forgetWatches()
+	c.hearNothing()
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)
@@ -137,6 +145,11 @@ func (c *client) requests() error {
 // there before.
 func (c *client) flush() error {
 	if len(c.Buf) == 0 {
+		if c.holds {
+			c.sending.Lock()
+			c.release()
+			c.sending.Unlock()
+		}
 		return nil
 	}
 	if err := c.sync(); err != nil {
@@ -147,6 +160,7 @@ func (c *client) flush() error {
 	}
 	c.sending.Lock()
 	n, err := c.nc.Write(c.Buf)
+	c.release()
 	c.sending.Unlock()
 	c.s.counts.out.Add(int64(n))
 	if cap(c.Buf) > keptBytes {

@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -45,6 +46,12 @@ func (c *call) ping() error {
 	if len(c.args) > 2 {
 		return errorf("ERR wrong number of arguments for 'ping' command")
 	}
+	if c.subscribed > 0 && !c.V3 {
+		c.Array(2)
+		c.BulkString("pong")
+		c.Bulk(append([][]byte{nil}, c.args[1:]...)[len(c.args)-1])
+		return nil
+	}
 	if len(c.args) == 2 {
 		c.Bulk(c.args[1])
 	} else {
@@ -67,7 +74,8 @@ func (c *call) quit() error {
 func (c *call) reset() error {
 	c.queue = nil
 	c.forgetWatches()
-	c.V3 = false
+	c.hearNothing()
+	c.speak(false)
 	c.name.Store(nil)
 	c.known = c.s.Password == ""
 	c.limit()
@@ -114,7 +122,7 @@ func (c *call) hello() error {
 	if name != nil {
 		c.name.Store(name)
 	}
-	c.V3 = v3
+	c.speak(v3)
 	c.Map(7)
 	c.BulkString("server")
 	c.BulkString("redis")
@@ -239,16 +247,21 @@ func (c *client) describe() string {
 		}
 		return *s
 	}
-	ran, flags := "NULL", "N"
+	ran, flags := "NULL", ""
 	if cmd := c.ran.Load(); cmd != nil {
 		ran = cmd.fullName()
 	}
-	if c.waits.Load() != nil {
-		flags = "b"
+	heard, version := c.listening()
+	if heard != [kindsOfChannels]int{} {
+		flags += "P"
 	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=0 cmd=%s user=default lib-name=%s lib-ver=%s",
+	if c.waits.Load() != nil {
+		flags += "b"
+	}
+	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d cmd=%s user=default lib-name=%s lib-ver=%s resp=%d",
 		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
-		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), flags, ran, text(c.libName.Load()), text(c.libVersion.Load()))
+		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), heard[channels], heard[patterns], heard[shardChannels],
+		ran, text(c.libName.Load()), text(c.libVersion.Load()), version)
 }
 
 func (c *call) clientInfo() error {
@@ -270,17 +283,14 @@ func (s *Server) all() []*client {
 
 func (c *call) clientList() error {
 	var ids []int64
-	wanted := true
+	wanted := func(*client) bool { return true }
 	for i := 2; i < len(c.args); i++ {
 		switch arg := c.args[i]; {
 		case is(arg, "TYPE") && i+1 < len(c.args):
 			i++
-			switch kind := c.args[i]; {
-			case is(kind, "NORMAL"):
-			case is(kind, "MASTER"), is(kind, "REPLICA"), is(kind, "SLAVE"), is(kind, "PUBSUB"):
-				wanted = false
-			default:
-				return errorf("ERR Unknown client type '%.128s'", kind)
+			var err error
+			if wanted, err = ofType(c.args[i]); err != nil {
+				return err
 			}
 		case is(arg, "ID") && i+1 < len(c.args):
 			for i++; i < len(c.args); i++ {
@@ -296,12 +306,26 @@ func (c *call) clientList() error {
 	}
 	var out strings.Builder
 	for _, each := range c.s.all() {
-		if wanted && (ids == nil || slices.Contains(ids, each.id)) {
+		if wanted(each) && (ids == nil || slices.Contains(ids, each.id)) {
 			out.WriteString(each.describe() + "\n")
 		}
 	}
 	c.Verbatim(out.String())
 	return nil
+}
+
+// ofType is a condition by the type of a client, as CLIENT LIST and CLIENT KILL name it.
+func ofType(kind []byte) (func(*client) bool, error) {
+	switch {
+	case is(kind, "NORMAL"), is(kind, "PUBSUB"):
+		return func(c *client) bool {
+			heard, _ := c.listening()
+			return is(kind, "PUBSUB") == (heard != [kindsOfChannels]int{})
+		}, nil
+	case is(kind, "MASTER"), is(kind, "REPLICA"), is(kind, "SLAVE"):
+		return func(*client) bool { return false }, nil
+	}
+	return nil, errorf("ERR Unknown client type '%.128s'", kind)
 }
 
 // clientKill is CLIENT KILL address, and with conditions all of which must hold.
@@ -331,7 +355,11 @@ func (c *call) clientKill() error {
 		case is(arg, "USER"):
 			conditions = append(conditions, func(*client) bool { return string(value) == "default" })
 		case is(arg, "TYPE"):
-			conditions = append(conditions, func(*client) bool { return is(value, "NORMAL") })
+			condition, err := ofType(value)
+			if err != nil {
+				return err
+			}
+			conditions = append(conditions, condition)
 		case is(arg, "MAXAGE"):
 			age, err := parseInt(value)
 			if err != nil {

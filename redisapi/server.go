@@ -33,19 +33,21 @@ type Server struct {
 	Debug       bool          // the command DEBUG works
 	Logger      *slog.Logger  // what happens to connections; nil is nowhere
 
-	once    sync.Once
-	started time.Time
-	ids     atomic.Int64 // of clients
-	mu      sync.Mutex
-	closing bool
-	running sync.WaitGroup // goroutines of clients
-	serving map[net.Listener]struct{}
-	clients map[int64]*client
-	counts  counts
-	cursors cursors
-	buffers sync.Pool // of *lent
-	waiting waiting
-	feed    feed
+	once     sync.Once
+	started  time.Time
+	ids      atomic.Int64 // of clients
+	mu       sync.Mutex
+	closing  bool
+	running  sync.WaitGroup // goroutines of clients
+	serving  map[net.Listener]struct{}
+	clients  map[int64]*client
+	counts   counts
+	cursors  cursors
+	buffers  sync.Pool // of *lent
+	waiting  waiting
+	audience audience
+	senders  sync.WaitGroup // goroutines that send messages
+	feed     feed
 }
 
 // counts are what INFO tells.
@@ -190,6 +192,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-gone:
 		s.feed.stop()
+		s.senders.Wait()
 		return nil
 	case <-ctx.Done():
 	}
@@ -200,5 +203,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	<-gone
 	s.feed.stop()
+	s.senders.Wait()
 	return ctx.Err()
 }

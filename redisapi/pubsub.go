@@ -1,0 +1,276 @@
+package redisapi
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/copaldb/copal/internal/resp"
+)
+
+func pubsubCommands() family {
+	return known("pubsub", "Messages",
+		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to channels."},
+		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to channels no longer, to none if it names none."},
+		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to the channels that fit patterns."},
+		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to patterns no longer, to none if it names none."},
+		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Listens to channels of a shard, of which there is one."},
+		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Listens to channels of a shard no longer, to none if it names none."},
+		&command{name: "publish", arity: 3, flags: pubsub | fast, run: (*call).publish, since: "2.0.0", summary: "Sends a message to those who listen to a channel, within MULTI once that has committed."},
+		&command{name: "spublish", arity: 3, flags: pubsub | fast, run: (*call).publish, since: "7.0.0", summary: "Sends a message to those who listen to a channel of a shard."},
+		&command{name: "pubsub", arity: -2, flags: pubsub, since: "2.8.0", summary: "Tells of channels.", subs: []*command{
+			{name: "channels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "2.8.0", summary: "Returns the channels to which somebody listens."},
+			{name: "numsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "2.8.0", summary: "Counts those who listen to channels."},
+			{name: "numpat", arity: 2, flags: pubsub, run: (*call).pubsubNumpat, since: "2.8.0", summary: "Counts the patterns to which somebody listens."},
+			{name: "shardchannels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "7.0.0", summary: "Returns the channels of a shard to which somebody listens."},
+			{name: "shardnumsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "7.0.0", summary: "Counts those who listen to channels of a shard."},
+		}},
+	)
+}
+
+// The kinds of names to which a client may listen.
+const (
+	channels = iota
+	patterns
+	shardChannels
+	kindsOfChannels
+)
+
+// audience says who listens to what.
+type audience struct {
+	mu sync.Mutex // held while a message is given to all who get it, so that all get messages in one order
+	of [kindsOfChannels]map[string]map[*client]struct{}
+}
+
+// kindOf is what a command of the subscribe family is about.
+func (c *call) kindOf() int {
+	switch c.cmd.name[0] {
+	case 'p':
+		return patterns
+	case 's':
+		if c.cmd.name[1] != 'u' || c.cmd.name[2] == 'n' { // no subscribe
+			return shardChannels
+		}
+	}
+	return channels
+}
+
+// heard is how many names the client listens to, as replies count them: those of shards by themselves.
+func (c *client) heard(kind int) int64 {
+	if kind == shardChannels {
+		return int64(len(c.hears[shardChannels]))
+	}
+	return int64(len(c.hears[channels]) + len(c.hears[patterns]))
+}
+
+// subscribe is SUBSCRIBE, PSUBSCRIBE and SSUBSCRIBE.
+func (c *call) subscribe() error {
+	c.hold() // messages come behind the replies
+	kind := c.kindOf()
+	for _, name := range c.args[1:] {
+		c.s.audience.add(c.client, kind, string(name))
+		c.Push(3)
+		c.BulkString(c.cmd.name)
+		c.Bulk(name)
+		c.Int(c.heard(kind))
+	}
+	return nil
+}
+
+// unsubscribe is UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
+func (c *call) unsubscribe() error {
+	kind := c.kindOf()
+	names := c.args[1:]
+	if len(names) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(c.hears[kind])) {
+			names = append(names, []byte(name))
+		}
+	}
+	for _, name := range names {
+		c.s.audience.remove(c.client, kind, string(name))
+		c.Push(3)
+		c.BulkString(c.cmd.name)
+		c.Bulk(name)
+		c.Int(c.heard(kind))
+	}
+	if len(names) == 0 {
+		c.Push(3)
+		c.BulkString(c.cmd.name)
+		c.Null()
+		c.Int(c.heard(kind))
+	}
+	return nil
+}
+
+func (a *audience) add(c *client, kind int, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[kind] == nil {
+		a.of[kind] = map[string]map[*client]struct{}{}
+	}
+	if a.of[kind][name] == nil {
+		a.of[kind][name] = map[*client]struct{}{}
+	}
+	a.of[kind][name][c] = struct{}{}
+	if c.hears[kind] == nil {
+		c.hears[kind] = map[string]struct{}{}
+	}
+	c.hears[kind][name] = struct{}{}
+	c.recountLocked()
+}
+
+func (a *audience) remove(c *client, kind int, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(c.hears[kind], name)
+	if delete(a.of[kind][name], c); len(a.of[kind][name]) == 0 {
+		delete(a.of[kind], name)
+	}
+	c.recountLocked()
+}
+
+func (c *client) recountLocked() {
+	c.subscribed = len(c.hears[channels]) + len(c.hears[patterns]) + len(c.hears[shardChannels])
+}
+
+// hearNothing ends all subscriptions of the client.
+func (c *client) hearNothing() {
+	for kind := range c.hears {
+		for name := range c.hears[kind] {
+			c.s.audience.remove(c, kind, name)
+		}
+	}
+}
+
+// listening returns to how many names of each kind the client listens, and its version of the protocol. Others call it.
+func (c *client) listening() (heard [kindsOfChannels]int, version int) {
+	c.s.audience.mu.Lock()
+	for kind := range heard {
+		heard[kind] = len(c.hears[kind])
+	}
+	c.s.audience.mu.Unlock()
+	c.outbox.mu.Lock()
+	defer c.outbox.mu.Unlock()
+	if c.outbox.v3 {
+		return heard, 3
+	}
+	return heard, 2
+}
+
+// whileSubscribed are the commands that a client of RESP2 may use that listens.
+var whileSubscribed = []string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"}
+
+// mayRun is an error where the client listens, and could not tell the reply from a message.
+func (c *client) mayRun(cmd *command) error {
+	if c.subscribed == 0 || c.V3 || slices.Contains(whileSubscribed, cmd.name) {
+		return nil
+	}
+	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.fullName())
+}
+
+// publish is PUBLISH and SPUBLISH.
+func (c *call) publish() error {
+	channel, message := c.args[1], c.args[2]
+	shard := c.cmd.name == "spublish"
+	c.Int(c.s.audience.count(shard, channel))
+	c.later(func() { c.s.audience.publish(shard, channel, message) })
+	return nil
+}
+
+// each calls f for all who get a message of a channel: with the pattern, which is nil for those who have named the
+// channel.
+func (a *audience) eachLocked(shard bool, channel []byte, f func(c *client, pattern []byte)) {
+	if shard {
+		for c := range a.of[shardChannels][string(channel)] {
+			f(c, nil)
+		}
+		return
+	}
+	for c := range a.of[channels][string(channel)] {
+		f(c, nil)
+	}
+	for pattern, list := range a.of[patterns] {
+		if glob([]byte(pattern), channel) {
+			for c := range list {
+				f(c, []byte(pattern))
+			}
+		}
+	}
+}
+
+func (a *audience) count(shard bool, channel []byte) (n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.eachLocked(shard, channel, func(*client, []byte) { n++ })
+	return n
+}
+
+func (a *audience) publish(shard bool, channel, message []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.eachLocked(shard, channel, func(c *client, pattern []byte) {
+		c.push(func(r *resp.Reply) {
+			switch {
+			case shard:
+				r.Push(3)
+				r.BulkString("smessage")
+			case pattern != nil:
+				r.Push(4)
+				r.BulkString("pmessage")
+				r.Bulk(pattern)
+			default:
+				r.Push(3)
+				r.BulkString("message")
+			}
+			r.Bulk(channel)
+			r.Bulk(message)
+		})
+	})
+}
+
+// kindAsked is what a subcommand of PUBSUB is about.
+func (c *call) kindAsked() int {
+	if c.cmd.name[:2] == "sh" {
+		return shardChannels
+	}
+	return channels
+}
+
+// pubsubChannels is PUBSUB CHANNELS and PUBSUB SHARDCHANNELS.
+func (c *call) pubsubChannels() error {
+	if len(c.args) > 3 {
+		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.", c.args[1])
+	}
+	a := &c.s.audience
+	a.mu.Lock()
+	names := slices.Sorted(maps.Keys(a.of[c.kindAsked()]))
+	a.mu.Unlock()
+	if len(c.args) == 3 {
+		names = slices.DeleteFunc(names, func(name string) bool { return !glob(c.args[2], []byte(name)) })
+	}
+	c.Array(len(names))
+	for _, name := range names {
+		c.BulkString(name)
+	}
+	return nil
+}
+
+// pubsubNumsub is PUBSUB NUMSUB and PUBSUB SHARDNUMSUB.
+func (c *call) pubsubNumsub() error {
+	a := &c.s.audience
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.Array(2 * len(c.args[2:]))
+	for _, name := range c.args[2:] {
+		c.Bulk(name)
+		c.Int(int64(len(a.of[c.kindAsked()][string(name)])))
+	}
+	return nil
+}
+
+func (c *call) pubsubNumpat() error {
+	c.s.audience.mu.Lock()
+	defer c.s.audience.mu.Unlock()
+	c.Int(int64(len(c.s.audience.of[patterns])))
+	return nil
+}
