@@ -71,7 +71,7 @@ func (g goTypes) structOf(s *Shape) reflect.Type {
 	var fields []reflect.StructField
 	for i, f := range s.Fields {
 		if strings.ContainsAny(f.Name, ",\\\"`") || f.Name == "-" {
-			continue // it holds any: what is there is not looked at
+			continue // it holds any value, which is not looked at
 		}
 		fields = append(fields, reflect.StructField{
 			Name: fmt.Sprintf("F%d", i),

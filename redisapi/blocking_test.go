@@ -3,6 +3,7 @@ package redisapi
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -309,7 +310,7 @@ func TestPipelineWhileWaiting(t *testing.T) {
 		}
 		a.send("ECHO " + string(long))
 		b.want("RPUSH k 1 2", "2")
-		go a.send("LPOP k") // the server writes replies, which nobody reads yet
+		go io.WriteString(a.nc, "LPOP k\r\n") // the server writes replies, which nobody reads yet
 		a.wantNext(`["k" "1"]`)
 		a.wantNext(`"1"`)
 		a.wantNext(`"` + string(long) + `"`)
@@ -317,7 +318,7 @@ func TestPipelineWhileWaiting(t *testing.T) {
 	})
 }
 
-// Who has gone away pops nothing.
+// A client that has gone away pops nothing.
 func TestClientsThatGo(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		gone, pipelined, killed, b := dial(), dial(), dial(), dial()

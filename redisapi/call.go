@@ -266,12 +266,3 @@ func is(arg []byte, word string) bool {
 
 // now is the time to which deadlines relate.
 func (c *call) now() time.Time { return time.Now() }
-
-// subset reads the number of arguments that are to follow at an index, and returns them.
-func (c *call) following(at int) ([][]byte, error) {
-	n, ok := indexed(c.args, at)
-	if !ok {
-		return nil, errSyntax
-	}
-	return c.args[at+1 : at+1+n], nil
-}

@@ -89,7 +89,7 @@ func TestProtocolErrors(t *testing.T) {
 	other.want("PING", "PONG")
 }
 
-// Who has not given the password may say little, and nothing long.
+// Before the password a client may say little, and nothing long.
 func TestPassword(t *testing.T) {
 	_, address := newServer(t, func(s *Server) { s.Password = "secret" })
 	p := dial(t, address)

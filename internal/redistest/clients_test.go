@@ -139,6 +139,28 @@ func TestGoRedis(t *testing.T) {
 			}
 			want(t, "after that", "5")(c.Get(ctx, "piped").Result())
 
+			// A pop that waits is served by the push that comes.
+			popped := make(chan []string, 1)
+			go func() {
+				list, err := c.BLPop(ctx, 0, "jobs").Result()
+				if err != nil {
+					t.Error(err)
+				}
+				popped <- list
+			}()
+			check(t, "RPUSH", c.RPush(ctx, "jobs", "first").Err())
+			if list := <-popped; !slices.Equal(list, []string{"jobs", "first"}) {
+				t.Errorf("BLPOP: %q", list)
+			}
+			sub := c.Subscribe(ctx, "news")
+			defer sub.Close()
+			_, err = sub.Receive(ctx) // that it is subscribed
+			check(t, "SUBSCRIBE", err)
+			want(t, "PUBLISH", int64(1))(c.Publish(ctx, "news", "hello").Result())
+			if m := <-sub.Channel(); m.Channel != "news" || m.Payload != "hello" {
+				t.Errorf("%v", m)
+			}
+
 			var keys []string
 			for it := c.Scan(ctx, 0, "", 3).Iterator(); it.Next(ctx); {
 				keys = append(keys, it.Val())
@@ -188,5 +210,19 @@ func TestRueidis(t *testing.T) {
 		}
 		return nil
 	}))
+	subscribed, heard := make(chan struct{}), make(chan string, 1)
+	go func() {
+		ctx := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { close(subscribed) })
+		c.Receive(ctx, b.Subscribe().Channel("news").Build(), func(m rueidis.PubSubMessage) { heard <- m.Message })
+	}()
+	<-subscribed
+	want(t, "PUBLISH", int64(1))(c.Do(ctx, b.Publish().Channel("news").Message("hello").Build()).AsInt64())
+	if m := <-heard; m != "hello" {
+		t.Errorf("%q", m)
+	}
+	check(t, "LPUSH", c.Do(ctx, b.Lpush().Key("jobs").Element("one").Build()).Error())
+	if list, err := c.Do(ctx, b.Blpop().Key("jobs").Timeout(0).Build()).AsStrSlice(); err != nil || !slices.Equal(list, []string{"jobs", "one"}) {
+		t.Errorf("BLPOP: %q, %v", list, err)
+	}
 	want(t, "after it", "2")(c.Do(ctx, b.Get().Key("x").Build()).ToString())
 }
