@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -63,7 +64,7 @@ func (c *call) setbit() error {
 		if bit == 1 {
 			*b |= mask
 		}
-		return nil
+		return c.fits(c.args[1], e.Value)
 	})
 	if err != nil {
 		return err
@@ -252,7 +253,7 @@ func (c *call) bitop() error {
 	}
 	var err error
 	if len(out) > 0 {
-		err = c.raw.Set(c.args[2], out)
+		err = c.put(c.args[2], out, time.Time{})
 	} else {
 		_, err = c.raw.Delete(c.args[2])
 	}
@@ -467,7 +468,7 @@ func (c *call) bitfield() error {
 		_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
 			e.Value = extended(e.Value, (end+7)/8)
 			run(e.Value)
-			return nil
+			return c.fits(c.args[1], e.Value)
 		})
 	default:
 		err = c.look(c.args[1], run)

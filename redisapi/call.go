@@ -87,17 +87,41 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 		return c.enqueue(cmd, args)
 	}
 	if cmd.flags&write != 0 {
-		c.written = true
+		c.wrote()
 	}
 	c.ran.Store(cmd)
 	c.seen.Store(time.Now().UnixNano())
 	call := &c.call
 	call.cmd, call.args = cmd, args
+	if err := call.judgeKeys(); err != nil {
+		return err
+	}
 	if err := call.execute(); err != nil {
 		return err
 	}
 	if call.args != nil { // it has not waited
 		c.s.serve(c.s.changed(nil, cmd, args))
+	}
+	return nil
+}
+
+// makesCollections are the families whose commands write collections.
+var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, "sorted-set": true, "geo": true}
+
+// judgeKeys returns an error for keys that the store does not take, before anything is written.
+func (c *call) judgeKeys() error {
+	if c.cmd.flags&write == 0 {
+		return nil
+	}
+	for _, key := range c.cmd.keys.of(c.args) {
+		if len(key) > copal.MaxKeyBytes {
+			return errorf("ERR a key is longer than %d bytes", copal.MaxKeyBytes)
+		}
+		if makesCollections[c.cmd.group] {
+			if err := c.mayHoldCollection(key); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -229,7 +253,7 @@ func parseInt(arg []byte) (int64, error) {
 
 // parseFloat reads a floating-point number, which may be infinite, and is no NaN.
 func parseFloat(arg []byte) (float64, error) {
-	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 256 {
+	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 512 {
 		return 0, errNotFloat
 	}
 	f, err := strconv.ParseFloat(string(arg), 64)

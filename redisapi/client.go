@@ -1,9 +1,12 @@
 package redisapi
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,14 +42,14 @@ type client struct {
 	off        int    // of which this has been read
 	lent       *lent  // nil while nothing has arrived
 
-	call    call // the command that runs
-	direct  *copal.Raw
-	by      copal.Durability
-	known   bool   // it has given the password, or needs none
-	closing bool   // after what is answered now
-	queue   *queue // since MULTI, nil without
-	watches []watched
-	written bool // something has been written since the last sync
+	call     call // the command that runs
+	direct   *copal.Raw
+	by       copal.Durability
+	known    bool   // it has given the password, or needs none
+	closing  bool   // after what is answered now
+	queue    *queue // since MULTI, nil without
+	watches  []watched
+	unsynced bool // it has written something that is to be on the disk before it is answered
 
 	subscribed int                                  // names that it listens to
 	hears      [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
@@ -99,14 +102,51 @@ func (c *client) end() {
 
 // serve reads requests and answers them until the connection ends.
 func (c *client) serve() {
-	defer c.nc.Close()
-	err := c.requests()
+	defer c.cut()
+	err := c.handshake()
+	if err == nil {
+		err = c.safely(c.requests)
+	}
 	c.forgetWatches()
 	c.hearNothing()
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)
 	}
+}
+
+// handshakeTime is how long a client of TLS may take to begin.
+const handshakeTime = 10 * time.Second
+
+// handshake begins TLS, so that a client that says nothing holds up nobody who writes to it.
+func (c *client) handshake() error {
+	secure, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTime)
+	defer cancel()
+	return secure.HandshakeContext(ctx)
+}
+
+// safely makes of a panic, which is a fault of ours, the end of this connection alone.
+func (c *client) safely(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.s.Logger.Error("a command has panicked", "client", c.id, "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("a command has panicked")
+		}
+	}()
+	return f()
+}
+
+// cut closes the connection, without a word of farewell by TLS, which might take long.
+func (c *client) cut() {
+	if secure, ok := c.nc.(*tls.Conn); ok {
+		secure.NetConn().Close()
+		return
+	}
+	c.nc.Close()
 }
 
 func (c *client) requests() error {
@@ -171,13 +211,21 @@ func (c *client) flush() error {
 	return err
 }
 
+// wrote notes that the client asks for a write.
+func (c *client) wrote() {
+	if c.by == copal.FSync {
+		c.unsynced = true
+	}
+}
+
 // sync brings to the disk what the client has written and wants to be there.
 func (c *client) sync() error {
-	if !c.written || c.by != copal.FSync {
+	if !c.unsynced {
 		return nil
 	}
-	c.written = false
-	return c.s.DB.Sync()
+	err := c.s.DB.Sync()
+	c.unsynced = err != nil
+	return err
 }
 
 // read adds to what has arrived. A connection that has ended is io.EOF, and a server that
@@ -194,6 +242,9 @@ func (c *client) read() error {
 	case wants > int64(cap(c.in)):
 		c.grow(int(min(wants, c.s.MaxRequest)))
 	}
+	if err := c.beforeRead(); err != nil {
+		return err
+	}
 	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
 	return c.arrived(n, err)
 }
@@ -204,13 +255,23 @@ func (c *client) idle() error {
 	if c.ending.Load() {
 		return os.ErrDeadlineExceeded
 	}
-	if t := c.s.IdleTimeout; t > 0 && c.waits.Load() == nil {
-		c.nc.SetReadDeadline(time.Now().Add(t))
-		if c.ending.Load() { // end has set an earlier one
-			return os.ErrDeadlineExceeded
-		}
+	if err := c.beforeRead(); err != nil {
+		return err
 	}
 	return c.arrived(c.socket.read(c))
+}
+
+// beforeRead begins the time in which the client has to send something.
+func (c *client) beforeRead() error {
+	t := c.s.IdleTimeout
+	if t <= 0 || c.waits.Load() != nil {
+		return nil
+	}
+	c.nc.SetReadDeadline(time.Now().Add(t))
+	if c.ending.Load() { // end has set an earlier one
+		return os.ErrDeadlineExceeded
+	}
+	return nil
 }
 
 func (c *client) arrived(n int, err error) error {

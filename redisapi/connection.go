@@ -383,7 +383,7 @@ func (c *call) clientKill() error {
 			c.closing = true
 		} else {
 			other.stopWaiting(func(*resp.Reply) {}) // so that nothing is popped for it
-			other.nc.Close()
+			other.cut()
 		}
 	}
 	switch {
@@ -418,11 +418,6 @@ func (c *call) clientDurability() error {
 	}
 	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
 		if string(lower(nil, c.args[2])) == d.String() {
-			if d != copal.FSync {
-				if err := c.sync(); err != nil { // what came before in the same pipeline
-					return err
-				}
-			}
 			c.durable(d)
 			c.OK()
 			return nil

@@ -38,6 +38,9 @@ func (o *deadlineOptions) take(c *call, i int) (int, error) {
 	return i, nil
 }
 
+// lastDeadline is when the time ends to which the store keeps deadlines.
+var lastDeadline = time.Date(292_278_994, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
 // deadline is the moment that a number of seconds or milliseconds names: from now on, or since 1970. positive says that
 // it must be.
 func (c *call) deadline(n int64, seconds, relative, positive bool) (time.Time, error) {
@@ -54,6 +57,9 @@ func (c *call) deadline(n int64, seconds, relative, positive bool) (time.Time, e
 			return time.Time{}, invalid
 		}
 		n += now
+	}
+	if n >= lastDeadline {
+		return time.Time{}, invalid
 	}
 	return time.UnixMilli(n), nil
 }

@@ -18,7 +18,7 @@ func hashCommands() family {
 		&command{name: "hgetall", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).hgetall, since: "2.0.0", summary: "Returns all fields and their values."},
 		&command{name: "hkeys", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).hkeys, since: "2.0.0", summary: "Returns all fields."},
 		&command{name: "hvals", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).hvals, since: "2.0.0", summary: "Returns all values."},
-		&command{name: "hlen", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).hlen, since: "2.0.0", summary: "Returns the number of fields."},
+		&command{name: "hlen", arity: 2, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).hlen, since: "2.0.0", summary: "Returns the number of fields."},
 		&command{name: "hexists", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).hexists, since: "2.0.0", summary: "Tells whether a field exists."},
 		&command{name: "hdel", arity: -3, flags: write | fast, keys: oneKey, run: (*call).hdel, since: "2.0.0", summary: "Deletes fields, and returns how many existed."},
 		&command{name: "hgetdel", arity: -5, how: changing, flags: write | fast, keys: oneKey, run: (*call).hgetdel, since: "8.0.0", summary: "Returns the values of fields and deletes them."},

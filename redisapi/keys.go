@@ -8,8 +8,8 @@ func keyCommands() family {
 	return known("generic", "Keys",
 		&command{name: "del", arity: -2, flags: write, keys: allKeys, run: (*call).del, since: "1.0.0", summary: "Deletes keys."},
 		&command{name: "unlink", arity: -2, flags: write | fast, keys: allKeys, run: (*call).del, since: "4.0.0", summary: "Deletes keys. It is DEL, which holds up nobody here."},
-		&command{name: "exists", arity: -2, flags: readonly | fast, keys: allKeys, run: (*call).existing, since: "1.0.0", summary: "Counts the keys that exist."},
-		&command{name: "touch", arity: -2, flags: readonly | fast, keys: allKeys, run: (*call).existing, since: "3.2.1", summary: "Counts the keys that exist."},
+		&command{name: "exists", arity: -2, how: looking, flags: readonly | fast, keys: allKeys, run: (*call).existing, since: "1.0.0", summary: "Counts the keys that exist."},
+		&command{name: "touch", arity: -2, how: looking, flags: readonly | fast, keys: allKeys, run: (*call).existing, since: "3.2.1", summary: "Counts the keys that exist."},
 		&command{name: "type", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).kind, since: "1.0.0", summary: "Returns the type of what a key holds."},
 		&command{name: "rename", arity: 3, how: changing, flags: write, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another, and replaces what that holds."},
 		&command{name: "renamenx", arity: 3, how: changing, flags: write | fast, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another that does not exist."},
@@ -115,6 +115,11 @@ func (c *call) rename() error {
 }
 
 func (c *call) move(kind string, from, to []byte) error {
+	if kind != "value" {
+		if err := c.mayHoldCollection(to); err != nil {
+			return err
+		}
+	}
 	switch kind {
 	case "hash":
 		return c.raw.Hash(from).Rename(string(to))
@@ -144,6 +149,9 @@ func (c *call) duplicate(kind string, from, to []byte) error {
 			return err
 		}
 		return c.put(to, value, at)
+	}
+	if err := c.mayHoldCollection(to); err != nil {
+		return err
 	}
 	if _, err := c.raw.Delete(to); err != nil {
 		return err
@@ -217,6 +225,9 @@ func (c *call) copy() error {
 }
 
 func (c *call) dbsize() error {
+	if err := c.open(); err != nil {
+		return err
+	}
 	c.Int(int64(c.raw.Len()))
 	return nil
 }

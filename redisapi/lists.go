@@ -16,7 +16,7 @@ func listCommands() family {
 		&command{name: "rpushx", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).pushx, since: "2.2.0", summary: "Appends elements to a list that exists."},
 		&command{name: "lpop", arity: -2, flags: write | fast, keys: oneKey, run: (*call).pop, since: "1.0.0", summary: "Removes the first elements of a list, and returns them."},
 		&command{name: "rpop", arity: -2, flags: write | fast, keys: oneKey, run: (*call).pop, since: "1.0.0", summary: "Removes the last elements of a list, and returns them."},
-		&command{name: "llen", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).llen, since: "1.0.0", summary: "Returns the number of elements of a list."},
+		&command{name: "llen", arity: 2, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).llen, since: "1.0.0", summary: "Returns the number of elements of a list."},
 		&command{name: "lrange", arity: 4, how: looking, flags: readonly, keys: oneKey, run: (*call).lrange, since: "1.0.0", summary: "Returns a part of a list."},
 		&command{name: "lindex", arity: 3, how: looking, flags: readonly, keys: oneKey, run: (*call).lindex, since: "1.0.0", summary: "Returns the element at an index."},
 		&command{name: "lset", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).lset, since: "1.0.0", summary: "Replaces the element at an index."},

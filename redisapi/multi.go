@@ -3,6 +3,7 @@ package redisapi
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/copaldb/copal"
 )
@@ -39,7 +40,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 	q := queued{cmd, make([][]byte, len(args))}
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
-		c.queue.bytes += len(a)
+		c.queue.bytes += len(a) + 48 // for the slices
 	}
 	if int64(c.queue.bytes) > c.s.MaxRequest {
 		c.queue.bad = true
@@ -56,25 +57,39 @@ type watched struct {
 	keys [][]byte
 }
 
+func (w *watched) has(key []byte) bool {
+	return slices.ContainsFunc(w.keys, func(k []byte) bool { return bytes.Equal(k, key) })
+}
+
+// maxWatches is how many snapshots a client may hold.
+const maxWatches = 1000
+
 func (c *call) watch() error {
 	if c.queue != nil {
 		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
-	s, err := c.s.DB.Snapshot()
-	if err != nil {
-		return err
-	}
-	w := watched{then: s}
+	var w watched
 	for _, key := range c.args[1:] {
-		w.keys = append(w.keys, bytes.Clone(key))
+		if !slices.ContainsFunc(c.watches, func(w watched) bool { return w.has(key) }) && !w.has(key) {
+			w.keys = append(w.keys, bytes.Clone(key))
+		}
 	}
-	c.watches = append(c.watches, w)
+	if len(c.watches) == maxWatches {
+		return errorf("ERR too many WATCH without EXEC or UNWATCH")
+	}
+	if len(w.keys) > 0 { // else all are watched since earlier
+		var err error
+		if w.then, err = c.s.DB.Snapshot(); err != nil {
+			return err
+		}
+		c.watches = append(c.watches, w)
+	}
 	c.OK()
 	return nil
 }
 
 func (c *call) unwatch() error {
-	c.forgetWatches()
+	c.later(c.forgetWatches)
 	c.OK()
 	return nil
 }
@@ -131,7 +146,7 @@ func (c *call) exec() error {
 	}
 	for _, each := range q.list {
 		if each.cmd.flags&write != 0 {
-			c.written = true
+			c.wrote()
 		}
 	}
 	before := len(c.Buf)
@@ -143,7 +158,10 @@ func (c *call) exec() error {
 		c.Array(len(q.list))
 		for _, each := range q.list {
 			c.cmd, c.args = each.cmd, each.args
-			err := c.in(tx, len(c.Buf))
+			err := c.judgeKeys()
+			if err == nil {
+				err = c.in(tx, len(c.Buf))
+			}
 			var own replyError
 			switch {
 			case err == nil:

@@ -50,7 +50,7 @@ func (c *client) push(message func(*resp.Reply)) {
 	if len(o.pending)+o.taken > mostPending {
 		o.full, o.pending = true, nil
 		c.s.Logger.Warn("a connection that does not read its messages is closed", "client", c.id, "address", c.nc.RemoteAddr())
-		c.nc.Close()
+		c.cut()
 		return
 	}
 	if !o.held && !o.sends {

@@ -13,7 +13,7 @@ type pair[V any] struct {
 }
 
 // maxPicks is how many elements may be asked for that are picked with repetition.
-const maxPicks = 1 << 24
+const maxPicks = 1 << 20
 
 // picking is what HRANDFIELD, SRANDMEMBER and ZRANDMEMBER are asked for.
 type picking struct {
@@ -57,6 +57,13 @@ func pick[V any](ranked func(from, to int) iter.Seq2[string, V], size, n int) (l
 	}
 	switch {
 	case size == 0:
+	case n < 0 && -n >= size/4: // it is less work to read all of them once
+		take(0, size)
+		whole := list
+		list = make([]pair[V], 0, -n)
+		for range -n {
+			list = append(list, whole[rand.IntN(len(whole))])
+		}
 	case n < 0:
 		for range -n {
 			at := rand.IntN(size)

@@ -17,15 +17,19 @@ import (
 // that was returned. What is there all the time is returned once, whatever comes and goes meanwhile.
 // A cursor is a number, so the server keeps for each number where it is.
 
-// maxCursors is how many walks the server remembers. A walk that ends takes none.
-const maxCursors = 1 << 14
+// How many places of walks the server remembers, and how many bytes they may have.
+const (
+	maxCursors     = 1 << 14
+	maxCursorBytes = 16 << 20
+)
 
 // cursors are where walks are.
 type cursors struct {
-	mu   sync.Mutex
-	next uint64
-	at   map[uint64][]byte
-	ring [maxCursors]uint64 // their numbers, in the order in which they were given
+	mu    sync.Mutex
+	next  uint64
+	last  uint64 // the oldest that is known
+	bytes int
+	at    map[uint64][]byte
 }
 
 // give returns a number for a place.
@@ -35,12 +39,16 @@ func (k *cursors) give(at []byte) uint64 {
 	if k.at == nil {
 		k.at = map[uint64][]byte{}
 		k.next = 1<<32 + uint64(rand.Uint32()) // so that none of an earlier server is taken for one of this
+		k.last = k.next + 1
 	}
 	k.next++
-	slot := &k.ring[k.next%maxCursors]
-	delete(k.at, *slot)
-	*slot = k.next
 	k.at[k.next] = bytes.Clone(at)
+	k.bytes += len(at)
+	for k.next-k.last >= maxCursors || k.bytes > maxCursorBytes {
+		k.bytes -= len(k.at[k.last])
+		delete(k.at, k.last)
+		k.last++
+	}
 	return k.next
 }
 
@@ -123,8 +131,19 @@ func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) 
 	return kept
 }
 
+// open returns the error of a store that is closed, which walks and counts do not tell.
+func (c *call) open() error {
+	if _, err := c.raw.Deadline(nil); !missing(err) {
+		return err
+	}
+	return nil
+}
+
 func (c *call) scan() error {
 	o, err := c.scanOptions(1)
+	if err == nil {
+		err = c.open()
+	}
 	if err != nil {
 		return err
 	}
@@ -147,6 +166,9 @@ func (c *call) scan() error {
 
 // keysLike is KEYS.
 func (c *call) keysLike() error {
+	if err := c.open(); err != nil {
+		return err
+	}
 	pattern := c.args[1]
 	prefix := literal(pattern)
 	var list [][]byte
@@ -167,6 +189,9 @@ func (c *call) keysLike() error {
 
 // randomkey returns the first key behind a place between the first and the last.
 func (c *call) randomkey() error {
+	if err := c.open(); err != nil {
+		return err
+	}
 	first, ok := firstOf(c.raw.KeysBetween(nil, nil))
 	if !ok {
 		c.Null()

@@ -148,13 +148,15 @@ func (s *Server) accept(nc net.Conn) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closing:
-		nc.Close()
+		go nc.Close()
 		return
 	case len(s.clients) >= s.MaxClients:
 		s.counts.rejected.Add(1)
-		nc.SetWriteDeadline(time.Now().Add(time.Second))
-		nc.Write([]byte("-ERR max number of clients reached\r\n"))
-		nc.Close()
+		go func() { // by TLS it takes the client's words, too
+			nc.SetDeadline(time.Now().Add(time.Second))
+			nc.Write([]byte("-ERR max number of clients reached\r\n"))
+			nc.Close()
+		}()
 		return
 	}
 	s.counts.connections.Add(1)
@@ -172,7 +174,7 @@ func (s *Server) accept(nc net.Conn) {
 
 // Shutdown closes the listeners, lets each client finish the requests that have arrived, and closes
 // the connections. When ctx is done before that, it closes them at once, and returns the error of
-// ctx. The store stays open.
+// ctx; a command that runs still ends by itself then. The store stays open.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()
@@ -198,11 +200,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	for _, c := range s.clients {
-		c.nc.Close()
+		c.cut()
 	}
 	s.mu.Unlock()
-	<-gone
 	s.feed.stop()
-	s.senders.Wait()
 	return ctx.Err()
 }

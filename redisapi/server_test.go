@@ -268,9 +268,9 @@ func TestTypedMap(t *testing.T) {
 	p.want("INCR ages:alice", "29")
 	for _, words := range []string{
 		`SET users:bob hello`, `SET users:bob "{\"Age\":\"old\"}"`, `SET users:bob x NX`, `SET users:eve x NX`, `SETNX users:eve x`, `SETEX users:bob 10 x`, `GETSET users:bob x`, `MSET a 1 users:bob x`,
-		`MSETNX b 1 users:eve x`, `MSETEX 1 users:bob x`, `APPEND users:bob x`, `SETRANGE users:bob 0 x`, `INCRBY ages:alice 100`, `INCRBYFLOAT ages:alice 0.5`,
+		`MSETNX b 1 users:eve x`, `SETBIT users:bob 0 1`, `BITFIELD users:bob SET u8 0 1`, `BITOP NOT users:bob ages:bob`, `LPUSH users:eve x`, `HSET users:eve f x`, `SADD users:eve x`, `ZADD users:eve 1 x`, `GEOADD users:eve 1 1 x`, `MSETEX 1 users:bob x`, `APPEND users:bob x`, `SETRANGE users:bob 0 x`, `INCRBY ages:alice 100`, `INCRBYFLOAT ages:alice 0.5`,
 	} {
-		if got := p.do(words); !strings.HasPrefix(got, "(error) ERR copal: ") && got != "nil" {
+		if got := p.do(words); !strings.HasPrefix(got, "(error) ERR copal: ") && !strings.HasPrefix(got, "(error) ERR key ") && got != "nil" {
 			t.Errorf("%s: %s", words, got)
 		}
 	}
@@ -280,6 +280,62 @@ func TestTypedMap(t *testing.T) {
 	}
 	if age, err := ages.Load("alice"); err != nil || age != 29 {
 		t.Errorf("%v, %v", age, err)
+	}
+}
+
+// What a request does outside of the store it does when it has committed, and a mistake in one is an error of that one.
+func TestMultiWithEffects(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	long := strings.Repeat("k", copal.MaxKeyBytes+1)
+	p.want("WATCH k", "OK")
+	p.want("MULTI", "OK")
+	p.want("UNWATCH", "QUEUED")
+	p.want("SET k 1", "QUEUED")
+	p.want("SET "+long+" 1", "QUEUED")
+	p.want("SET k 2 PXAT 9223372036854775807", "QUEUED")
+	p.want("SETRANGE k 9223372036854775807 x", "QUEUED")
+	p.want("EXEC", "[OK OK (error) ERR a key is longer than 65536 bytes (error) ERR invalid expire time in 'set' command (error) ERR string exceeds maximum allowed size (proto-max-bulk-len)]")
+	p.want("GET k", `"1"`)
+}
+
+// A connection that wants the disk has it before an OK, whatever it says behind the write in the same pipeline.
+func TestSyncedBeforeTheAnswer(t *testing.T) {
+	for _, behind := range []string{"RESET", "CLIENT DURABILITY write", "PING"} {
+		s, address := newServer(t, func(s *Server) { s.Durability = copal.FSync })
+		c := newClient(s, dialled(t, address), 99)
+		c.borrow()
+		c.dispatch([][]byte{[]byte("SET"), []byte("k"), []byte("v")})
+		c.dispatch(bytes.Fields([]byte(behind)))
+		if !c.unsynced {
+			t.Errorf("%s: the write is forgotten", behind)
+		}
+		if err := c.sync(); err != nil || c.unsynced {
+			t.Errorf("%s: %v", behind, err)
+		}
+	}
+}
+
+func dialled(t *testing.T, address string) net.Conn {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return nc
+}
+
+// A closed store is an error, and not an empty one.
+func TestReadsOfAClosedStore(t *testing.T) {
+	s, address := newServer(t)
+	p := dial(t, address)
+	p.want("SET k v", "OK")
+	if err := s.DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"EXISTS k", "TOUCH k", "DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY", "HLEN h", "LLEN l", "SCARD s", "ZCARD z", "SISMEMBER s m", "GET k", "MGET k"} {
+		p.want(words, "(error) ERR the store is closed")
 	}
 }
 
@@ -335,8 +391,14 @@ func TestCursors(t *testing.T) {
 	if _, ok := k.find(first); ok {
 		t.Error("it is remembered for ever")
 	}
-	if at, ok := k.find(last); string(at) != "last" || !ok || len(k.at) != maxCursors {
+	if at, ok := k.find(last); string(at) != "last" || !ok || len(k.at) > maxCursors {
 		t.Errorf("%q, %v, %d places", at, ok, len(k.at))
+	}
+	for range 3 * maxCursorBytes / 60_000 {
+		last = k.give(make([]byte, 60_000))
+	}
+	if _, ok := k.find(last); !ok || k.bytes > maxCursorBytes {
+		t.Errorf("%v, %d bytes", ok, k.bytes)
 	}
 }
 

@@ -14,7 +14,7 @@ func sortedSetCommands() family {
 		&command{name: "zadd", arity: -4, flags: write | fast, keys: oneKey, run: (*call).zadd, since: "1.2.0", summary: "Gives members scores, on conditions if wanted.", differs: zeroDiffers},
 		&command{name: "zincrby", arity: 4, flags: write | fast, keys: oneKey, run: (*call).zincrby, since: "1.2.0", summary: "Adds to the score of a member.", differs: zeroDiffers},
 		&command{name: "zrem", arity: -3, flags: write | fast, keys: oneKey, run: (*call).zrem, since: "1.2.0", summary: "Removes members, and returns how many existed."},
-		&command{name: "zcard", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).zcard, since: "1.2.0", summary: "Returns the number of members."},
+		&command{name: "zcard", arity: 2, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).zcard, since: "1.2.0", summary: "Returns the number of members."},
 		&command{name: "zscore", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).zscore, since: "1.2.0", summary: "Returns the score of a member."},
 		&command{name: "zmscore", arity: -3, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).zmscore, since: "6.2.0", summary: "Returns the scores of members."},
 		&command{name: "zrank", arity: -3, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).zrank, since: "2.0.0", summary: "Returns how many members stand before one."},

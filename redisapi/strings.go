@@ -75,6 +75,14 @@ func (c *call) fits(key, value []byte) error {
 	return err
 }
 
+// mayHoldCollection returns an error for a key of a typed map that has values: it would not read a collection.
+func (c *call) mayHoldCollection(key []byte) error {
+	if bytes.IndexByte(key, ':') >= 0 && c.fits(key, nil) != nil { // nothing is no JSON
+		return errorf("ERR key %q belongs to a typed map, which holds no collections", key)
+	}
+	return nil
+}
+
 // put sets a value. A deadline that has passed leaves the key without an entry, and the zero Time is
 // none.
 func (c *call) put(key, value []byte, deadline time.Time) error {
@@ -667,7 +675,7 @@ func (c *call) setrange() error {
 	case len(part) == 0:
 		c.Int(int64(len(value)))
 		return nil
-	case offset+int64(len(part)) > maxString:
+	case offset > int64(maxString-len(part)):
 		return errTooLong
 	}
 	if end := int(offset) + len(part); end > len(value) {

@@ -129,7 +129,7 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 	switch {
 	case err == nil:
 		c.Buf = append(c.Buf, b.place.Buf...)
-		c.written = true
+		c.wrote()
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load():
 		c.NullArray()
 	default:
