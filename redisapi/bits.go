@@ -401,7 +401,7 @@ func (b *bitNumber) bounds() (least, greatest int64) {
 func (a *bitAction) sum(now, by int64) (n int64, ok bool) {
 	least, greatest := a.bounds()
 	over := now > greatest || now < 0 && !a.signed // to BITFIELD a negative number is a very great one there
-	under := now < least && !over
+	under := now < least
 	if !over && !under {
 		over = by > 0 && uint64(greatest)-uint64(now) < uint64(by)
 		under = by < 0 && uint64(now)-uint64(least) < -uint64(by)

@@ -21,18 +21,20 @@ const (
 	earthRadius  = 6372797.560856
 )
 
+const poleDiffers = "finds members beyond a pole, too"
+
 func geoCommands() family {
 	return known("geo", "Places",
 		&command{name: "geoadd", arity: -5, flags: write, keys: oneKey, run: (*call).geoadd, since: "3.2.0", summary: "Gives members places, on conditions if wanted."},
 		&command{name: "geodist", arity: -4, how: looking, flags: readonly, keys: oneKey, run: (*call).geodist, since: "3.2.0", summary: "Returns the distance of two members."},
 		&command{name: "geohash", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).geohash, since: "3.2.0", summary: "Returns places as geohashes of 11 characters."},
 		&command{name: "geopos", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).geopos, since: "3.2.0", summary: "Returns places as longitude and latitude."},
-		&command{name: "georadius", arity: -6, how: changing, flags: write, keys: keys{find: geoStoreKeys}, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a place."},
-		&command{name: "georadius_ro", arity: -6, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a place."},
-		&command{name: "georadiusbymember", arity: -5, how: changing, flags: write, keys: keys{find: geoStoreKeys}, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a member."},
-		&command{name: "georadiusbymember_ro", arity: -5, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a member."},
-		&command{name: "geosearch", arity: -7, how: looking, flags: readonly, keys: oneKey, run: (*call).geosearch, since: "6.2.0", summary: "Returns the members in a circle, or in a box."},
-		&command{name: "geosearchstore", arity: -8, how: changing, flags: write, keys: twoKeys, run: (*call).geosearch, since: "6.2.0", summary: "Stores the members in a circle, or in a box, and returns how many."},
+		&command{name: "georadius", arity: -6, how: changing, flags: write, keys: keys{find: geoStoreKeys}, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a place.", differs: poleDiffers},
+		&command{name: "georadius_ro", arity: -6, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a place.", differs: poleDiffers},
+		&command{name: "georadiusbymember", arity: -5, how: changing, flags: write, keys: keys{find: geoStoreKeys}, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a member.", differs: poleDiffers},
+		&command{name: "georadiusbymember_ro", arity: -5, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a member.", differs: poleDiffers},
+		&command{name: "geosearch", arity: -7, how: looking, flags: readonly, keys: oneKey, run: (*call).geosearch, since: "6.2.0", summary: "Returns the members in a circle, or in a box.", differs: poleDiffers},
+		&command{name: "geosearchstore", arity: -8, how: changing, flags: write, keys: twoKeys, run: (*call).geosearch, since: "6.2.0", summary: "Stores the members in a circle, or in a box, and returns how many.", differs: poleDiffers},
 	)
 }
 
@@ -99,7 +101,7 @@ func pointOf(score float64) (p point, ok bool) {
 func radians(degrees float64) float64 { return degrees * (math.Pi / 180) }
 func degrees(radians float64) float64 { return radians * (180 / math.Pi) }
 
-// distance is that of two places on a sphere, in metres (R. W. Sinnott, Virtues of the Haversine, 1984).
+// distance returns how far two places on a sphere are apart, in metres (R. W. Sinnott, Virtues of the Haversine, 1984).
 func distance(a, b point) float64 {
 	v := math.Sin((radians(b.lon) - radians(a.lon)) / 2)
 	if v == 0 {
@@ -489,9 +491,9 @@ func (c *call) geosearch() error {
 	}
 	switch {
 	case !from:
-		return errorf("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for %s", c.cmd.name)
+		return errorf("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for %s", c.args[0])
 	case !by:
-		return errorf("ERR exactly one of BYRADIUS and BYBOX can be specified for %s", c.cmd.name)
+		return errorf("ERR exactly one of BYRADIUS and BYBOX can be specified for %s", c.args[0])
 	}
 	if err := q.check("GEOSEARCHSTORE"); err != nil {
 		return err
@@ -618,7 +620,7 @@ func (q *geoQuery) scores() (ranges []geoRange) {
 		if part := math.Sin(min(aside/earthRadius/2, math.Pi/2)) / narrowest; part < 1 {
 			lon = degrees(2*math.Asin(part)) + more
 		}
-	} else if angle := aside / earthRadius; angle < math.Pi/2 && south > -90 && north < 90 {
+	} else if angle := aside / earthRadius; angle < math.Pi/2 {
 		if part := math.Sin(angle) / math.Cos(radians(q.at.lat)); part < 1 {
 			lon = degrees(math.Asin(part)) + more
 		}

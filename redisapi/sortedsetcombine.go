@@ -44,14 +44,14 @@ func (w *weighted) len() int {
 	return 0
 }
 
-// get is the weighted score of a member.
+// get is the weighted score of a member, which may be NaN.
 func (w *weighted) get(member string) (float64, bool) {
 	switch {
 	case w.members != nil:
-		return w.weigh(1), w.members.Has(member)
+		return w.weight, w.members.Has(member)
 	case w.scores != nil:
 		score, ok := w.scores.Get(member)
-		return w.weigh(score), ok
+		return score * w.weight, ok
 	}
 	return 0, false
 }
@@ -64,6 +64,23 @@ func number(f float64) float64 {
 		return 0
 	}
 	return f
+}
+
+// What AGGREGATE names. If b is NaN, a sum is 0, and the others are a, as in Redis.
+func sum(a, b float64) float64 { return number(a + b) }
+
+func lesser(a, b float64) float64 {
+	if b < a {
+		return b
+	}
+	return a
+}
+
+func greater(a, b float64) float64 {
+	if b > a {
+		return b
+	}
+	return a
 }
 
 // combining is what ZUNION and the others are asked for.
@@ -94,7 +111,6 @@ func (c *call) combining(at int) (o combining, err error) {
 			return o, err
 		}
 	}
-	sum := func(a, b float64) float64 { return number(a + b) }
 	o.aggregate = sum
 	if name == "zintercard" {
 		o.limit, err = limitOf(rest)
@@ -115,9 +131,9 @@ func (c *call) combining(at int) (o combining, err error) {
 			case is(rest[i], "SUM"):
 				o.aggregate = sum
 			case is(rest[i], "MIN"):
-				o.aggregate = func(a, b float64) float64 { return min(a, b) }
+				o.aggregate = lesser
 			case is(rest[i], "MAX"):
-				o.aggregate = func(a, b float64) float64 { return max(a, b) }
+				o.aggregate = greater
 			default:
 				return o, errSyntax
 			}

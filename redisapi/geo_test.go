@@ -1,0 +1,78 @@
+package redisapi
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// A search in ranges of scores finds what a look at all members finds: at the poles, where east meets west, in
+// boxes and circles of a metre and of the whole earth; and it comes by few others.
+func TestPlacesAreFound(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	const seed = 1
+	r := rand.New(rand.NewPCG(seed, 0))
+	some := func() point {
+		p := point{r.Float64()*360 - 180, r.Float64()*170 - 85}
+		switch r.IntN(4) {
+		case 0:
+			p = point{10 + r.Float64(), 50 + r.Float64()}
+		case 1:
+			p.lon = []float64{-180, 180, 179.9 + r.Float64()/10, -180 + r.Float64()/10}[r.IntN(4)]
+		case 2:
+			p.lat = []float64{-maxLatitude, maxLatitude, 84 + r.Float64(), -84 - r.Float64()}[r.IntN(4)]
+		}
+		return p
+	}
+	s := db.Raw().SortedSet([]byte("g"))
+	scores := map[string]float64{}
+	for i := range 3000 {
+		scores[strconv.Itoa(i)] = float64(some().score())
+	}
+	if err := s.SetAll(scores); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Set("no place", -1); err != nil {
+		t.Fatal(err)
+	}
+	lengths := []float64{0, 1, 1e3, 2e4, 3e5, 1e6, 5e6, 1e7, 1.9e7, 2.1e7, 5e7}
+	length := func() float64 { return lengths[r.IntN(len(lengths))] * (0.5 + r.Float64()) }
+	for range 1500 {
+		q := geoQuery{at: some(), unit: 1, radius: length()}
+		if r.IntN(2) == 0 {
+			q.box, q.width, q.height = true, length(), length()
+		}
+		if r.IntN(4) == 0 {
+			if p, ok := pointOf(scores[strconv.Itoa(r.IntN(3000))]); ok {
+				q.at = p
+			}
+		}
+		var want []string
+		for name, score := range scores {
+			if p, ok := pointOf(score); ok {
+				if _, in := q.has(p); in {
+					want = append(want, name)
+				}
+			}
+		}
+		var got []string
+		for _, f := range q.search(s) {
+			got = append(got, f.name)
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("seed %d, %+v: %d found, want %d", seed, q, len(got), len(want))
+		}
+		if n := len(q.scores()); n > 100 {
+			t.Errorf("%+v: %d ranges", q, n)
+		}
+	}
+}
