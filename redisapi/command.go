@@ -49,14 +49,6 @@ const (
 	atOnce // it is carried out at once, and not queued
 )
 
-var flagNames = []struct {
-	flag flags
-	name string
-}{
-	{write, "write"}, {readonly, "readonly"}, {fast, "fast"}, {blocking, "blocking"}, {admin, "admin"}, {pubsub, "pubsub"},
-	{noAuth, "no_auth"}, {noMulti, "no_multi"}, {noScript, "noscript"},
-}
-
 // keys says which arguments are keys: from first to last, each step one. A negative last counts
 // from the end. Where others are keys, find tells.
 type keys struct {
