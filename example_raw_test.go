@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -201,4 +202,33 @@ func ExampleRaw_Type() {
 	// greeting value <nil>
 	// scores zset <nil>
 	// tags set <nil>
+}
+
+// A watch tells when a raw key expires, if the store is asked to.
+func ExampleRaw_TellExpiry() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	raw := db.Raw()
+	if err := raw.TellExpiry(); err != nil {
+		log.Fatal(err)
+	}
+	changes := db.Watch(context.Background())
+	if err := raw.SetTTL([]byte("session"), []byte("Ada"), time.Millisecond); err != nil {
+		log.Fatal(err)
+	}
+	for c, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s expired: %v\n", c.Key, c.Expired)
+		if c.Expired {
+			break
+		}
+	}
+	// Output:
+	// session expired: false
+	// session expired: true
 }

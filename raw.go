@@ -178,6 +178,20 @@ func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
 	return r.set(key, value, at, r.by)
 }
 
+// TellExpiry has the store tell, from now on, when a raw key outside all maps expires, as ExpiryEvents does for a map:
+// Watch yields a Change that is Expired. The log remembers it from the next write of such a key on. The error is
+// ErrReadOnly when the store cannot be written to.
+func (r *Raw) TellExpiry() error {
+	if err := r.writable(r.by); err != nil {
+		return err
+	}
+	if r.db.driver != nil {
+		return unsupported("expiry events")
+	}
+	r.db.store.TellExpiry(r.db.store.RawTable())
+	return nil
+}
+
 func (r *Raw) set(key, value []byte, deadline uint64, d engine.Durability) error {
 	_, err := r.write(&everywhere, &engine.Write{Key: key, Value: value, Expiry: deadline, Durability: r.durability(d)})
 	return err

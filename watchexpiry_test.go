@@ -111,3 +111,51 @@ func TestExpiryEventsInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestRawTellsExpiry: from Raw.TellExpiry on a watch is told of raw keys that expire, values and collections, also by
+// a later process that did not ask.
+func TestRawTellsExpiry(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		for process := range 2 {
+			db, err := Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := db.Raw()
+			if process == 0 {
+				if err := raw.TellExpiry(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			changes := db.Watch(t.Context(), WithPrefix([]byte("k")))
+			if err := raw.SetTTL([]byte("k1"), nil, time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.List([]byte("k2")).PushBack(nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.Expire([]byte("k2"), 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			var expired []string
+			for c, err := range changes {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.Expired {
+					expired = append(expired, string(c.Key))
+				}
+				if len(expired) == 2 {
+					break
+				}
+			}
+			if fmt.Sprint(expired) != "[k1 k2]" {
+				t.Errorf("process %d is told of %q", process, expired)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -36,7 +36,7 @@ func handlesTo(handles []any, method string, arg any) (made []any) {
 // The verbs of docs/verbs.md, by whether they write.
 var (
 	verbsThatWrite = strings.Fields(`Add Clear Create Delete DeletePrefix DeleteRange Expire ExpireAt GetAndDelete GetOrSet Insert Persist
-		PopBack PopFront PopMax PopMin Push PushBack PushFront Rename Set SetAll SetTTL SetUntil Update`)
+		PopBack PopFront PopMax PopMin Push PushBack PushFront Rename Set SetAll SetTTL SetUntil TellExpiry Update`)
 	verbsThatRead = strings.Fields(`All Between Close Count Deadline From Get Has History Keys KeysBetween Len Load MembersFrom Open Peek Prefix Range Rank Ranked
 		Sync TTL Until Values View Watch At Backward Batch Hash In List SortedSet StringSet Type With WithContext DB Name IsOrdered`)
 )

@@ -96,13 +96,25 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if err := call.judgeKeys(); err != nil {
 		return err
 	}
-	if err := call.execute(); err != nil {
+	caching := c.caching
+	if c.tracks {
+		c.track(cmd, args)
+	}
+	c.missed = false
+	err := call.execute()
+	if caching && cmd.name != "multi" {
+		c.caching = false
+	}
+	if call.args == nil { // it has waited
 		return err
 	}
-	if call.args != nil { // it has not waited
+	if c.missed && c.s.notify.Load()&notifyMiss != 0 {
+		c.s.missedKeys(cmd, args)
+	}
+	if err == nil {
 		c.s.serve(c.s.changed(nil, cmd, args))
 	}
-	return nil
+	return err
 }
 
 // makesCollections are the families whose commands write collections.
@@ -238,6 +250,7 @@ func (c *client) count(found bool) {
 	if found {
 		c.s.counts.hits.Add(1)
 	} else {
+		c.missed = true
 		c.s.counts.misses.Add(1)
 	}
 }

@@ -51,12 +51,16 @@ type client struct {
 	watches  []watched
 	unsynced bool // it has written something that is to be on the disk before it is answered
 
-	subscribed int                                  // names that it listens to
-	hears      [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
-	tracks     bool                                 // CLIENT TRACKING
-	monitors   bool                                 // MONITOR
-	holds      bool                                 // the outbox
-	outbox     outbox
+	subscribed   int                                  // names that it listens to
+	hears        [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
+	tracks       bool                                 // CLIENT TRACKING
+	monitors     bool                                 // MONITOR
+	trackOptions trackOptions
+	broken       bool // the client is gone that is told of changes; guarded by tracking.mu
+	caching      bool // CLIENT CACHING, for the next command
+	missed       bool // the command has not found a key
+	holds        bool // the outbox
+	outbox       outbox
 
 	inPlaceOf *blocked                // of a client that carries out a command for another
 	waits     atomic.Pointer[blocked] // while it waits for a key
@@ -109,6 +113,7 @@ func (c *client) serve() {
 	}
 	c.forgetWatches()
 	c.hearNothing()
+	c.stopTracking()
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)

@@ -34,6 +34,11 @@ func connectionCommands() family {
 			{name: "info", arity: 2, flags: fast, run: (*call).clientInfo, since: "6.2.0", summary: "Describes the connection."},
 			{name: "list", arity: -2, flags: admin, run: (*call).clientList, since: "2.4.0", summary: "Describes all connections."},
 			{name: "kill", arity: -3, flags: admin, run: (*call).clientKill, since: "2.4.0", summary: "Closes connections."},
+			{name: "tracking", arity: -3, run: (*call).clientTracking, since: "6.0.0", summary: "Tells the connection when keys change that it has read.",
+				differs: "NOLOOP is taken, and the connection is told of its own changes, too. Keys of typed maps expire untold, unless they have ExpiryEvents"},
+			{name: "caching", arity: 3, flags: fast, run: (*call).clientCaching, since: "6.0.0", summary: "Says whether the keys of the next command are tracked."},
+			{name: "trackinginfo", arity: 2, flags: fast, run: (*call).clientTrackingInfo, since: "6.2.0", summary: "Returns what CLIENT TRACKING has asked for."},
+			{name: "getredir", arity: 2, flags: fast, run: (*call).clientGetRedir, since: "6.0.0", summary: "Returns which connection is told of changes."},
 			{name: "unblock", arity: -3, flags: admin, run: (*call).clientUnblock, since: "5.0.0", summary: "Ends the waiting of a connection for a key."},
 			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Is taken, and changes nothing: no connection is closed for want of memory."},
 			{name: "no-touch", arity: 3, flags: fast, run: (*call).clientSwitch, since: "7.2.0", summary: "Is taken, and changes nothing: reads leave no trace."},
@@ -75,6 +80,7 @@ func (c *call) reset() error {
 	c.queue = nil
 	c.forgetWatches()
 	c.hearNothing()
+	c.stopTracking()
 	c.speak(false)
 	c.name.Store(nil)
 	c.known = c.s.Password == ""

@@ -10,15 +10,17 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key.
+// feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key or
+// track keys, and keyspace notifications.
 // It tells changes of other doors as those of this one. It ends with the first change that nobody needs, so that
 // clients that wait often do not begin and end it each time.
 type feed struct {
-	needs   atomic.Int64
-	mu      sync.Mutex // guards running and cancel
-	running bool
-	cancel  context.CancelFunc
-	ended   sync.WaitGroup
+	needs    atomic.Int64
+	mu       sync.Mutex // guards running and cancel
+	running  bool
+	cancel   context.CancelFunc
+	ended    sync.WaitGroup
+	notifier notifier // belongs to the goroutine that tells
 }
 
 // need counts those who need the feed. When it returns, all changes from then on are told.
@@ -97,6 +99,17 @@ func (s *Server) told(c *copal.Change) {
 	if !c.Deleted {
 		s.serve([]string{string(c.Key)})
 	}
+	if c.Range {
+		s.tracking.all()
+	} else {
+		s.tracking.changed(c.Key)
+		if c.From != nil {
+			s.tracking.changed(c.From)
+		}
+	}
+	if s.notify.Load() != 0 {
+		s.feed.notifier.told(s, c)
+	}
 }
 
 // missed does what changes ask for of which nothing is known.
@@ -108,4 +121,6 @@ func (s *Server) missed() {
 	}
 	s.waiting.mu.Unlock()
 	s.serve(keys)
+	s.tracking.all()
+	s.feed.notifier = notifier{}
 }

@@ -149,6 +149,11 @@ func (c *call) exec() error {
 			c.wrote()
 		}
 	}
+	if c.tracks {
+		for _, each := range q.list {
+			c.track(each.cmd, each.args)
+		}
+	}
 	before := len(c.Buf)
 	err := c.s.DB.Update(func(tx *copal.Tx) error {
 		if err := c.unchanged(tx); err != nil {

@@ -48,6 +48,8 @@ type Server struct {
 	audience audience
 	senders  sync.WaitGroup // goroutines that send messages
 	feed     feed
+	notify   atomic.Uint32 // classes of keyspace notifications
+	tracking tracking
 }
 
 // counts are what INFO tells.

@@ -25,7 +25,7 @@ var (
 	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Count Create Deadline Delete
 		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load MembersFrom
 		Open Peek Persist PopBack PopFront PopMax PopMin Prefix Push PushBack PushFront Range Rank Ranked Refresh Rename
-		Require		Set SetAll SetTTL SetUntil Sync TTL Until Update Values View Watch`)
+		Require		Set SetAll SetTTL SetUntil Sync TellExpiry TTL Until Update Values View Watch`)
 	says   = strings.Fields("Covers DB Maps Name Ratio Seq Size Stats Time Type Value")
 	others = strings.Fields("Error Is Read ReadAt ReadFrom Seek String Unwrap Write WriteTo")
 )

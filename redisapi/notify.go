@@ -1,0 +1,186 @@
+package redisapi
+
+import (
+	"strings"
+
+	"github.com/copaldb/copal"
+)
+
+// Keyspace notifications are messages about what happens to keys, on the channels __keyspace@0__:key and
+// __keyevent@0__:event. They are made of what the feed tells: changes, and not commands. So an INCR is a set, a SET
+// with a deadline is a set and an expire, and so is an EXPIRE of a string. Several changes of one kind of one key
+// that count together are one event, as those of a command.
+
+// The classes of events.
+const (
+	notifyKeyspace = 1 << iota
+	notifyKeyevent
+	notifyGeneric
+	notifyString
+	notifyList
+	notifySet
+	notifyHash
+	notifyZset
+	notifyExpired
+	notifyEvicted
+	notifyStream
+	notifyModule
+	notifyMiss
+	notifyNew
+)
+
+const notifyAll = notifyGeneric | notifyString | notifyList | notifySet | notifyHash | notifyZset | notifyExpired | notifyEvicted | notifyStream | notifyModule
+
+// notifyLetters are the letters of the classes, in the order in which CONFIG GET has them.
+var notifyLetters = []struct {
+	letter rune
+	class  uint32
+}{
+	{'A', notifyAll}, {'g', notifyGeneric}, {'$', notifyString}, {'l', notifyList}, {'s', notifySet}, {'h', notifyHash}, {'z', notifyZset},
+	{'x', notifyExpired}, {'e', notifyEvicted}, {'t', notifyStream}, {'d', notifyModule},
+	{'K', notifyKeyspace}, {'E', notifyKeyevent}, {'m', notifyMiss}, {'n', notifyNew},
+}
+
+// parseNotify reads what CONFIG SET notify-keyspace-events takes.
+func parseNotify(text string) (classes uint32, ok bool) {
+next:
+	for _, letter := range text {
+		for _, l := range notifyLetters {
+			if l.letter == letter {
+				classes |= l.class
+				continue next
+			}
+		}
+		return 0, false
+	}
+	return classes, true
+}
+
+func notifyText(classes uint32) string {
+	var b strings.Builder
+	left := classes
+	for _, l := range notifyLetters {
+		if left&l.class == l.class {
+			b.WriteRune(l.letter)
+			left &^= l.class
+		}
+	}
+	return b.String()
+}
+
+// notifies sets the classes of which there are messages.
+func (s *Server) notifies(classes uint32) {
+	before := s.notify.Swap(classes)
+	switch {
+	case before == 0 && classes != 0:
+		s.DB.Raw().TellExpiry()
+		s.feed.need(s, 1)
+	case before != 0 && classes == 0:
+		s.feed.need(s, -1)
+	}
+}
+
+// event sends the messages of an event.
+func (s *Server) event(class uint32, name string, key []byte) {
+	classes := s.notify.Load()
+	if classes&class == 0 {
+		return
+	}
+	if classes&notifyKeyspace != 0 {
+		s.audience.publish(false, append([]byte("__keyspace@0__:"), key...), []byte(name))
+	}
+	if classes&notifyKeyevent != 0 {
+		s.audience.publish(false, []byte("__keyevent@0__:"+name), key)
+	}
+}
+
+// missedKeys tells of keys that a command has not found.
+func (s *Server) missedKeys(cmd *command, args [][]byte) {
+	raw := s.DB.Raw()
+	for _, key := range cmd.keys.of(args) {
+		if !raw.Has(key) {
+			s.event(notifyMiss, "keymiss", key)
+		}
+	}
+}
+
+// notifier makes events of changes. It belongs to the feed.
+type notifier struct {
+	key     string // of the last event of a group
+	event   string
+	deleted [][]byte // of the group: their event comes last, unless they were renamed
+}
+
+// told makes the events of a change.
+func (n *notifier) told(s *Server, c *copal.Change) {
+	switch {
+	case c.Range: // Redis tells nothing of FLUSHALL
+	case c.Expired:
+		s.event(notifyExpired, "expired", c.Key)
+	case c.Element != nil:
+		class, name := elementEvent(c)
+		if name != n.event || string(c.Key) != n.key {
+			s.event(class, name, c.Key)
+			n.key, n.event = string(c.Key), name
+		}
+	case c.Deleted:
+		n.deleted = append(n.deleted, c.Key)
+	case c.From != nil:
+		s.event(notifyGeneric, "rename_from", c.From)
+		s.event(notifyGeneric, "rename_to", c.Key)
+		for i, key := range n.deleted {
+			if string(key) == string(c.From) {
+				n.deleted = append(n.deleted[:i], n.deleted[i+1:]...)
+				break
+			}
+		}
+		n.key = string(c.From) // its deletion may yet come
+		n.event = "rename_from"
+	case c.Collection == "":
+		s.event(notifyString, "set", c.Key)
+		if !c.Deadline.IsZero() {
+			s.event(notifyGeneric, "expire", c.Key)
+		}
+	case c.Created:
+		s.event(notifyNew, "new", c.Key)
+		if !c.Deadline.IsZero() {
+			s.event(notifyGeneric, "expire", c.Key)
+		}
+	case c.Deadline.IsZero():
+		s.event(notifyGeneric, "persist", c.Key)
+	default:
+		s.event(notifyGeneric, "expire", c.Key)
+	}
+	if !c.More {
+		for _, key := range n.deleted {
+			if n.event != "rename_from" || n.key != string(key) {
+				s.event(notifyGeneric, "del", key)
+			}
+		}
+		*n = notifier{deleted: n.deleted[:0]}
+	}
+}
+
+// elementEvent is what happened to an element. An element of a list stands in the front half if it was pushed in
+// front, or among those that were.
+func elementEvent(c *copal.Change) (class uint32, name string) {
+	switch c.Collection {
+	case "hash":
+		return notifyHash, verb(c, "hset", "hdel")
+	case "set":
+		return notifySet, verb(c, "sadd", "srem")
+	case "zset":
+		return notifyZset, verb(c, "zadd", "zrem")
+	}
+	if c.Element[0] < 0x80 {
+		return notifyList, verb(c, "lpush", "lpop")
+	}
+	return notifyList, verb(c, "rpush", "rpop")
+}
+
+func verb(c *copal.Change, set, deleted string) string {
+	if c.Deleted {
+		return deleted
+	}
+	return set
+}

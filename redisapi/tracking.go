@@ -1,0 +1,301 @@
+package redisapi
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/resp"
+)
+
+// A client that tracks keys is told when they change, so that it may keep their values. The server remembers which keys
+// it has read, until one of them changes, or with BCAST nothing but prefixes. The feed tells the changes. A key is
+// remembered before it is read, so no change behind the read is missed, and a message comes behind the reply.
+
+// mostTracked is how many keys the server remembers. Beyond that it takes one for changed.
+const mostTracked = 1 << 20
+
+// tracking is who tracks what.
+type tracking struct {
+	mu   sync.Mutex // guards all of it, and the options of clients
+	by   map[int64]*client
+	keys map[string]map[*client]struct{}
+}
+
+// trackOptions are what CLIENT TRACKING has asked for.
+type trackOptions struct {
+	bcast, optIn, optOut, noLoop bool
+	prefixes                     [][]byte
+	redirect                     int64 // the client that gets the messages, 0 for the same
+}
+
+// track remembers the keys that a command is about to read.
+func (c *client) track(cmd *command, args [][]byte) {
+	if cmd.flags&readonly == 0 || c.trackOptions.bcast || c.trackOptions.optIn && !c.caching || c.trackOptions.optOut && c.caching {
+		return
+	}
+	t := &c.s.tracking
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range cmd.keys.of(args) {
+		if t.keys[string(key)] == nil {
+			if len(t.keys) >= mostTracked {
+				for other := range t.keys {
+					t.changedLocked([]byte(other))
+					break
+				}
+			}
+			t.keys[string(key)] = map[*client]struct{}{}
+		}
+		t.keys[string(key)][c] = struct{}{}
+	}
+}
+
+// changed tells those who track a key that it has changed.
+func (t *tracking) changed(key []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changedLocked(key)
+	for _, c := range t.by {
+		if c.trackOptions.bcast && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
+			c.invalidateLocked(key)
+		}
+	}
+}
+
+func (t *tracking) changedLocked(key []byte) {
+	for c := range t.keys[string(key)] {
+		c.invalidateLocked(key)
+	}
+	delete(t.keys, string(key))
+}
+
+// all tells those who track that any key may have changed.
+func (t *tracking) all() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.keys)
+	for _, c := range t.by {
+		c.invalidateLocked(nil)
+	}
+}
+
+// invalidateLocked tells the client, or the one that it has named, that a key has changed, or all if it is nil.
+func (c *client) invalidateLocked(key []byte) {
+	to := c
+	_, version := c.listening()
+	if id := c.trackOptions.redirect; id != 0 {
+		c.s.mu.Lock()
+		to = c.s.clients[id]
+		c.s.mu.Unlock()
+		if to == nil {
+			if !c.broken && version == 3 {
+				c.push(func(r *resp.Reply) {
+					r.Push(2)
+					r.BulkString("tracking-redir-broken")
+					r.Int(id)
+				})
+			}
+			c.broken = true
+			return
+		}
+		var heard [kindsOfChannels]int
+		if heard, version = to.listening(); version == 2 && heard == [kindsOfChannels]int{} {
+			return
+		}
+	}
+	if to == c && version == 2 {
+		return // which has no messages but those of channels
+	}
+	to.push(func(r *resp.Reply) {
+		if r.V3 {
+			r.Push(2)
+			r.BulkString("invalidate")
+		} else {
+			r.Array(3)
+			r.BulkString("message")
+			r.BulkString("__redis__:invalidate")
+		}
+		if key == nil {
+			r.Null()
+			return
+		}
+		r.Array(1)
+		r.Bulk(key)
+	})
+}
+
+// stopTracking ends the tracking of the client.
+func (c *client) stopTracking() {
+	if !c.tracks {
+		return
+	}
+	c.tracks = false
+	t := &c.s.tracking
+	t.mu.Lock()
+	c.trackOptions, c.broken = trackOptions{}, false
+	delete(t.by, c.id)
+	for key, list := range t.keys {
+		if delete(list, c); len(list) == 0 {
+			delete(t.keys, key)
+		}
+	}
+	t.mu.Unlock()
+	c.s.feed.need(c.s, -1)
+}
+
+// clientTracking is CLIENT TRACKING.
+func (c *call) clientTracking() error {
+	var o trackOptions
+	for i := 3; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "REDIRECT") && i+1 < len(c.args):
+			i++
+			if o.redirect != 0 {
+				return errorf("ERR A client can only redirect to a single other client")
+			}
+			id, err := parseInt(c.args[i])
+			if err != nil || id < 0 {
+				return errorf("ERR Invalid client ID")
+			}
+			c.s.mu.Lock()
+			_, ok := c.s.clients[id]
+			c.s.mu.Unlock()
+			if !ok {
+				return errorf("ERR The client ID you want redirect to does not exist")
+			}
+			o.redirect = id
+		case is(arg, "BCAST"):
+			o.bcast = true
+		case is(arg, "OPTIN"):
+			o.optIn = true
+		case is(arg, "OPTOUT"):
+			o.optOut = true
+		case is(arg, "NOLOOP"):
+			o.noLoop = true
+		case is(arg, "PREFIX") && i+1 < len(c.args):
+			i++
+			o.prefixes = append(o.prefixes, bytes.Clone(c.args[i]))
+		default:
+			return errSyntax
+		}
+	}
+	switch {
+	case is(c.args[2], "OFF"):
+		c.stopTracking()
+		c.OK()
+		return nil
+	case !is(c.args[2], "ON"):
+		return errSyntax
+	}
+	if err := c.startTracking(o); err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+// startTracking begins to track, or goes on with other options.
+func (c *client) startTracking(o trackOptions) error {
+	was := c.trackOptions
+	switch {
+	case !o.bcast && len(o.prefixes) > 0:
+		return errorf("ERR PREFIX option requires BCAST mode to be enabled")
+	case c.tracks && was.bcast != o.bcast:
+		return errorf("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
+	case o.bcast && (o.optIn || o.optOut):
+		return errorf("ERR OPTIN and OPTOUT are not compatible with BCAST")
+	case o.optIn && o.optOut:
+		return errorf("ERR You can't specify both OPTIN mode and OPTOUT mode")
+	case o.optIn && was.optOut, o.optOut && was.optIn:
+		return errorf("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+	}
+	o.prefixes = append(slices.Clone(was.prefixes), o.prefixes...)
+	for i, p := range o.prefixes {
+		for _, q := range o.prefixes[:i] {
+			if bytes.HasPrefix(p, q) || bytes.HasPrefix(q, p) {
+				return errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, q)
+			}
+		}
+	}
+	if !c.tracks {
+		c.hold()
+		if err := c.s.DB.Raw().TellExpiry(); err != nil && !errors.Is(err, copal.ErrReadOnly) {
+			return err
+		}
+		c.s.feed.need(c.s, 1)
+	}
+	t := &c.s.tracking
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.by == nil {
+		t.by, t.keys = map[int64]*client{}, map[string]map[*client]struct{}{}
+	}
+	t.by[c.id] = c
+	c.trackOptions, c.tracks, c.broken = o, true, false
+	return nil
+}
+
+// clientCaching is CLIENT CACHING: whether the keys of the next command are tracked.
+func (c *call) clientCaching() error {
+	o := &c.trackOptions
+	switch yes := is(c.args[2], "YES"); {
+	case !yes && !is(c.args[2], "NO"):
+		return errSyntax
+	case !o.optIn && !o.optOut:
+		return errorf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	case yes && !o.optIn:
+		return errorf("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	case !yes && !o.optOut:
+		return errorf("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	}
+	c.caching = true
+	c.OK()
+	return nil
+}
+
+func (c *call) clientGetRedir() error {
+	switch {
+	case !c.tracks:
+		c.Int(-1)
+	default:
+		c.Int(c.trackOptions.redirect)
+	}
+	return nil
+}
+
+func (c *call) clientTrackingInfo() error {
+	o := c.trackOptions
+	c.s.tracking.mu.Lock()
+	broken := c.broken
+	c.s.tracking.mu.Unlock()
+	var flags []string
+	for _, f := range []struct {
+		is   bool
+		name string
+	}{
+		{!c.tracks, "off"}, {c.tracks, "on"}, {o.bcast, "bcast"}, {o.optIn, "optin"}, {o.optIn && c.caching, "caching-yes"}, {o.optOut, "optout"},
+		{o.optOut && c.caching, "caching-no"}, {o.noLoop, "noloop"}, {broken, "broken_redirect"},
+	} {
+		if f.is {
+			flags = append(flags, f.name)
+		}
+	}
+	c.Map(3)
+	c.BulkString("flags")
+	c.Set(len(flags))
+	for _, name := range flags {
+		c.BulkString(name)
+	}
+	c.BulkString("redirect")
+	if !c.tracks {
+		c.Int(-1)
+	} else {
+		c.Int(o.redirect)
+	}
+	c.BulkString("prefixes")
+	c.bulks(o.prefixes)
+	return nil
+}
