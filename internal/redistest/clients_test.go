@@ -161,6 +161,22 @@ func TestGoRedis(t *testing.T) {
 				t.Errorf("%v", m)
 			}
 
+			// What happens to keys is told, whichever door it came by.
+			check(t, "CONFIG SET", c.ConfigSet(ctx, "notify-keyspace-events", "KEA").Err())
+			events := c.PSubscribe(ctx, "__keyevent@0__:*")
+			defer events.Close()
+			_, err = events.Receive(ctx)
+			check(t, "PSUBSCRIBE", err)
+			check(t, "SET", c.Set(ctx, "told", "1", 0).Err())
+			if _, err := db.Raw().Delete([]byte("told")); err != nil {
+				t.Fatal(err)
+			}
+			for _, event := range []string{"set", "del"} {
+				if m := <-events.Channel(); m.Channel != "__keyevent@0__:"+event || m.Payload != "told" {
+					t.Errorf("%v, want %s", m, event)
+				}
+			}
+
 			var keys []string
 			for it := c.Scan(ctx, 0, "", 3).Iterator(); it.Next(ctx); {
 				keys = append(keys, it.Val())
