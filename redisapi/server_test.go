@@ -303,6 +303,7 @@ func TestMultiWithEffects(t *testing.T) {
 func TestSyncedBeforeTheAnswer(t *testing.T) {
 	for _, behind := range []string{"RESET", "CLIENT DURABILITY write", "PING"} {
 		s, address := newServer(t, func(s *Server) { s.Durability = copal.FSync })
+		s.init() // Serve may not have come to it
 		c := newClient(s, dialled(t, address), 99)
 		c.borrow()
 		c.dispatch([][]byte{[]byte("SET"), []byte("k"), []byte("v")})
