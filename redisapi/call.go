@@ -75,10 +75,10 @@ func (c *client) dispatch(args [][]byte) {
 
 func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if !c.known && cmd.flags&noAuth == 0 {
-		return replyError("NOAUTH Authentication required.")
+		return c.reject(cmd, replyError("NOAUTH Authentication required."))
 	}
 	if err := c.mayRun(cmd); err != nil {
-		return err
+		return c.reject(cmd, err)
 	}
 	if c.listens() {
 		c.hold()
@@ -89,12 +89,17 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if cmd.flags&write != 0 {
 		c.wrote()
 	}
+	began := c.clock
+	if began.IsZero() {
+		began = time.Now()
+	}
 	c.ran.Store(cmd)
-	c.seen.Store(time.Now().UnixNano())
+	c.seen.Store(began.UnixNano())
+	c.show(cmd, args)
 	call := &c.call
 	call.cmd, call.args = cmd, args
 	if err := call.judgeKeys(); err != nil {
-		return err
+		return c.reject(cmd, err)
 	}
 	caching := c.caching
 	if c.tracks {
@@ -105,15 +110,23 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if caching && cmd.name != "multi" {
 		c.caching = false
 	}
-	if call.args == nil { // it has waited
-		return err
+	if call.args == nil {
+		args = nil // the command has waited, and they are gone
 	}
-	if c.missed && c.s.notify.Load()&notifyMiss != 0 {
-		c.s.missedKeys(cmd, args)
-	}
-	if err == nil {
+	c.clock = time.Now()
+	c.note(cmd, args, began, c.clock, err != nil)
+	if args != nil && err == nil {
 		c.s.serve(c.s.changed(nil, cmd, args))
 	}
+	if args != nil && c.missed && c.s.notify.Load()&notifyMiss != 0 {
+		c.s.missedKeys(cmd, args)
+	}
+	return err
+}
+
+// reject counts a command that is not carried out.
+func (c *client) reject(cmd *command, err error) error {
+	c.s.figures[cmd.number].rejected.Add(1)
 	return err
 }
 
@@ -186,8 +199,10 @@ func (c *call) later(f func()) {
 
 // fail replies an error.
 func (c *client) fail(err error) {
+	text := errorText(err)
 	c.s.counts.errors.Add(1)
-	c.Error(errorText(err))
+	c.s.errorCounts.count(text)
+	c.Error(text)
 }
 
 // errorText is what Redis calls an error.

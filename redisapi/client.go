@@ -49,7 +49,8 @@ type client struct {
 	closing  bool   // after what is answered now
 	queue    *queue // since MULTI, nil without
 	watches  []watched
-	unsynced bool // it has written something that is to be on the disk before it is answered
+	unsynced bool      // it has written something that is to be on the disk before it is answered
+	clock    time.Time // when the last command of what has arrived ended, zero for none
 
 	subscribed   int                                  // names that it listens to
 	hears        [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
@@ -114,6 +115,7 @@ func (c *client) serve() {
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
+	c.stopMonitor()
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)
@@ -168,6 +170,7 @@ func (c *client) requests() error {
 			if err := c.read(); err != nil {
 				return err
 			}
+			c.clock = time.Time{}
 			continue
 		}
 		c.off += n

@@ -21,6 +21,7 @@ type command struct {
 	subs    []*command
 
 	group  string
+	number int      // its place among all
 	parent *command // of a subcommand
 }
 
@@ -127,6 +128,9 @@ func (cmd *command) fullName() string {
 // table has all commands by name.
 var table = map[string]*command{}
 
+// numbered are the commands and subcommands by their numbers.
+var numbered []*command
+
 // families are the commands by what they are about, as they stand in the manual.
 var families []family
 
@@ -148,10 +152,15 @@ func known(group, title string, commands ...*command) family {
 
 func init() {
 	families = []family{connectionCommands(), keyCommands(), stringCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(),
-		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), multiCommands(), configCommands(), pubsubCommands()}
+		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), multiCommands(), pubsubCommands(),
+		objectCommands(), commandCommands(), configCommands(), serverCommands(), clusterCommands()}
 	for _, f := range families {
 		for _, cmd := range f.commands {
 			table[cmd.name] = cmd
+			for _, each := range append([]*command{cmd}, cmd.subs...) {
+				each.number = len(numbered)
+				numbered = append(numbered, each)
+			}
 		}
 	}
 }

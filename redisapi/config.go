@@ -1,101 +1,179 @@
 package redisapi
 
 import (
+	"bytes"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/copaldb/copal"
 )
 
 func configCommands() family {
-	return known("server", "The server",
+	return known("server", "Settings and figures",
 		&command{name: "config", arity: -2, flags: admin | noScript, since: "2.0.0", summary: "Commands about settings.", subs: []*command{
-			{name: "get", arity: -3, flags: admin, run: (*call).configGet, since: "2.0.0", summary: "Returns the settings whose names fit patterns.", differs: "those that clients and benchmarks ask for"},
-			{name: "set", arity: -4, flags: admin, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "notify-keyspace-events; the others are said where the server begins"},
+			{name: "get", arity: -3, flags: admin | noScript, run: (*call).configGet, since: "2.0.0", summary: "Returns the settings that fit patterns.", differs: "knows the settings that clients ask for"},
+			{name: "set", arity: -4, flags: admin | noScript, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len"},
+			{name: "resetstat", arity: 2, flags: admin | noScript, run: (*call).configResetStat, since: "2.0.0", summary: "Sets the figures of INFO to 0."},
+			{name: "rewrite", arity: 2, flags: admin | noScript, run: (*call).configRewrite, since: "2.8.0", summary: "Is an error: there is no file of settings."},
+		}},
+		&command{name: "info", arity: -1, run: (*call).info, since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal"},
+		&command{name: "slowlog", arity: -2, flags: admin, since: "2.2.12", summary: "Commands about commands that took long.", subs: []*command{
+			{name: "get", arity: -2, flags: admin, run: (*call).slowlogGet, since: "2.2.12", summary: "Returns the latest commands that took long."},
+			{name: "len", arity: 2, flags: admin, run: (*call).slowlogLen, since: "2.2.12", summary: "Counts them."},
+			{name: "reset", arity: 2, flags: admin, run: (*call).slowlogReset, since: "2.2.12", summary: "Forgets them."},
+		}},
+		&command{name: "latency", arity: -2, flags: admin | noScript, since: "2.8.13", summary: "Commands about delays, of which no history is kept.", subs: []*command{
+			{name: "history", arity: 3, flags: admin | noScript, run: (*call).nothing, since: "2.8.13", summary: "Returns nothing."},
+			{name: "latest", arity: 2, flags: admin | noScript, run: (*call).nothing, since: "2.8.13", summary: "Returns nothing."},
+			{name: "reset", arity: -2, flags: admin | noScript, run: (*call).zero, since: "2.8.13", summary: "Returns 0."},
+			{name: "doctor", arity: 2, flags: admin | noScript, run: (*call).latencyDoctor, since: "2.8.13", summary: "Says that no history is kept."},
 		}},
 	)
 }
 
-// setting is what CONFIG tells, and maybe changes.
+// setting is a row of CONFIG GET. set returns what is wrong with a value; nil is for settings that are as they are.
 type setting struct {
-	name string
-	get  func(s *Server) string
-	set  func(s *Server, value string) (change func(), ok bool) // nil for what stands while the server runs
+	name  string
+	value func(*Server) string
+	set   func(*Server, string) string
 }
 
+func fixed(value string) func(*Server) string { return func(*Server) string { return value } }
+
 var settings = []setting{
+	{"activedefrag", fixed("no"), nil},
 	{"appendfsync", func(s *Server) string {
 		if s.Durability == copal.FSync {
 			return "always"
 		}
 		return "everysec"
 	}, nil},
-	{"appendonly", func(*Server) string { return "yes" }, nil},
-	{"databases", func(*Server) string { return "1" }, nil},
+	{"appendonly", fixed("yes"), nil},
+	{"client-output-buffer-limit", fixed("normal 0 0 0 slave 0 0 0 pubsub " + strconv.Itoa(mostPending) + " 0 0"), nil},
+	{"cluster-enabled", fixed("no"), nil},
+	{"databases", fixed("1"), nil},
+	{"dir", fixed(""), nil},
+	{"hz", fixed("10"), nil},
+	{"latency-monitor-threshold", fixed("0"), nil},
+	{"lazyfree-lazy-user-del", fixed("yes"), nil},
+	{"loglevel", fixed("notice"), nil},
+	{"lua-time-limit", fixed("5000"), nil},
 	{"maxclients", func(s *Server) string { return strconv.Itoa(s.MaxClients) }, nil},
-	{"maxmemory", func(*Server) string { return "0" }, nil},
-	{"maxmemory-policy", func(*Server) string { return "noeviction" }, nil},
-	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notify.Load()) }, func(s *Server, value string) (func(), bool) {
-		classes, ok := parseNotify(value)
-		return func() { s.notifies(classes) }, ok
+	{"maxmemory", fixed("0"), nil},
+	{"maxmemory-policy", fixed("noeviction"), nil},
+	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notify.Load()) }, func(s *Server, text string) string {
+		classes, ok := parseNotify(text)
+		if !ok {
+			return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."
+		}
+		if s != nil {
+			s.notifies(classes)
+		}
+		return ""
 	}},
-	{"proto-max-bulk-len", func(*Server) string { return strconv.Itoa(maxString) }, nil},
-	{"save", func(*Server) string { return "" }, nil},
+	{"proto-max-bulk-len", fixed(strconv.Itoa(maxString)), nil},
+	{"save", fixed(""), nil},
+	{"slowlog-log-slower-than", func(s *Server) string { return strconv.FormatInt(s.slow.threshold.Load(), 10) }, setInt(-1, math.MaxInt64, func(s *Server, n int64) { s.slow.threshold.Store(n) })},
+	{"slowlog-max-len", func(s *Server) string { return strconv.Itoa(s.slow.limit(-1)) }, setInt(0, 1<<20, func(s *Server, n int64) { s.slow.limit(int(n)) })},
+	{"stop-writes-on-bgsave-error", fixed("yes"), nil},
+	{"tcp-keepalive", fixed("15"), nil},
 	{"timeout", func(s *Server) string { return strconv.Itoa(int(s.IdleTimeout.Seconds())) }, nil},
+	{"tracking-table-max-keys", fixed(strconv.Itoa(mostTracked)), nil},
+}
+
+// setInt is the set of a whole number. It changes nothing without a server.
+func setInt(low, high int64, set func(*Server, int64)) func(*Server, string) string {
+	return func(s *Server, text string) string {
+		n, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err != nil:
+			return "argument couldn't be parsed into an integer"
+		case n < low || n > high:
+			return "argument must be between " + strconv.FormatInt(low, 10) + " and " + strconv.FormatInt(high, 10) + " inclusive"
+		case s != nil:
+			set(s, n)
+		}
+		return ""
+	}
 }
 
 func (c *call) configGet() error {
-	var found []setting
-	for _, s := range settings {
-		for _, pattern := range c.args[2:] {
-			if glob(lower(nil, pattern), []byte(s.name)) {
-				found = append(found, s)
-				break
-			}
+	var found []*setting
+	for i := range settings {
+		name := []byte(settings[i].name)
+		if slices.ContainsFunc(c.args[2:], func(pattern []byte) bool { return glob(bytes.ToLower(pattern), name) }) {
+			found = append(found, &settings[i])
 		}
 	}
 	c.Map(len(found))
-	for _, s := range found {
-		c.BulkString(s.name)
-		c.BulkString(s.get(c.s))
+	for _, f := range found {
+		c.BulkString(f.name)
+		c.BulkString(f.value(c.s))
 	}
 	return nil
 }
 
+// configSet looks at all settings before it changes one.
 func (c *call) configSet() error {
-	if len(c.args)%2 != 0 {
+	args := c.args[2:]
+	if len(args)%2 != 0 {
 		return errorf("ERR wrong number of arguments for 'config|set' command")
 	}
-	var changes []func()
-	for i := 2; i < len(c.args); i += 2 {
-		change, err := c.s.change(c.args[i], c.args[i+1])
-		if err != nil {
-			return err
+	var found []*setting
+	for i := 0; i < len(args); i += 2 {
+		name := string(bytes.ToLower(args[i]))
+		at := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
+		if at < 0 {
+			return errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", args[i])
 		}
-		changes = append(changes, change)
+		f, text, wrong := &settings[at], string(args[i+1]), ""
+		switch {
+		case slices.Contains(found, f):
+			wrong = "duplicate parameter"
+		case f.set != nil:
+			wrong = f.set(nil, text)
+		case f.value(c.s) != text:
+			wrong = "can't set immutable config"
+		}
+		if wrong != "" {
+			return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, wrong)
+		}
+		found = append(found, f)
 	}
 	c.later(func() {
-		for _, change := range changes {
-			change()
+		for i, f := range found {
+			if f.set != nil {
+				f.set(c.s, string(args[2*i+1]))
+			}
 		}
 	})
 	c.OK()
 	return nil
 }
 
-// change is what makes a change of a setting.
-func (s *Server) change(name, value []byte) (func(), error) {
-	for _, each := range settings {
-		if each.name != string(lower(nil, name)) {
-			continue
-		}
-		if each.set == nil {
-			return nil, errorf("ERR CONFIG SET failed (possibly related to argument '%s') - can't set immutable config", each.name)
-		}
-		change, ok := each.set(s, string(value))
-		if !ok {
-			return nil, errorf("ERR CONFIG SET failed (possibly related to argument '%s') - Invalid event class character. Use 'Ag$lshzxeKEtmdn'.", each.name)
-		}
-		return change, nil
-	}
-	return nil, errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", name)
+func (c *call) configResetStat() error {
+	c.s.resetFigures()
+	c.OK()
+	return nil
+}
+
+func (c *call) configRewrite() error {
+	return errorf("ERR The server is running without a config file")
+}
+
+// nothing replies an empty array, and zero 0.
+func (c *call) nothing() error {
+	c.Array(0)
+	return nil
+}
+
+func (c *call) zero() error {
+	c.Int(0)
+	return nil
+}
+
+func (c *call) latencyDoctor() error {
+	c.Verbatim("No history of delays is kept here. SLOWLOG GET has the commands that took long.\n")
+	return nil
 }

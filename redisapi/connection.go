@@ -81,6 +81,7 @@ func (c *call) reset() error {
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
+	c.stopMonitor()
 	c.speak(false)
 	c.name.Store(nil)
 	c.known = c.s.Password == ""

@@ -23,6 +23,7 @@ func newServer(t *testing.T, change ...func(*Server)) (s *Server, address string
 	for _, f := range change {
 		f(s)
 	}
+	s.init()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

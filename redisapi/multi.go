@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -194,6 +195,8 @@ func (c *call) exec() error {
 func (c *client) serveAfter(q *queue) {
 	var keys []string
 	for _, each := range q.list {
+		c.note(each.cmd, nil, time.Time{}, time.Time{}, false)
+		c.show(each.cmd, each.args)
 		keys = c.s.changed(keys, each.cmd, each.args)
 	}
 	c.s.serve(keys)

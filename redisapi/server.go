@@ -2,6 +2,8 @@ package redisapi
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,23 +35,32 @@ type Server struct {
 	Debug       bool          // the command DEBUG works
 	Logger      *slog.Logger  // what happens to connections; nil is nowhere
 
-	once     sync.Once
-	started  time.Time
-	ids      atomic.Int64 // of clients
-	mu       sync.Mutex
-	closing  bool
-	running  sync.WaitGroup // goroutines of clients
-	serving  map[net.Listener]struct{}
-	clients  map[int64]*client
-	counts   counts
-	cursors  cursors
-	buffers  sync.Pool // of *lent
-	waiting  waiting
-	audience audience
-	senders  sync.WaitGroup // goroutines that send messages
-	feed     feed
-	notify   atomic.Uint32 // classes of keyspace notifications
-	tracking tracking
+	once        sync.Once
+	started     time.Time
+	ids         atomic.Int64 // of clients
+	mu          sync.Mutex
+	closing     bool
+	running     sync.WaitGroup // goroutines of clients
+	serving     map[net.Listener]struct{}
+	clients     map[int64]*client
+	counts      counts
+	cursors     cursors
+	buffers     sync.Pool // of *lent
+	waiting     waiting
+	audience    audience
+	senders     sync.WaitGroup // goroutines that send messages, or compact
+	feed        feed
+	notify      atomic.Uint32 // classes of keyspace notifications
+	tracking    tracking
+	monitors    monitors
+	figures     []figures // of commands, by their numbers
+	errorCounts errorCounts
+	slow        slowlog
+	lastSave    atomic.Int64    // in seconds since 1970
+	compacting  atomic.Bool     // BGREWRITEAOF
+	ctx         context.Context // of what runs in the background
+	cancel      context.CancelFunc
+	name        string // what id returns
 }
 
 // counts are what INFO tells.
@@ -102,6 +113,14 @@ func (s *Server) init() {
 			s.Logger = slog.New(slog.DiscardHandler)
 		}
 		s.started = time.Now()
+		s.lastSave.Store(s.started.Unix())
+		s.figures = make([]figures, len(numbered))
+		s.slow.threshold.Store(10_000)
+		s.slow.limit(128)
+		s.ctx, s.cancel = context.WithCancel(context.Background())
+		var random [20]byte
+		rand.Read(random[:])
+		s.name = hex.EncodeToString(random[:])
 		s.buffers.New = func() any { return &lent{in: make([]byte, 0, readBytes), out: make([]byte, 0, readBytes)} }
 		s.serving, s.clients = map[net.Listener]struct{}{}, map[int64]*client{}
 	})
@@ -136,6 +155,16 @@ func (s *Server) Serve(l net.Listener) error {
 		s.Logger.Warn("a connection cannot be accepted", "error", err, "pause", pause)
 		time.Sleep(pause)
 	}
+}
+
+// id is the name by which the server tells itself from others: 40 digits.
+func (s *Server) id() string { return s.name }
+
+// endAll ends what runs beside the clients.
+func (s *Server) endAll() {
+	s.cancel()
+	s.feed.stop()
+	s.senders.Wait()
 }
 
 func (s *Server) isClosing() bool {
@@ -195,8 +224,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	select {
 	case <-gone:
-		s.feed.stop()
-		s.senders.Wait()
+		s.endAll()
 		return nil
 	case <-ctx.Done():
 	}
@@ -205,6 +233,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.cut()
 	}
 	s.mu.Unlock()
+	s.cancel()
 	s.feed.stop()
 	return ctx.Err()
 }

@@ -1,0 +1,241 @@
+package redisapi
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// A section of INFO. Those that are not usual come when they are named, or all are.
+type section struct {
+	name    string
+	unusual bool
+	write   func(c *call, line func(name string, value any))
+}
+
+var sections = []section{
+	{"server", false, (*call).infoServer},
+	{"clients", false, (*call).infoClients},
+	{"memory", false, (*call).infoMemory},
+	{"persistence", false, (*call).infoPersistence},
+	{"stats", false, (*call).infoStats},
+	{"replication", false, (*call).infoReplication},
+	{"cpu", false, (*call).infoCPU},
+	{"modules", false, func(*call, func(string, any)) {}},
+	{"commandstats", true, (*call).infoCommandstats},
+	{"errorstats", false, (*call).infoErrorstats},
+	{"cluster", false, func(_ *call, line func(string, any)) { line("cluster_enabled", 0) }},
+	{"keyspace", false, (*call).infoKeyspace},
+	{"copal", false, (*call).infoCopal},
+}
+
+func (c *call) info() error {
+	wanted := func(s *section) bool { return !s.unusual }
+	if len(c.args) > 1 {
+		wanted = func(s *section) bool {
+			return slices.ContainsFunc(c.args[1:], func(arg []byte) bool {
+				switch name := string(lower(nil, arg)); name {
+				case "all", "everything":
+					return true
+				case "default":
+					return !s.unusual
+				default:
+					return name == s.name
+				}
+			})
+		}
+	}
+	var b strings.Builder
+	for i := range sections {
+		s := &sections[i]
+		if !wanted(s) {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString("# " + strings.ToUpper(s.name[:1]) + s.name[1:] + "\r\n")
+		s.write(c, func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) })
+	}
+	c.Verbatim(b.String())
+	return nil
+}
+
+func (c *call) infoServer(line func(string, any)) {
+	up := time.Since(c.s.started)
+	port := 0
+	if a, ok := c.nc.LocalAddr().(*net.TCPAddr); ok {
+		port = a.Port
+	}
+	line("redis_version", version)
+	line("redis_mode", "standalone")
+	line("os", runtime.GOOS+" "+runtime.GOARCH)
+	line("arch_bits", 32<<(^uint(0)>>63))
+	line("go_version", runtime.Version())
+	line("process_id", os.Getpid())
+	line("run_id", c.s.id())
+	line("tcp_port", port)
+	line("server_time_usec", time.Now().UnixMicro())
+	line("uptime_in_seconds", int(up.Seconds()))
+	line("uptime_in_days", int(up.Hours()/24))
+}
+
+func (c *call) infoClients(line func(string, any)) {
+	c.s.mu.Lock()
+	n := len(c.s.clients)
+	c.s.mu.Unlock()
+	c.s.tracking.mu.Lock()
+	tracks := len(c.s.tracking.by)
+	c.s.tracking.mu.Unlock()
+	line("connected_clients", n)
+	line("maxclients", c.s.MaxClients)
+	line("blocked_clients", c.s.waiting.count.Load())
+	line("tracking_clients", tracks)
+}
+
+func (c *call) infoMemory(line func(string, any)) {
+	used := memory()
+	st := c.s.DB.Stats()
+	line("used_memory", used)
+	line("used_memory_human", human(used))
+	line("used_memory_rss", used)
+	line("used_memory_peak", used)
+	line("used_memory_dataset", st.CacheBytes+st.IndexBytes+st.SnapshotBytes)
+	line("maxmemory", 0)
+	line("maxmemory_human", "0B")
+	line("maxmemory_policy", "noeviction")
+	line("mem_fragmentation_ratio", "1.00")
+	line("mem_allocator", "go")
+}
+
+// memory is how many bytes the process has from the system, without mapped files.
+func memory() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
+}
+
+// human is a number of bytes as Redis shows it.
+func human(n uint64) string {
+	switch f := float64(n); {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.2fK", f/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.2fM", f/(1<<20))
+	default:
+		return fmt.Sprintf("%.2fG", f/(1<<30))
+	}
+}
+
+func (c *call) infoPersistence(line func(string, any)) {
+	st := c.s.DB.Stats()
+	line("loading", 0)
+	line("async_loading", 0)
+	line("rdb_changes_since_last_save", 0)
+	line("rdb_bgsave_in_progress", 0)
+	line("rdb_last_save_time", c.s.saved())
+	line("rdb_last_bgsave_status", "ok")
+	line("aof_enabled", 1)
+	line("aof_rewrite_in_progress", flag(c.s.compacting.Load()))
+	line("aof_last_bgrewrite_status", "ok")
+	line("aof_last_write_status", "ok")
+	line("aof_current_size", st.LogBytes)
+	line("aof_base_size", st.LiveBytes)
+}
+
+func flag(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func (c *call) infoStats(line func(string, any)) {
+	n := &c.s.counts
+	a := &c.s.audience
+	a.mu.Lock()
+	heard := [kindsOfChannels]int{len(a.of[channels]), len(a.of[patterns]), len(a.of[shardChannels])}
+	a.mu.Unlock()
+	c.s.tracking.mu.Lock()
+	keys := len(c.s.tracking.keys)
+	c.s.tracking.mu.Unlock()
+	line("total_connections_received", n.connections.Load())
+	line("total_commands_processed", n.commands.Load())
+	line("total_net_input_bytes", n.in.Load())
+	line("total_net_output_bytes", n.out.Load())
+	line("rejected_connections", n.rejected.Load())
+	line("evicted_keys", 0)
+	line("keyspace_hits", n.hits.Load())
+	line("keyspace_misses", n.misses.Load())
+	line("pubsub_channels", heard[channels])
+	line("pubsub_patterns", heard[patterns])
+	line("pubsubshard_channels", heard[shardChannels])
+	line("tracking_total_keys", keys)
+	line("total_error_replies", n.errors.Load())
+}
+
+func (c *call) infoReplication(line func(string, any)) {
+	line("role", "master")
+	line("connected_slaves", 0)
+	line("master_replid", c.s.id())
+	line("master_repl_offset", 0)
+}
+
+func (c *call) infoCPU(line func(string, any)) {
+	user, system := processorTime()
+	line("used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()))
+	line("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
+}
+
+func (c *call) infoCommandstats(line func(string, any)) {
+	for _, cmd := range numbered {
+		f := &c.s.figures[cmd.number]
+		calls, nanos := f.calls.Load(), f.nanos.Load()
+		if calls == 0 && f.rejected.Load() == 0 {
+			continue
+		}
+		line("cmdstat_"+cmd.fullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, nanos/1000, float64(nanos)/1000/float64(max(calls, 1)), f.rejected.Load(), f.failed.Load()))
+	}
+}
+
+func (c *call) infoErrorstats(line func(string, any)) {
+	by := c.s.errorCounts.all()
+	for _, code := range slices.Sorted(maps.Keys(by)) {
+		line("errorstat_"+code, fmt.Sprintf("count=%d", by[code]))
+	}
+}
+
+func (c *call) infoKeyspace(line func(string, any)) {
+	if n := c.s.DB.Stats().Keys; n > 0 {
+		line("db0", fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", n))
+	}
+}
+
+func (c *call) infoCopal(line func(string, any)) {
+	st := c.s.DB.Stats()
+	line("keys", st.Keys)
+	line("records", st.Records)
+	line("live_bytes", st.LiveBytes)
+	line("log_bytes", st.LogBytes)
+	line("segments", st.Segments)
+	line("cache_bytes", st.CacheBytes)
+	line("index_bytes", st.IndexBytes)
+	line("snapshots", st.Snapshots)
+	line("snapshot_bytes", st.SnapshotBytes)
+	line("held_bytes", st.HeldBytes)
+	line("compacted", st.Compacted)
+	line("sync_interval_ms", st.SyncInterval.Milliseconds())
+	line("durability", cmp.Or(c.s.Durability, copal.Write))
+}

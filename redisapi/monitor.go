@@ -1,0 +1,91 @@
+package redisapi
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/resp"
+)
+
+// monitors are the clients that see all commands.
+type monitors struct {
+	count atomic.Int64
+	mu    sync.Mutex
+	by    map[int64]*client
+}
+
+func (c *call) monitor() error {
+	c.hold()
+	m := &c.s.monitors
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil {
+		m.by = map[int64]*client{}
+	}
+	m.by[c.id] = c.client
+	m.count.Store(int64(len(m.by)))
+	c.monitors = true
+	c.OK()
+	return nil
+}
+
+func (c *client) stopMonitor() {
+	if !c.monitors {
+		return
+	}
+	c.monitors = false
+	m := &c.s.monitors
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.by, c.id)
+	m.count.Store(int64(len(m.by)))
+}
+
+// show shows a command of the client to those who monitor. Commands of administrators are not shown, and no passwords.
+func (c *client) show(cmd *command, args [][]byte) {
+	m := &c.s.monitors
+	if m.count.Load() == 0 || cmd.flags&(admin|noAuth) != 0 {
+		return
+	}
+	now := time.Now()
+	line := fmt.Appendf(nil, "%d.%06d [0 %s]", now.Unix(), now.Nanosecond()/1000, c.nc.RemoteAddr())
+	for _, a := range args {
+		line = append(line, ' ')
+		line = appendQuoted(line, a)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, to := range m.by {
+		to.push(func(r *resp.Reply) { r.Simple(string(line)) })
+	}
+}
+
+// appendQuoted appends bytes as Redis quotes them.
+func appendQuoted(dst, text []byte) []byte {
+	dst = append(dst, '"')
+	for _, b := range text {
+		switch {
+		case b == '"' || b == '\\':
+			dst = append(dst, '\\', b)
+		case b == '\n':
+			dst = append(dst, `\n`...)
+		case b == '\r':
+			dst = append(dst, `\r`...)
+		case b == '\t':
+			dst = append(dst, `\t`...)
+		case b == '\a':
+			dst = append(dst, `\a`...)
+		case b == '\b':
+			dst = append(dst, `\b`...)
+		case b < ' ' || b > '~':
+			dst = append(dst, `\x`...)
+			dst = append(dst, strconv.FormatInt(int64(b)+0x100, 16)[1:]...)
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"')
+}
