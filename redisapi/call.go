@@ -279,6 +279,9 @@ func parseInt(arg []byte) (int64, error) {
 	return 0, errNotInt
 }
 
+// clamped is a number of elements as an int, at most more than a collection has, so that sums do not overflow.
+func clamped(n int64) int { return int(min(max(n, -1<<30), 1<<30)) }
+
 // parseFloat reads a floating-point number, which may be infinite, and is no NaN.
 func parseFloat(arg []byte) (float64, error) {
 	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 512 {

@@ -326,7 +326,7 @@ func (q *geoQuery) takeOption(args [][]byte, i int) (int, error) {
 		case n <= 0:
 			return i, errorf("ERR COUNT must be > 0")
 		}
-		q.count = int(n)
+		q.count = clamped(n)
 		return i + 2, nil
 	default:
 		return i, nil

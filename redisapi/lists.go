@@ -116,9 +116,9 @@ func (c *client) bulks(list [][]byte) {
 func popList(l *copal.ListOf[[]byte], front bool, n int64) ([][]byte, error) {
 	length := l.Len()
 	n = min(n, int64(length))
-	from, to := 0, int(n)
+	from, to := 0, clamped(n)
 	if !front {
-		from, to = length-int(n), length
+		from, to = length-clamped(n), length
 	}
 	list := slices.Collect(l.Between(from, to))
 	if !front {

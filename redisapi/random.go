@@ -43,7 +43,7 @@ func (c *call) picking(word string) (p picking, err error) {
 	if n < -maxPicks {
 		return p, errRange
 	}
-	p.n = int(n)
+	p.n = clamped(n)
 	return p, nil
 }
 

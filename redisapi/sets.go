@@ -120,7 +120,7 @@ func (c *call) spop() error {
 		if err != nil || n < 0 {
 			return errPositive
 		}
-		p = picking{n: int(n)}
+		p = picking{n: clamped(n)}
 	}
 	if _, err := c.exists(c.args[1], "set"); err != nil {
 		return err

@@ -205,9 +205,9 @@ func (r *ranging) find(s *copal.SortedSetOf[string]) (n int, members iter.Seq2[s
 	if r.offset < 0 || low >= high || r.offset >= int64(high-low) {
 		return 0, s.Ranked(0, 0)
 	}
-	low += int(r.offset)
+	low += clamped(r.offset)
 	if r.limit >= 0 && r.limit < int64(high-low) {
-		high = low + int(r.limit)
+		high = low + clamped(r.limit)
 	}
 	return high - low, s.Ranked(low, high)
 }

@@ -325,7 +325,7 @@ func (c *call) zpop() error {
 		return errPositive
 	}
 	return c.atomically(func() error {
-		list, err := c.popScored(key, highest, int(count))
+		list, err := c.popScored(key, highest, clamped(count))
 		if err != nil {
 			return err
 		}
@@ -372,7 +372,7 @@ func (c *call) popping(at int) (p popping, err error) {
 	case len(rest) > 3:
 		return p, errSyntax
 	}
-	p.count = int(count)
+	p.count = clamped(count)
 	return p, nil
 }
 
