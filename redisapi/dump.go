@@ -1,0 +1,171 @@
+package redisapi
+
+import (
+	"errors"
+	"time"
+
+	"github.com/copaldb/copal/internal/rdb"
+)
+
+func dumpCommands() family {
+	return known("generic", "Dumps",
+		&command{name: "dump", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).dump, since: "2.6.0", summary: "Returns what a key holds, in a form of bytes that RESTORE takes.",
+			differs: "always in the plain forms, which Redis takes from version 5 on"},
+		&command{name: "restore", arity: -4, how: changing, flags: write, keys: oneKey, run: (*call).restore, since: "2.6.0", summary: "Gives a key what DUMP has returned, here or by Redis.",
+			differs: "takes strings, lists, sets, sorted sets and hashes of Redis 4 to 7.2"},
+	)
+}
+
+func (c *call) dump() error {
+	key := c.args[1]
+	kind, err := c.raw.Type(key)
+	switch {
+	case missing(err):
+		c.Null()
+		return nil
+	case err != nil:
+		return err
+	}
+	v := rdb.Value{Type: kind}
+	switch kind {
+	case "value":
+		if v.Text, _, err = c.take(key); err != nil {
+			return err
+		}
+	case "hash":
+		for field, value := range c.raw.Hash(key).All() {
+			v.Elements = append(v.Elements, []byte(field), value)
+		}
+	case "list":
+		for value := range c.raw.List(key).All() {
+			v.Elements = append(v.Elements, value)
+		}
+	case "set":
+		for member := range c.raw.StringSet(key).All() {
+			v.Elements = append(v.Elements, []byte(member))
+		}
+	case "zset":
+		for member, score := range c.raw.SortedSet(key).All() {
+			v.Elements, v.Scores = append(v.Elements, []byte(member)), append(v.Scores, score)
+		}
+	}
+	c.Bulk(rdb.Append(nil, &v))
+	return nil
+}
+
+// restoring is what RESTORE is asked for.
+type restoring struct {
+	replace, absolute bool
+	idle, freq        bool      // given, and of no account
+	at                time.Time // zero for none
+}
+
+func (c *call) restoreOptions() (o restoring, err error) {
+	for i := 4; i < len(c.args); i++ {
+		more := i+1 < len(c.args)
+		switch arg := c.args[i]; {
+		case is(arg, "REPLACE"):
+			o.replace = true
+		case is(arg, "ABSTTL"):
+			o.absolute = true
+		case is(arg, "IDLETIME") && more && !o.freq:
+			i++
+			o.idle = true
+			switch n, err := parseInt(c.args[i]); {
+			case err != nil:
+				return o, err
+			case n < 0:
+				return o, errorf("ERR Invalid IDLETIME value, must be >= 0")
+			}
+		case is(arg, "FREQ") && more && !o.idle:
+			i++
+			o.freq = true
+			switch n, err := parseInt(c.args[i]); {
+			case err != nil:
+				return o, err
+			case n < 0 || n > 255:
+				return o, errorf("ERR Invalid FREQ value, must be >= 0 and <= 255")
+			}
+		default:
+			return o, errSyntax
+		}
+	}
+	if !o.replace && c.raw.Has(c.args[1]) {
+		return o, replyError("BUSYKEY Target key name already exists.")
+	}
+	n, err := parseInt(c.args[2])
+	switch {
+	case err != nil:
+		return o, err
+	case n < 0:
+		return o, errorf("ERR Invalid TTL value, must be >= 0")
+	case n > 0:
+		o.at, err = c.deadline(n, false, !o.absolute, true)
+	}
+	return o, err
+}
+
+// restore is RESTORE. What would have expired leaves the key without an entry.
+func (c *call) restore() error {
+	o, err := c.restoreOptions()
+	if err != nil {
+		return err
+	}
+	v, err := rdb.Parse(c.args[3])
+	switch {
+	case errors.Is(err, rdb.ErrChecksum):
+		return errorf("ERR DUMP payload version or checksum are wrong")
+	case err != nil:
+		return errorf("ERR Bad data format")
+	}
+	key := c.args[1]
+	if v.Type == "value" {
+		err = c.fits(key, v.Text)
+	} else {
+		err = c.mayHoldCollection(key)
+	}
+	if err == nil {
+		err = c.restoreValue(key, v, o.at)
+	}
+	if err == nil {
+		c.OK()
+	}
+	return err
+}
+
+func (c *call) restoreValue(key []byte, v *rdb.Value, at time.Time) error {
+	if v.Type == "value" {
+		return c.put(key, v.Text, at)
+	}
+	_, err := c.raw.Delete(key)
+	if err != nil {
+		return err
+	}
+	switch v.Type {
+	case "hash":
+		fields := make(map[string][]byte, len(v.Elements)/2)
+		for i := 0; i < len(v.Elements); i += 2 {
+			fields[string(v.Elements[i])] = v.Elements[i+1]
+		}
+		err = c.raw.Hash(key).SetAll(fields)
+	case "list":
+		err = c.raw.List(key).PushBack(v.Elements...)
+	case "set":
+		members := make([]string, len(v.Elements))
+		for i, m := range v.Elements {
+			members[i] = string(m)
+		}
+		_, err = c.raw.StringSet(key).Add(members...)
+	default:
+		scores := make(map[string]float64, len(v.Elements))
+		for i, m := range v.Elements {
+			scores[string(m)] = v.Scores[i]
+		}
+		err = c.raw.SortedSet(key).SetAll(scores)
+	}
+	if err != nil || at.IsZero() {
+		return err
+	}
+	_, err = c.redate(key, at)
+	return err
+}
