@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/copaldb/copal/internal/rdb"
@@ -26,20 +27,25 @@ func (c *call) dump() error {
 	case err != nil:
 		return err
 	}
-	v := rdb.Value{Type: kind}
+	v, err := c.contents(kind, key)
+	if err == nil {
+		c.Bulk(rdb.Append(nil, v))
+	}
+	return err
+}
+
+// contents is what a key of a type holds. The text of a value stays until the next call of take.
+func (c *call) contents(kind string, key []byte) (v *rdb.Value, err error) {
+	v = &rdb.Value{Type: kind}
 	switch kind {
 	case "value":
-		if v.Text, _, err = c.take(key); err != nil {
-			return err
-		}
+		v.Text, _, err = c.take(key)
 	case "hash":
 		for field, value := range c.raw.Hash(key).All() {
 			v.Elements = append(v.Elements, []byte(field), value)
 		}
 	case "list":
-		for value := range c.raw.List(key).All() {
-			v.Elements = append(v.Elements, value)
-		}
+		v.Elements = slices.Collect(c.raw.List(key).All())
 	case "set":
 		for member := range c.raw.StringSet(key).All() {
 			v.Elements = append(v.Elements, []byte(member))
@@ -49,8 +55,7 @@ func (c *call) dump() error {
 			v.Elements, v.Scores = append(v.Elements, []byte(member)), append(v.Scores, score)
 		}
 	}
-	c.Bulk(rdb.Append(nil, &v))
-	return nil
+	return v, err
 }
 
 // restoring is what RESTORE is asked for.

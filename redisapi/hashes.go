@@ -327,25 +327,7 @@ func (c *call) hrandfield() error {
 		return err
 	}
 	h := c.hash()
-	list := pick(h.Ranked, h.Len(), p.n)
-	switch {
-	case p.one && len(list) == 0:
-		c.Null()
-	case p.one:
-		c.BulkString(list[0].name)
-	case p.with:
-		c.pairsHead(len(list))
-		for _, each := range list {
-			c.pairHead()
-			c.BulkString(each.name)
-			c.Bulk(each.value)
-		}
-	default:
-		c.Array(len(list))
-		for _, each := range list {
-			c.BulkString(each.name)
-		}
-	}
+	replyPicked(c, p, pick(h.Ranked, h.Len(), p.n), c.Bulk)
 	return nil
 }
 

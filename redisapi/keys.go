@@ -143,51 +143,16 @@ func (c *call) duplicate(kind string, from, to []byte) error {
 	if err != nil {
 		return err
 	}
-	if kind == "value" {
-		value, _, err := c.take(from)
-		if err != nil {
+	if kind != "value" {
+		if err := c.mayHoldCollection(to); err != nil {
 			return err
 		}
-		return c.put(to, value, at)
 	}
-	if err := c.mayHoldCollection(to); err != nil {
+	v, err := c.contents(kind, from)
+	if err != nil {
 		return err
 	}
-	if _, err := c.raw.Delete(to); err != nil {
-		return err
-	}
-	switch kind {
-	case "hash":
-		into := c.raw.Hash(to)
-		for field, value := range c.raw.Hash(from).All() {
-			if err = into.Set(field, value); err != nil {
-				return err
-			}
-		}
-	case "list":
-		var list [][]byte
-		for value := range c.raw.List(from).All() {
-			list = append(list, value)
-		}
-		err = c.raw.List(to).PushBack(list...)
-	case "set":
-		var list []string
-		for member := range c.raw.StringSet(from).All() {
-			list = append(list, member)
-		}
-		_, err = c.raw.StringSet(to).Add(list...)
-	case "zset":
-		scores := map[string]float64{}
-		for member, score := range c.raw.SortedSet(from).All() {
-			scores[member] = score
-		}
-		err = c.raw.SortedSet(to).SetAll(scores)
-	}
-	if err != nil || at.IsZero() {
-		return err
-	}
-	_, err = c.redate(to, at)
-	return err
+	return c.restoreValue(to, v, at)
 }
 
 func (c *call) copy() error {

@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/copaldb/copal"
@@ -73,7 +74,9 @@ func (s *Server) notifies(classes uint32) {
 	before := s.notify.Swap(classes)
 	switch {
 	case before == 0 && classes != 0:
-		s.DB.Raw().TellExpiry()
+		if err := s.DB.Raw().TellExpiry(); err != nil && !errors.Is(err, copal.ErrReadOnly) {
+			s.Logger.Error("keys that expire are not told", "error", err)
+		}
 		s.feed.need(s, 1)
 	case before != 0 && classes == 0:
 		s.feed.need(s, -1)

@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"fmt"
+	"strings"
 )
 
 func objectCommands() family {
@@ -147,7 +148,7 @@ func (c *call) objectHelp() error {
 	lines := []string{"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
 	for _, sub := range c.cmd.parent.subs {
 		if sub.name != "help" {
-			lines = append(lines, string(upper(sub.name))+" <key>", "    "+sub.summary)
+			lines = append(lines, strings.ToUpper(sub.name)+" <key>", "    "+sub.summary)
 		}
 	}
 	lines = append(lines, "HELP", "    Prints this help.")
@@ -156,16 +157,6 @@ func (c *call) objectHelp() error {
 		c.Simple(line)
 	}
 	return nil
-}
-
-func upper(name string) []byte {
-	out := []byte(name)
-	for i, b := range out {
-		if 'a' <= b && b <= 'z' {
-			out[i] = b - 'a' + 'A'
-		}
-	}
-	return out
 }
 
 // recordBytes is about what a record has beside key and value, and its place in the index.

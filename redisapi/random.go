@@ -91,6 +91,29 @@ func pick[V any](ranked func(from, to int) iter.Seq2[string, V], size, n int) (l
 	return list
 }
 
+// replyPicked replies elements that were picked; if that is wanted with what stands beside each, by value.
+func replyPicked[V any](c *call, p picking, list []pair[V], value func(V)) {
+	switch {
+	case p.one && len(list) == 0:
+		c.Null()
+		return
+	case p.one:
+	case p.with:
+		c.pairsHead(len(list))
+	default:
+		c.Array(len(list))
+	}
+	for _, each := range list {
+		if !p.with {
+			c.BulkString(each.name)
+			continue
+		}
+		c.pairHead()
+		c.BulkString(each.name)
+		value(each.value)
+	}
+}
+
 // pairsHead begins n pairs: arrays of two, and in version 2 of the protocol one flat array.
 func (c *call) pairsHead(n int) {
 	if c.V3 {

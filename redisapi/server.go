@@ -138,6 +138,11 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	s.serving[l] = struct{}{}
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.serving, l)
+		s.mu.Unlock()
+	}()
 	for pause := time.Duration(0); ; {
 		nc, err := l.Accept()
 		switch {

@@ -157,16 +157,7 @@ func (c *call) srandmember() error {
 		return err
 	}
 	s := c.members()
-	list := pick(rankedMembers(s), s.Len(), p.n)
-	switch {
-	case !p.one:
-		c.Array(len(list))
-	case len(list) == 0:
-		c.Null()
-	}
-	for _, each := range list {
-		c.BulkString(each.name)
-	}
+	replyPicked(c, p, pick(rankedMembers(s), s.Len(), p.n), nil)
 	return nil
 }
 

@@ -416,23 +416,7 @@ func (c *call) zrandmember() error {
 		return err
 	}
 	s := c.scores()
-	list := pick(s.Ranked, s.Len(), p.n)
-	switch {
-	case p.one && len(list) == 0:
-		c.Null()
-	case p.one:
-		c.BulkString(list[0].name)
-	case p.with:
-		c.pairsHead(len(list))
-		for _, each := range list {
-			c.replyScored(each.name, each.value)
-		}
-	default:
-		c.Array(len(list))
-		for _, each := range list {
-			c.BulkString(each.name)
-		}
-	}
+	replyPicked(c, p, pick(s.Ranked, s.Len(), p.n), c.Double)
 	return nil
 }
 

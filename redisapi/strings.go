@@ -54,7 +54,7 @@ func (c *call) atomically(f func() error) error {
 	defer func() { c.raw, c.tx = c.direct, nil }()
 	return c.s.DB.Update(func(tx *copal.Tx) error {
 		c.raw, c.tx = tx.Raw(), tx
-		c.Buf = c.Buf[:before]
+		c.Buf, c.after = c.Buf[:before], c.after[:0]
 		return f()
 	})
 }
