@@ -125,7 +125,7 @@ func (c *client) serve() {
 // handshakeTime is how long a client of TLS may take to begin.
 const handshakeTime = 10 * time.Second
 
-// handshake begins TLS, so that a client that says nothing holds up nobody who writes to it.
+// handshake begins TLS. So a client that says nothing is closed, and others that write to it do not wait.
 func (c *client) handshake() error {
 	secure, ok := c.nc.(*tls.Conn)
 	if !ok {

@@ -18,7 +18,7 @@ func keyCommands() family {
 		&command{name: "dbsize", arity: 1, flags: readonly | fast, run: (*call).dbsize, since: "1.0.0", summary: "Returns the number of keys."},
 		&command{name: "keys", arity: 2, flags: readonly, run: (*call).keysLike, since: "1.0.0", summary: "Returns the keys that fit a pattern."},
 		&command{name: "scan", arity: -2, flags: readonly, run: (*call).scan, since: "2.8.0", summary: "Returns some keys and a cursor for the next ones.",
-			differs: "A cursor is forgotten after 16,384 others, and when the server ends; then the answer is an error."},
+			differs: "A cursor is forgotten after 16,384 others, or 16 MiB of them, and when the server ends; then the answer is an error."},
 		&command{name: "flushdb", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys."},
 		&command{name: "flushall", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys."},
 		&command{name: "expire", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "1.0.0", summary: "Gives a key a deadline, in seconds from now on."},

@@ -15,10 +15,11 @@ What a store answers by the protocol of Redis, as [copal serve](command.md#serve
 This page is made of the command table. Names, arguments, replies and errors are as in Redis 7.2, except for what
 stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says how it is built.
 
-- **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A value of a typed map is
-  shown as JSON. What is written here is raw bytes, which a typed map reads as JSON.
-- **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the disk. A write that
-  was answered by an error is not there, after a crash either.
+- **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A
+  value of a typed map is shown as JSON. What is written here is raw bytes, which a typed map reads as JSON.
+- **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the
+  disk. A write that was answered by an error is not there, after a crash either. Only after a failed sync is that
+  not known, and the error says so.
 - **Order**: fields of a hash and members of a set come in bytewise order.
 - **A command** is atomic, whatever it reads and writes. ` + "`MULTI`" + ` and ` + "`EXEC`" + ` make one transaction of several.
 `

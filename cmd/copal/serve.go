@@ -99,6 +99,9 @@ func (a *app) serve(dir string, s *serving) error {
 	if err != nil {
 		return err
 	}
+	if s.maxClients < 1 || s.maxRequest < 1 || s.idle < 0 || s.grace < 0 || s.interval <= 0 {
+		return usageError{"--max-clients, --max-request and --sync-interval are positive, and no time is negative"}
+	}
 	server := &redisapi.Server{MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
 	if server.Durability, err = durabilityNamed(s.durability); err != nil {
 		return err

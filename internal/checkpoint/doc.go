@@ -2,7 +2,7 @@
 // and their checksums. What a table is, when a snapshot is taken and what one that was found means for a store
 // is the engine's business.
 //
-// A snapshot of the index is the index of a moment, in a file that the manifest names: who opens the store reads
+// A snapshot of the index is the index of a moment, in a file that the manifest names. Opening the store reads
 // no more of the log than what has come since. It is derived from the log, and is worth no more than the
 // time that it saves; a snapshot that does not match the log in every respect, or cannot be read, is as none.
 //
