@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -21,7 +20,7 @@ import (
 //	a reader of the history                     it has yet to read               it has read them, or is too far behind
 //	a read in place, an iteration, a backup,    it has pinned                    unpin
 //	a reader of a large value, a cursor
-//	the snapshot of the index                   it names, the files alone        there is another snapshot (Log.Outlive)
+//	the snapshot of the index                   it names, the files alone        there is another snapshot (Log.RemoveFile)
 //
 // The first four are asked in the order history and views, gate, pins (DropRetired). A view lets go without a look at
 // the reads inside the gate that use it, and a read inside may pin a segment before it leaves. A view holds a segment
@@ -141,15 +140,11 @@ func (s *Store) drop(seg *seglog.Segment) {
 	l.Remove(seg)
 	s.notes.drop(seg)
 	err := seg.Close()
-	switch {
-	case s.opts.ReadOnly: // it was only read, and the file is not ours
+	if s.opts.ReadOnly { // it was only read, and the file is not ours
 		return
-	case l.SnapshotNames(seg.ID):
-		l.Outlive(seg.ID)
-	default:
-		err = errors.Join(err, l.FS.Remove(seg.Path))
 	}
-	l.ReportError("removing a segment that was compacted", err)
+	l.ReportError("closing a segment that was compacted", err)
+	l.RemoveFile(seg.ID)
 }
 
 // LetGo is called by a holder that has just let go, outside the gate. A follower looks by itself, often.

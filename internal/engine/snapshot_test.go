@@ -639,6 +639,46 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 	}
 }
 
+// TestFilesOfASnapshotGoWithIt: where another snapshot finds no room, the files that stay for the sake of the one
+// before stay known, and go with that.
+func TestFilesOfASnapshotGoWithIt(t *testing.T) {
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 1000)
+	s := mustOpen(t, disk, shortSegments)
+	for i := range 200 {
+		mustSet(t, s, fmt.Sprint("key ", i%20), fmt.Sprint(i))
+	}
+	snapshotNow(t, s)
+	if err := compactRun(s, 0); err != nil {
+		t.Fatal(err)
+	}
+	kept := s.log.OutlivedBytes()
+	free := 0
+	disk.OnTake = func(name string) {
+		if strings.HasSuffix(name, "MANIFEST.tmp") {
+			free += disk.SetFree(0)
+		}
+	}
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("a snapshot that no manifest can name: %v", err)
+	}
+	disk.OnTake = nil
+	disk.SetFree(free)
+	if left := s.log.OutlivedBytes(); kept == 0 || left != kept {
+		t.Errorf("%d bytes were kept for the snapshot, then %d", kept, left)
+	}
+	if had, err := s.log.AbandonSnapshot(); !had || err != nil {
+		t.Fatal(had, err)
+	}
+	segments := len(s.log.Segments())
+	if files := slices.DeleteFunc(logtest.Files(t, disk), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(files) != segments {
+		t.Errorf("%d segments, and the files %v", segments, files)
+	}
+	mustClose(t, s)
+}
+
 // TestWritesAtEveryStepOfASnapshot: whatever is written at any step of a snapshot of the index, an opening from
 // that has it.
 func TestWritesAtEveryStepOfASnapshot(t *testing.T) {

@@ -3,6 +3,7 @@ package seglog
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/copaldb/copal/internal/files"
@@ -128,17 +129,20 @@ func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 	return nil
 }
 
-// removeOutlived removes the files that the snapshot before has named, and neither the manifest nor the present
-// one does.
+// removeOutlived removes the files of segments that have left the log, but for those that the snapshot names.
 func (l *Log) removeOutlived() {
 	l.Mu.Lock()
-	list := l.outlived
-	l.outlived = nil
-	l.Mu.Unlock()
-	for _, id := range list {
-		if l.ByID(id) == nil && !l.SnapshotNames(id) {
-			l.ReportError("removing a file that no manifest names", l.FS.Remove(filepath.Join(l.Dir, id.FileName())))
+	gone := make([]record.SegmentID, 0, len(l.outlived))
+	l.outlived = slices.DeleteFunc(l.outlived, func(id record.SegmentID) bool {
+		if l.SnapshotNames(id) {
+			return false
 		}
+		gone = append(gone, id)
+		return true
+	})
+	l.Mu.Unlock()
+	for _, id := range gone {
+		l.ReportError("removing a file that no manifest names", files.Remove(l.FS, filepath.Join(l.Dir, id.FileName())))
 	}
 }
 
@@ -152,12 +156,16 @@ func (l *Log) SnapshotSeq() (seq uint64, ok bool) {
 	return x.covers, true
 }
 
-// Outlive notes that a file stays for the sake of the snapshot.
-func (l *Log) Outlive(id record.SegmentID) {
+// RemoveFile removes the file of a segment that has left the log, as soon as the snapshot of the index does not name
+// it.
+func (l *Log) RemoveFile(id record.SegmentID) {
 	l.Mu.Lock()
 	l.outlived = append(l.outlived, id)
 	l.Mu.Unlock()
-	l.WantSnapshot()
+	if l.SnapshotNames(id) {
+		l.WantSnapshot()
+	}
+	l.removeOutlived() // and not one of a snapshot that has gone meanwhile
 }
 
 // OutlivedBytes is how much the files take that stay for the sake of the snapshot.
