@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// eachSeed runs a test of random operations for so many seeds, the many of them if tests may be long; or for
-// the one that COPAL_SEED names.
+// eachSeed runs a test of random operations for so many seeds: the many of them if tests may be long, a quarter of the
+// usual ones if they are to be short; or for the one that COPAL_SEED names.
 func eachSeed(t *testing.T, usual, many uint64, test func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if s := os.Getenv("COPAL_SEED"); s != "" {
@@ -20,8 +20,11 @@ func eachSeed(t *testing.T, usual, many uint64, test func(t *testing.T, seed uin
 		return
 	}
 	seeds := usual
-	if long() {
+	switch {
+	case long():
 		seeds = many
+	case testing.Short():
+		seeds = (usual + 3) / 4
 	}
 	for seed := range seeds {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { test(t, seed) }) {

@@ -196,3 +196,32 @@ func TestFaultAtEveryStepOfAWindow(t *testing.T) {
 		w.check(t, mem.ProcessCrash(), fmt.Sprintf("operation %d failed, and Compact: %v", n, err), 9)
 	}
 }
+
+// A record that is copied for the sake of the window, and does not count any more, stays dead for an opening from an
+// index that knows the deletion and not the copy.
+func TestIndexBesideCopiesOfTheDead(t *testing.T) {
+	w := &windowedStore{logtest.NewClock(), map[uint64]map[string]string{}, map[uint64]int64{}, 0}
+	mem := vfs.NewMem()
+	s := storetest.Open(t, mem, w.options)
+	storetest.Set(t, s, "dead", "in the window")
+	for range 20 {
+		storetest.Set(t, s, "often", strings.Repeat("x", 50))
+	}
+	w.clock.Advance(windowLength * time.Millisecond)
+	storetest.Delete(t, s, "dead")
+	storetest.Close(t, s) // with an index
+	w.clock.Advance(windowLength / 2 * time.Millisecond)
+	s = storetest.Open(t, mem, w.options)
+	storetest.Set(t, s, "begun", "1") // a store that nobody has written to is not compacted
+	if _, err := compaction.Of(s).Run(func(list []*seglog.Segment) ([]*seglog.Segment, error) { return list[:1], nil }, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.Log().Compacted.Load() == 0 {
+		t.Fatal("nothing was compacted")
+	}
+	image := mem.ProcessCrash()
+	storetest.Close(t, s)
+	s = storetest.Open(t, image, w.options)
+	defer storetest.Close(t, s)
+	storetest.Want(t, s, "dead", storetest.Absent)
+}
