@@ -90,7 +90,7 @@ func (c *call) bpop() error {
 			}
 			if ok {
 				c.Array(2)
-				c.Bulk(key)
+				c.Bulk(c.outside(key))
 				c.Bulk(value)
 				return true, nil
 			}
@@ -144,7 +144,7 @@ func (c *call) bzpop() error {
 			return false, err
 		}
 		c.Array(3)
-		c.Bulk(key)
+		c.Bulk(c.outside(key))
 		c.BulkString(list[0].name)
 		c.Double(list[0].value)
 		return true, nil

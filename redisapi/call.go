@@ -56,6 +56,7 @@ const (
 	errNoKey     replyError = "ERR no such key"
 	errWrongType replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errTooLong   replyError = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+	errSame      replyError = "ERR source and destination objects are the same"
 	errDB        replyError = "ERR DB index is out of range"
 )
 
@@ -97,7 +98,8 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	c.seen.Store(began.UnixNano())
 	c.show(cmd, args)
 	call := &c.call
-	call.cmd, call.args = cmd, args
+	raw := c.inside(cmd, args)
+	call.cmd, call.args = cmd, raw
 	if err := call.judgeKeys(); err != nil {
 		return c.reject(cmd, err)
 	}
@@ -111,15 +113,15 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 		c.caching = false
 	}
 	if call.args == nil {
-		args = nil // the command has waited, and they are gone
+		args, raw = nil, nil // the command has waited, and they are gone
 	}
 	c.clock = time.Now()
 	c.note(cmd, args, began, c.clock, err != nil)
 	if args != nil && err == nil {
-		c.s.serve(c.s.changed(nil, cmd, args))
+		c.s.serve(c.s.changed(nil, cmd, raw))
 	}
 	if args != nil && c.missed && c.s.notify.Load()&notifyMiss != 0 {
-		c.s.missedKeys(cmd, args)
+		c.s.missedKeys(cmd, raw)
 	}
 	return err
 }
@@ -138,17 +140,17 @@ func (c *call) judgeKeys() error {
 	if c.cmd.flags&write == 0 {
 		return nil
 	}
-	for _, key := range c.cmd.keys.of(c.args) {
-		if len(key) > copal.MaxKeyBytes {
-			return errorf("ERR a key is longer than %d bytes", copal.MaxKeyBytes)
+	var err error
+	c.cmd.keys.each(c.args, func(i int) {
+		switch key := c.args[i]; {
+		case err != nil:
+		case len(key) > copal.MaxKeyBytes:
+			err = errorf("ERR a key is longer than %d bytes", copal.MaxKeyBytes)
+		case makesCollections[c.cmd.group]:
+			err = c.mayHoldCollection(key)
 		}
-		if makesCollections[c.cmd.group] {
-			if err := c.mayHoldCollection(key); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	})
+	return err
 }
 
 // execute runs the command as its row says.

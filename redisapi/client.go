@@ -45,9 +45,10 @@ type client struct {
 	call     call // the command that runs
 	direct   *copal.Raw
 	by       copal.Durability
-	known    bool   // it has given the password, or needs none
-	closing  bool   // after what is answered now
-	queue    *queue // since MULTI, nil without
+	db       atomic.Int32 // its database; others read it
+	known    bool         // it has given the password, or needs none
+	closing  bool         // after what is answered now
+	queue    *queue       // since MULTI, nil without
 	watches  []watched
 	unsynced bool      // it has written something that is to be on the disk before it is answered
 	clock    time.Time // when the last command of what has arrived ended, zero for none

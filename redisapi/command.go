@@ -2,7 +2,6 @@ package redisapi
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
@@ -51,10 +50,10 @@ const (
 )
 
 // keys says which arguments are keys: from first to last, each step one. A negative last counts
-// from the end. Where others are keys, find tells.
+// from the end. Where others are keys, find tells which.
 type keys struct {
 	first, last, step int
-	find              func(args [][]byte) [][]byte
+	find              func(args [][]byte) []int
 }
 
 var (
@@ -67,19 +66,19 @@ var (
 
 // counted are keys that follow their number, which stands at an index.
 func counted(at int) keys {
-	return keys{0, 0, 0, func(args [][]byte) [][]byte {
-		n, ok := indexed(args, at)
-		if !ok {
-			return nil
+	return keys{0, 0, 0, func(args [][]byte) (found []int) {
+		n, _ := indexed(args, at)
+		for i := range n {
+			found = append(found, at+1+i)
 		}
-		return args[at+1 : at+1+n]
+		return found
 	}}
 }
 
 // storedCounted is counted behind a first key, where the outcome is stored.
 func storedCounted(at int) keys {
 	of := counted(at)
-	return keys{1, 1, 1, func(args [][]byte) [][]byte { return append(slices.Clip(args[1:2]), of.find(args)...) }}
+	return keys{1, 1, 1, func(args [][]byte) []int { return append([]int{1}, of.find(args)...) }}
 }
 
 func indexed(args [][]byte, at int) (n int, ok bool) {
@@ -93,22 +92,29 @@ func indexed(args [][]byte, at int) (n int, ok bool) {
 	return int(v), true
 }
 
-// of are the keys of a request.
-func (k *keys) of(args [][]byte) [][]byte {
+// each calls f with the place of each key of a request.
+func (k *keys) each(args [][]byte, f func(i int)) {
 	switch {
 	case k.find != nil:
-		return k.find(args)
+		for _, i := range k.find(args) {
+			f(i)
+		}
+		return
 	case k.step == 0:
-		return nil
+		return
 	}
 	last := k.last
 	if last < 0 {
 		last += len(args)
 	}
-	var found [][]byte
 	for i := k.first; i <= last && i < len(args); i += k.step {
-		found = append(found, args[i])
+		f(i)
 	}
+}
+
+// of are the keys of a request.
+func (k *keys) of(args [][]byte) (found [][]byte) {
+	k.each(args, func(i int) { found = append(found, args[i]) })
 	return found
 }
 

@@ -52,7 +52,7 @@ var settings = []setting{
 	{"appendonly", fixed("yes"), nil},
 	{"client-output-buffer-limit", fixed("normal 0 0 0 slave 0 0 0 pubsub " + strconv.Itoa(mostPending) + " 0 0"), nil},
 	{"cluster-enabled", fixed("no"), nil},
-	{"databases", fixed("1"), nil},
+	{"databases", fixed(strconv.Itoa(Databases)), nil},
 	{"dir", fixed(""), nil},
 	{"hz", fixed("10"), nil},
 	{"latency-monitor-threshold", fixed("0"), nil},

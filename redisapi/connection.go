@@ -25,7 +25,7 @@ func connectionCommands() family {
 		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: (*call).reset, since: "6.2.0", summary: "Makes the connection as a new one is."},
 		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript, run: (*call).hello, since: "6.0.0", summary: "Chooses the version of the protocol, and gives password and name."},
 		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript, run: (*call).auth, since: "1.0.0", summary: "Gives the password."},
-		&command{name: "select", arity: 2, flags: fast, run: (*call).selectDB, since: "1.0.0", summary: "Chooses a database.", differs: "there is database 0"},
+		&command{name: "select", arity: 2, flags: fast, run: (*call).selectDB, since: "1.0.0", summary: "Chooses a database.", differs: "There are 16."},
 		&command{name: "client", arity: -2, flags: noScript, since: "2.4.0", summary: "Commands about connections.", subs: []*command{
 			{name: "id", arity: 2, flags: fast, run: (*call).clientID, since: "5.0.0", summary: "Returns the number of the connection."},
 			{name: "getname", arity: 2, flags: fast, run: (*call).clientGetName, since: "2.6.9", summary: "Returns the name of the connection."},
@@ -83,6 +83,7 @@ func (c *call) reset() error {
 	c.stopTracking()
 	c.stopMonitor()
 	c.speak(false)
+	c.db.Store(0)
 	c.name.Store(nil)
 	c.known = c.s.Password == ""
 	c.limit()
@@ -182,18 +183,6 @@ func (c *client) login(user, password []byte) error {
 	return nil
 }
 
-func (c *call) selectDB() error {
-	n, err := parseInt(c.args[1])
-	switch {
-	case err != nil:
-		return err
-	case n != 0:
-		return errDB
-	}
-	c.OK()
-	return nil
-}
-
 func (c *call) clientID() error {
 	c.Int(c.id)
 	return nil
@@ -265,9 +254,9 @@ func (c *client) describe() string {
 	if c.waits.Load() != nil {
 		flags += "b"
 	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d cmd=%s user=default lib-name=%s lib-ver=%s resp=%d",
+	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d cmd=%s user=default lib-name=%s lib-ver=%s resp=%d",
 		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
-		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), heard[channels], heard[patterns], heard[shardChannels],
+		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), c.db.Load(), heard[channels], heard[patterns], heard[shardChannels],
 		ran, text(c.libName.Load()), text(c.libVersion.Load()), version)
 }
 

@@ -102,9 +102,11 @@ func (s *Server) told(c *copal.Change) {
 	if c.Range {
 		s.tracking.all()
 	} else {
-		s.tracking.changed(c.Key)
-		if c.From != nil {
-			s.tracking.changed(c.From)
+		for _, raw := range [][]byte{c.Key, c.From} {
+			if raw != nil {
+				_, key := databaseOf(raw) // tracking knows no databases, as in Redis
+				s.tracking.changed(key)
+			}
 		}
 	}
 	if s.notify.Load() != 0 {

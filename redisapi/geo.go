@@ -39,12 +39,12 @@ func geoCommands() family {
 }
 
 // geoStoreKeys are the keys of GEORADIUS: the first, and those behind STORE and STOREDIST.
-func geoStoreKeys(args [][]byte) [][]byte {
-	found := slices.Clip(args[1:2])
+func geoStoreKeys(args [][]byte) []int {
+	found := []int{1}
 	for i := 5; i+1 < len(args); i++ {
 		if is(args[i], "STORE") || is(args[i], "STOREDIST") {
 			i++
-			found = append(found, args[i])
+			found = append(found, i)
 		}
 	}
 	return found

@@ -218,8 +218,10 @@ func (c *call) infoErrorstats(line func(string, any)) {
 }
 
 func (c *call) infoKeyspace(line func(string, any)) {
-	if n := c.s.DB.Stats().Keys; n > 0 {
-		line("db0", fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", n))
+	for n := range Databases {
+		if keys := size(c.s.DB.Raw(), n); keys > 0 {
+			line(fmt.Sprint("db", n), fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", keys))
+		}
 	}
 }
 

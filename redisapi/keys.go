@@ -14,13 +14,15 @@ func keyCommands() family {
 		&command{name: "rename", arity: 3, how: changing, flags: write, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another, and replaces what that holds."},
 		&command{name: "renamenx", arity: 3, how: changing, flags: write | fast, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another that does not exist."},
 		&command{name: "copy", arity: -3, how: changing, flags: write, keys: twoKeys, run: (*call).copy, since: "6.2.0", summary: "Copies what a key holds to another."},
+		&command{name: "move", arity: 3, how: changing, flags: write | fast, keys: oneKey, run: (*call).moveKey, since: "1.0.0", summary: "Moves a key to another database that does not have it."},
 		&command{name: "randomkey", arity: 1, flags: readonly, run: (*call).randomkey, since: "1.0.0", summary: "Returns some key."},
-		&command{name: "dbsize", arity: 1, flags: readonly | fast, run: (*call).dbsize, since: "1.0.0", summary: "Returns the number of keys."},
+		&command{name: "dbsize", arity: 1, flags: readonly | fast, run: (*call).dbsize, since: "1.0.0", summary: "Returns the number of keys.", differs: "It counts the keys of all databases but 0."},
 		&command{name: "keys", arity: 2, flags: readonly, run: (*call).keysLike, since: "1.0.0", summary: "Returns the keys that fit a pattern."},
 		&command{name: "scan", arity: -2, flags: readonly, run: (*call).scan, since: "2.8.0", summary: "Returns some keys and a cursor for the next ones.",
 			differs: "A cursor is forgotten after 16,384 others, or 16 MiB of them, and when the server ends; then the answer is an error."},
-		&command{name: "flushdb", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys."},
+		&command{name: "flushdb", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys of a database."},
 		&command{name: "flushall", arity: -1, flags: write, run: (*call).flush, since: "1.0.0", summary: "Deletes all keys."},
+		&command{name: "swapdb", arity: 3, how: changing, flags: write | fast, run: (*call).swapdb, since: "4.0.0", summary: "Swaps two databases.", differs: "It moves each key."},
 		&command{name: "expire", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "1.0.0", summary: "Gives a key a deadline, in seconds from now on."},
 		&command{name: "pexpire", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "2.6.0", summary: "Gives a key a deadline, in milliseconds from now on."},
 		&command{name: "expireat", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).expire, since: "1.2.0", summary: "Gives a key a deadline, in seconds since 1970."},
@@ -164,15 +166,17 @@ func (c *call) copy() error {
 			replace = true
 		case is(arg, "DB") && i+1 < len(c.args):
 			i++
-			if n, err := parseInt(c.args[i]); err != nil || n != 0 {
-				return errDB
+			n, err := database(c.args[i])
+			if err != nil {
+				return err
 			}
+			to = Key(n, c.outside(c.args[2]))
 		default:
 			return errSyntax
 		}
 	}
 	if bytes.Equal(from, to) {
-		return errorf("ERR source and destination objects are the same")
+		return errSame
 	}
 	kind, err := c.raw.Type(from)
 	switch {
@@ -186,24 +190,5 @@ func (c *call) copy() error {
 		return err
 	}
 	c.Int(1)
-	return nil
-}
-
-func (c *call) dbsize() error {
-	if err := c.open(); err != nil {
-		return err
-	}
-	c.Int(int64(c.raw.Len()))
-	return nil
-}
-
-func (c *call) flush() error {
-	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "ASYNC") && !is(c.args[1], "SYNC") {
-		return errSyntax
-	}
-	if err := c.raw.Clear(); err != nil {
-		return err
-	}
-	c.OK()
 	return nil
 }

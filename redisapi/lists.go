@@ -596,7 +596,7 @@ func (c *call) popFirst(keys [][]byte, front bool, n int64) (bool, error) {
 			return false, err
 		}
 		c.Array(2)
-		c.Bulk(key)
+		c.Bulk(c.outside(key))
 		c.bulks(list)
 		return true, nil
 	}

@@ -17,6 +17,8 @@ stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says 
 
 - **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A
   value of a typed map is shown as JSON. What is written here is raw bytes, which a typed map reads as JSON.
+- **A database** other than 0, of which there are 15, is the entries of a map that is called after it: key "a" of
+  database 1 is the raw key db%3a1:a, and the entry "a" of the map "db:1". Database 0 is all other keys.
 - **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the
   disk. A write that was answered by an error is not there, after a crash either. Only after a failed sync is that
   not known, and the error says so.

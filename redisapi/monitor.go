@@ -51,7 +51,7 @@ func (c *client) show(cmd *command, args [][]byte) {
 		return
 	}
 	now := time.Now()
-	line := fmt.Appendf(nil, "%d.%06d [0 %s]", now.Unix(), now.Nanosecond()/1000, c.nc.RemoteAddr())
+	line := fmt.Appendf(nil, "%d.%06d [%d %s]", now.Unix(), now.Nanosecond()/1000, c.db.Load(), c.nc.RemoteAddr())
 	for _, a := range args {
 		line = append(line, ' ')
 		line = appendQuoted(line, a)

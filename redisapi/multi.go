@@ -19,6 +19,7 @@ type queue struct {
 type queued struct {
 	cmd  *command
 	args [][]byte
+	raw  [][]byte // with raw keys, once it is carried out
 }
 
 func multiCommands() family {
@@ -38,7 +39,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		c.queue.bad = true
 		return errorf("ERR Command not allowed inside a transaction")
 	}
-	q := queued{cmd, make([][]byte, len(args))}
+	q := queued{cmd: cmd, args: make([][]byte, len(args))}
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
 		c.queue.bytes += len(a) + 48 // for the slices
@@ -155,15 +156,18 @@ func (c *call) exec() error {
 			c.track(each.cmd, each.args)
 		}
 	}
-	before := len(c.Buf)
+	before, db := len(c.Buf), c.db.Load()
 	err := c.s.DB.Update(func(tx *copal.Tx) error {
 		if err := c.unchanged(tx); err != nil {
 			return err
 		}
+		c.db.Store(db)
 		c.Buf, c.after = c.Buf[:before], c.after[:0]
 		c.Array(len(q.list))
-		for _, each := range q.list {
-			c.cmd, c.args = each.cmd, each.args
+		for i := range q.list {
+			each := &q.list[i]
+			each.raw = c.inside(each.cmd, each.args)
+			c.cmd, c.args = each.cmd, each.raw
 			err := c.judgeKeys()
 			if err == nil {
 				err = c.in(tx, len(c.Buf))
@@ -181,6 +185,7 @@ func (c *call) exec() error {
 	})
 	if err != nil {
 		c.Buf, c.after = c.Buf[:before], c.after[:0]
+		c.db.Store(db)
 	} else {
 		c.serveAfter(q)
 	}
@@ -197,7 +202,7 @@ func (c *client) serveAfter(q *queue) {
 	for _, each := range q.list {
 		c.note(each.cmd, nil, time.Time{}, time.Time{}, false)
 		c.show(each.cmd, each.args)
-		keys = c.s.changed(keys, each.cmd, each.args)
+		keys = c.s.changed(keys, each.cmd, each.raw)
 	}
 	c.s.serve(keys)
 }

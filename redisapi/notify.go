@@ -2,15 +2,16 @@ package redisapi
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/copaldb/copal"
 )
 
-// Keyspace notifications are messages about what happens to keys, on the channels __keyspace@0__:key and
-// __keyevent@0__:event. They are made of what the feed tells: changes, and not commands. So an INCR is a set, a SET
-// with a deadline is a set and an expire, and so is an EXPIRE of a string. Several changes of one kind of one key
-// that count together are one event, as those of a command.
+// Keyspace notifications are messages about what happens to keys, on channels such as __keyspace@0__:key and
+// __keyevent@0__:event, with the number of the database. They are made of what the feed tells: changes, and not
+// commands. So an INCR is a set, a SET with a deadline is a set and an expire, and so is an EXPIRE of a string.
+// Several changes of one kind of one key that count together are one event, as those of a command.
 
 // The classes of events.
 const (
@@ -83,17 +84,18 @@ func (s *Server) notifies(classes uint32) {
 	}
 }
 
-// event sends the messages of an event.
-func (s *Server) event(class uint32, name string, key []byte) {
+// event sends the messages of an event of a raw key.
+func (s *Server) event(class uint32, name string, raw []byte) {
 	classes := s.notify.Load()
 	if classes&class == 0 {
 		return
 	}
+	n, key := databaseOf(raw)
 	if classes&notifyKeyspace != 0 {
-		s.audience.publish(false, append([]byte("__keyspace@0__:"), key...), []byte(name))
+		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name))
 	}
 	if classes&notifyKeyevent != 0 {
-		s.audience.publish(false, []byte("__keyevent@0__:"+name), key)
+		s.audience.publish(false, fmt.Appendf(nil, "__keyevent@%d__:%s", n, name), key)
 	}
 }
 

@@ -20,8 +20,6 @@ func objectCommands() family {
 			{name: "doctor", arity: 2, run: (*call).memoryDoctor, since: "4.0.0", summary: "Says what is to be said about memory."},
 			{name: "purge", arity: 2, run: (*call).memoryPurge, since: "4.0.0", summary: "Is taken, and changes nothing."},
 		}},
-		&command{name: "move", arity: 3, flags: write | fast, keys: oneKey, run: (*call).moveKey, since: "1.0.0", summary: "Moves a key to another database, of which there are none."},
-		&command{name: "swapdb", arity: 3, flags: write | fast, run: (*call).swapdb, since: "4.0.0", summary: "Swaps two databases.", differs: "there is database 0"},
 	)
 }
 
@@ -281,30 +279,4 @@ func (c *call) debugObject() error {
 		c.Simple(fmt.Sprintf("Value at:0x0 refcount:1 encoding:%s serializedlength:0 lru:0 lru_seconds_idle:0 type:%s", name, kinds[kind]))
 	}
 	return err
-}
-
-func (c *call) moveKey() error {
-	switch n, err := parseInt(c.args[2]); {
-	case err != nil:
-		return err
-	case n != 0:
-		return errDB
-	}
-	return errorf("ERR source and destination objects are the same")
-}
-
-func (c *call) swapdb() error {
-	first, err := parseInt(c.args[1])
-	if err != nil {
-		return errorf("ERR invalid first DB index")
-	}
-	second, err := parseInt(c.args[2])
-	switch {
-	case err != nil:
-		return errorf("ERR invalid second DB index")
-	case first != 0 || second != 0:
-		return errDB
-	}
-	c.OK()
-	return nil
 }

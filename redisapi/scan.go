@@ -147,14 +147,14 @@ func (c *call) scan() error {
 	if err != nil {
 		return err
 	}
-	list := c.page(&o, c.raw.KeysBetween(o.from, nil), func(key []byte) bool {
+	list := c.page(&o, c.walk(o.from), func(key []byte) bool {
 		if o.match != nil && !glob(o.match, key) {
 			return false
 		}
 		if o.kind == nil {
 			return true
 		}
-		kind, err := c.raw.Type(key)
+		kind, err := c.raw.Type(c.rawKey(key))
 		return err == nil && kinds[kind] == string(o.kind)
 	})
 	c.Array(len(list))
@@ -172,7 +172,7 @@ func (c *call) keysLike() error {
 	pattern := c.args[1]
 	prefix := literal(pattern)
 	var list [][]byte
-	for key := range c.raw.KeysBetween(prefix, nil) {
+	for key := range c.walk(prefix) {
 		if !bytes.HasPrefix(key, prefix) {
 			break
 		}
@@ -192,13 +192,13 @@ func (c *call) randomkey() error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	first, ok := firstOf(c.raw.KeysBetween(nil, nil))
+	first, ok := firstOf(c.walk(nil))
 	if !ok {
 		c.Null()
 		return nil
 	}
-	last, _ := firstOf(c.raw.Backward().KeysBetween(nil, nil))
-	key, ok := firstOf(c.raw.KeysBetween(between(first, last), nil))
+	last, _ := c.lastKey()
+	key, ok := firstOf(c.walk(between(first, last)))
 	if !ok {
 		key = first
 	}

@@ -17,12 +17,11 @@ func sortCommands() family {
 }
 
 // sortKeys are the key that is sorted, and that of the last STORE.
-func sortKeys(args [][]byte) [][]byte {
+func sortKeys(args [][]byte) []int {
 	if len(args) < 2 {
 		return nil
 	}
-	found := args[1:2:2]
-	var store []byte
+	store := 0
 	for i := 2; i < len(args); i++ {
 		switch {
 		case is(args[i], "LIMIT"):
@@ -31,13 +30,13 @@ func sortKeys(args [][]byte) [][]byte {
 			i++
 		case is(args[i], "STORE") && i+1 < len(args):
 			i++
-			store = args[i]
+			store = i
 		}
 	}
-	if store != nil {
-		found = append(found, store)
+	if store > 0 {
+		return []int{1, store}
 	}
-	return found
+	return []int{1}
 }
 
 // sorting is what SORT is asked for.
@@ -205,7 +204,7 @@ func (c *call) patterned(pattern []byte, element string) ([]byte, error) {
 	if head, tail, ok := bytes.Cut(behind, []byte("->")); ok && len(tail) > 0 {
 		behind, field = head, tail
 	}
-	key := slices.Concat(before, []byte(element), behind)
+	key := c.rawKey(slices.Concat(before, []byte(element), behind))
 	kind, err := c.raw.Type(key)
 	switch {
 	case missing(err):

@@ -379,7 +379,7 @@ func (c *call) popping(at int) (p popping, err error) {
 // replyPopped replies what was removed from a key, as ZMPOP and BZMPOP do.
 func (c *call) replyPopped(key []byte, list []scored) {
 	c.Array(2)
-	c.Bulk(key)
+	c.Bulk(c.outside(key))
 	c.Array(len(list))
 	for _, each := range list {
 		c.Array(2)

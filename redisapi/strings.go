@@ -389,10 +389,10 @@ func msetexPairs(args [][]byte) (int, bool) {
 	return int(2 * n), true
 }
 
-func msetexKeys(args [][]byte) (found [][]byte) {
+func msetexKeys(args [][]byte) (found []int) {
 	n, _ := msetexPairs(args)
 	for i := 0; i < n; i += 2 {
-		found = append(found, args[2+i])
+		found = append(found, 2+i)
 	}
 	return found
 }

@@ -1,0 +1,278 @@
+package redisapi
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/copaldb/copal"
+)
+
+// Databases is how many numbered databases there are, as Redis has by default.
+const Databases = 16
+
+// Key is the raw key of a key in a numbered database. That of database 0 is the key itself. The others have the prefix
+// of a map that is called after their number, "db:1" for example. Database 0 is all keys without one of these prefixes.
+//
+// A request of a client that has chosen another database than 0 gets these keys in the place of those that it names, so
+// commands know raw keys and nothing else. What names keys in replies and messages calls them as clients do.
+func Key(database int, key []byte) []byte {
+	return append(slices.Clip(prefixes[database]), key...)
+}
+
+// prefixes are those of the databases.
+var prefixes = func() (list [Databases][]byte) {
+	for n := 1; n < Databases; n++ {
+		list[n] = []byte(copal.MapPrefix(fmt.Sprint("db:", n)))
+	}
+	return list
+}()
+
+// databaseOf is the database of a raw key, and what clients call it.
+func databaseOf(raw []byte) (database int, key []byte) {
+	for n, prefix := range prefixes[1:] {
+		if bytes.HasPrefix(raw, prefix) {
+			return n + 1, raw[len(prefix):]
+		}
+	}
+	return 0, raw
+}
+
+// database is the number of one in an argument.
+func database(arg []byte) (int, error) {
+	n, err := parseInt(arg)
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 0 || n >= Databases:
+		return 0, errDB
+	}
+	return int(n), nil
+}
+
+// rawKey is the raw key of one that the client names.
+func (c *client) rawKey(key []byte) []byte {
+	if n := c.db.Load(); n != 0 {
+		return Key(int(n), key)
+	}
+	return key
+}
+
+// outside is what the client calls a raw key of its database.
+func (c *client) outside(raw []byte) []byte { return raw[len(prefixes[c.db.Load()]):] }
+
+// inside are the arguments of a command with raw keys.
+func (c *client) inside(cmd *command, args [][]byte) [][]byte {
+	if c.db.Load() == 0 {
+		return args
+	}
+	raw := slices.Clone(args)
+	cmd.keys.each(args, func(i int) { raw[i] = c.rawKey(args[i]) })
+	return raw
+}
+
+// span are raw keys from one on and before another, nil for the first or behind the last.
+type span struct{ from, to []byte }
+
+// behind is the first key behind those with the prefix of a database, which ends with a colon.
+func behind(prefix []byte) []byte { return append(bytes.Clone(prefix[:len(prefix)-1]), ':'+1) }
+
+// spans are the raw keys of a database, in order.
+func spans(database int) (list []span) {
+	if database != 0 {
+		return []span{{prefixes[database], behind(prefixes[database])}}
+	}
+	others := slices.SortedFunc(slices.Values(prefixes[1:]), bytes.Compare)
+	var from []byte
+	for _, prefix := range others {
+		list = append(list, span{from, prefix})
+		from = behind(prefix)
+	}
+	return append(list, span{from, nil})
+}
+
+// walk yields the keys of a database from one on, in order, as clients call them.
+func walk(raw *copal.Raw, database int, from []byte) iter.Seq[[]byte] {
+	from = Key(database, from)
+	return func(yield func([]byte) bool) {
+		for _, s := range spans(database) {
+			if s.to != nil && bytes.Compare(from, s.to) >= 0 {
+				continue
+			}
+			if bytes.Compare(s.from, from) < 0 {
+				s.from = from
+			}
+			for key := range raw.KeysBetween(s.from, s.to) {
+				if !yield(key[len(prefixes[database]):]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// walk yields the keys of the client's database from one on, in order.
+func (c *call) walk(from []byte) iter.Seq[[]byte] { return walk(c.raw, int(c.db.Load()), from) }
+
+// lastKey is the last key of the client's database.
+func (c *call) lastKey() (key []byte, ok bool) {
+	for _, s := range slices.Backward(spans(int(c.db.Load()))) {
+		if raw, ok := firstOf(c.raw.Backward().KeysBetween(s.from, s.to)); ok {
+			return c.outside(raw), true
+		}
+	}
+	return nil, false
+}
+
+// size is the number of keys in a database. It counts those of all but 0.
+func size(raw *copal.Raw, number int) (n int) {
+	count := func(number int) (n int) {
+		for range walk(raw, number, nil) {
+			n++
+		}
+		return n
+	}
+	if number != 0 {
+		return count(number)
+	}
+	n = raw.Len()
+	for other := 1; other < Databases; other++ {
+		n -= count(other)
+	}
+	return n
+}
+
+func (c *call) selectDB() error {
+	n, err := database(c.args[1])
+	if err != nil {
+		return err
+	}
+	c.db.Store(int32(n))
+	c.OK()
+	return nil
+}
+
+func (c *call) dbsize() error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	c.Int(int64(size(c.raw, int(c.db.Load()))))
+	return nil
+}
+
+// flush is FLUSHDB and FLUSHALL.
+func (c *call) flush() (err error) {
+	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "ASYNC") && !is(c.args[1], "SYNC") {
+		return errSyntax
+	}
+	if c.cmd.name == "flushall" {
+		err = c.raw.Clear()
+	} else {
+		err = c.atomically(func() error { return c.flushDatabase() })
+	}
+	if err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+func (c *call) flushDatabase() error {
+	for _, s := range spans(int(c.db.Load())) {
+		if _, ok := firstOf(c.raw.KeysBetween(s.from, s.to)); !ok {
+			continue
+		}
+		if err := c.raw.DeleteRange(s.from, s.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *call) moveKey() error {
+	n, err := database(c.args[2])
+	if err != nil {
+		return err
+	}
+	from := c.args[1]
+	to := Key(n, c.outside(from))
+	if bytes.Equal(from, to) {
+		return errSame
+	}
+	kind, err := c.raw.Type(from)
+	switch {
+	case missing(err), err == nil && c.raw.Has(to):
+		c.Int(0)
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := c.move(kind, from, to); err != nil {
+		return err
+	}
+	c.Int(1)
+	return nil
+}
+
+func (c *call) swapdb() error {
+	first, err := parseInt(c.args[1])
+	if err != nil {
+		return errorf("ERR invalid first DB index")
+	}
+	second, err := parseInt(c.args[2])
+	switch {
+	case err != nil:
+		return errorf("ERR invalid second DB index")
+	case first < 0 || first >= Databases || second < 0 || second >= Databases:
+		return errDB
+	case first != second:
+		if err := c.swap(int(first), int(second)); err != nil {
+			return err
+		}
+	}
+	c.OK()
+	return nil
+}
+
+// swap moves the keys of two databases, each to the other.
+func (c *call) swap(first, second int) error {
+	keysOf := func(database int) (list [][]byte) {
+		for key := range walk(c.raw, database, nil) {
+			list = append(list, bytes.Clone(key))
+		}
+		return list
+	}
+	aside := Key(second, []byte("aside"))
+	for c.raw.Has(aside) {
+		aside = append(aside, '.')
+	}
+	moved := func(from, to []byte) error {
+		kind, err := c.raw.Type(from)
+		switch {
+		case missing(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return c.move(kind, from, to)
+	}
+	keys, others := keysOf(first), keysOf(second)
+	for _, key := range keys {
+		a, b := Key(first, key), Key(second, key)
+		for _, step := range [][2][]byte{{b, aside}, {a, b}, {aside, a}} {
+			if err := moved(step[0], step[1]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, key := range others {
+		if _, both := slices.BinarySearchFunc(keys, key, bytes.Compare); both {
+			continue
+		}
+		if err := moved(Key(second, key), Key(first, key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
