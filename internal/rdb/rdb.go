@@ -1,8 +1,8 @@
-// Package rdb is the form in which Redis dumps one value, as DUMP returns it and RESTORE takes it: a type, the value,
-// the version of the form, and a checksum.
+// Package rdb is the form in which Redis keeps values: of a key in what DUMP returns and RESTORE takes, and of all keys
+// in the files that it saves.
 //
-// It writes the plain types, which every Redis from version 5 on reads, and reads what Redis 4 to 7.2 writes of
-// strings, lists, sets, sorted sets and hashes.
+// It writes single values, in the plain types, which every Redis from version 5 on reads. It reads what Redis up to 7.4
+// and Valkey up to 8 write of strings, lists, sets, sorted sets and hashes, and passes over other types.
 package rdb
 
 import (
@@ -27,6 +27,15 @@ var (
 	ErrFormat = errors.New("rdb: bad format")
 )
 
+// Foreign is the error of a whole value of a type that is not read. It says which, such as "stream". It is an
+// ErrFormat.
+type Foreign string
+
+func (f Foreign) Error() string { return "rdb: a " + string(f) + " is not read" }
+
+// Is reports whether target is ErrFormat.
+func (f Foreign) Is(target error) bool { return target == ErrFormat }
+
 // The versions that are written and read.
 const (
 	written = 9
@@ -43,21 +52,30 @@ const (
 	typeZset         = 3 // scores as text
 	typeHash         = 4
 	typeZset2        = 5
+	typeModule2      = 7
+	typeHashZipmap   = 9
 	typeListZiplist  = 10
 	typeSetIntset    = 11
 	typeZsetZiplist  = 12
 	typeHashZiplist  = 13
 	typeQuicklist    = 14 // of ziplists
+	typeStream       = 15
 	typeHashListpack = 16
 	typeZsetListpack = 17
 	typeQuicklist2   = 18 // of elements and listpacks
+	typeStream2      = 19
 	typeSetListpack  = 20
+	typeStream3      = 21
+	typeDatedHash    = 24 // the fields of which may expire
+	typeDatedPack    = 25 // a typeDatedHash as a listpack
 )
 
 var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 
 // checksum is CRC-64/Jones from 0 on, which crc64 begins and ends with all bits inverted.
-func checksum(b []byte) uint64 { return ^crc64.Update(math.MaxUint64, jones, b) }
+func checksum(b []byte) uint64 { return addChecksum(0, b) }
+
+func addChecksum(sum uint64, b []byte) uint64 { return ^crc64.Update(^sum, jones, b) }
 
 // Append appends the dump of a value.
 func Append(dst []byte, v *Value) []byte {
@@ -110,97 +128,16 @@ func Parse(dump []byte) (*Value, error) {
 	if at < 1 || binary.LittleEndian.Uint16(dump[at:]) > newest || binary.LittleEndian.Uint64(dump[at+2:]) != checksum(dump[:at+2]) {
 		return nil, ErrChecksum
 	}
-	r := reader{b: dump[1:at]}
-	v := r.value(dump[0])
-	if r.bad || len(r.b) > 0 || v.Type != "value" && len(v.Elements) == 0 {
+	v := &collector{}
+	r := reader{b: dump[1:at], to: v}
+	r.value(dump[0])
+	switch {
+	case r.bad || len(r.b) > 0:
+		return nil, ErrFormat
+	case v.foreign != "":
+		return nil, Foreign(v.foreign)
+	case !v.whole() || v.Type != "value" && len(v.Elements) == 0:
 		return nil, ErrFormat
 	}
-	return v, nil
-}
-
-// value reads a value of a type.
-func (r *reader) value(of byte) *Value {
-	switch of {
-	case typeString:
-		return &Value{Type: "value", Text: r.string()}
-	case typeList:
-		return &Value{Type: "list", Elements: r.strings(1)}
-	case typeListZiplist:
-		return &Value{Type: "list", Elements: r.packed((*reader).ziplist)}
-	case typeQuicklist:
-		return &Value{Type: "list", Elements: r.quicklist()}
-	case typeQuicklist2:
-		return &Value{Type: "list", Elements: r.quicklist2()}
-	case typeSet:
-		return &Value{Type: "set", Elements: r.strings(1)}
-	case typeSetIntset:
-		return &Value{Type: "set", Elements: r.packed((*reader).intset)}
-	case typeSetListpack:
-		return &Value{Type: "set", Elements: r.packed((*reader).listpack)}
-	case typeHash:
-		return &Value{Type: "hash", Elements: r.strings(2)}
-	case typeHashZiplist:
-		return r.even("hash", r.packed((*reader).ziplist))
-	case typeHashListpack:
-		return r.even("hash", r.packed((*reader).listpack))
-	case typeZset, typeZset2:
-		return r.zset(of)
-	case typeZsetZiplist:
-		return r.scored(r.packed((*reader).ziplist))
-	case typeZsetListpack:
-		return r.scored(r.packed((*reader).listpack))
-	}
-	r.bad = true
-	return &Value{}
-}
-
-// even is a value whose elements come in pairs.
-func (r *reader) even(kind string, list [][]byte) *Value {
-	r.bad = r.bad || len(list)%2 != 0
-	return &Value{Type: kind, Elements: list}
-}
-
-// scored is a sorted set whose scores stand behind the members, as text.
-func (r *reader) scored(list [][]byte) *Value {
-	pairs := r.even("zset", list).Elements
-	v := &Value{Type: "zset"}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		v.Elements = append(v.Elements, pairs[i])
-		v.Scores = append(v.Scores, r.score(pairs[i+1]))
-	}
-	return v
-}
-
-func (r *reader) zset(of byte) *Value {
-	v := &Value{Type: "zset"}
-	for range r.count(2) {
-		v.Elements = append(v.Elements, r.string())
-		var score float64
-		if of == typeZset2 {
-			score = math.Float64frombits(binary.LittleEndian.Uint64(r.take(8)))
-			r.bad = r.bad || math.IsNaN(score)
-		} else {
-			score = r.oldScore()
-		}
-		v.Scores = append(v.Scores, score)
-		if r.bad {
-			break
-		}
-	}
-	return v
-}
-
-// oldScore reads a score of the form of Redis 3: its length or a mark, and its text.
-func (r *reader) oldScore() float64 {
-	switch n := r.take(1)[0]; n {
-	case 253: // NaN
-		r.bad = true
-		return 0
-	case 254:
-		return math.Inf(1)
-	case 255:
-		return math.Inf(-1)
-	default:
-		return r.score(r.run(uint64(n)))
-	}
+	return &v.Value, nil
 }

@@ -6,18 +6,31 @@ import (
 	"strconv"
 )
 
-// reader reads the parts of a dump. What is not there is zero, and makes it bad.
+// reader reads the parts of a dump or a file. What is not there is zero, and makes it bad.
 type reader struct {
-	b   []byte
-	bad bool
+	b    []byte
+	bad  bool
+	fill func(n uint64) // makes b longer, to n bytes if there are so many; nil when b is all there is
+	to   *collector     // takes the value that is read
 }
 
 var zeros [16]byte
 
-// take returns the next n bytes, of which there are few: if they are not there, zeros.
-func (r *reader) take(n uint64) []byte {
+// has reports whether there are n bytes more.
+func (r *reader) has(n uint64) bool {
+	if n > uint64(len(r.b)) && r.fill != nil && !r.bad {
+		r.fill(n)
+	}
 	if n > uint64(len(r.b)) {
 		r.bad, r.b = true, nil
+		return false
+	}
+	return true
+}
+
+// take returns the next n bytes, of which there are few: if they are not there, zeros.
+func (r *reader) take(n uint64) []byte {
+	if !r.has(n) {
 		return zeros[:]
 	}
 	part := r.b[:n:n]
@@ -27,8 +40,7 @@ func (r *reader) take(n uint64) []byte {
 
 // run returns the next n bytes, or nothing if they are not there.
 func (r *reader) run(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
+	if !r.has(n) {
 		return nil
 	}
 	return r.take(n)
@@ -55,10 +67,17 @@ func (r *reader) length() (n uint64, special bool) {
 	return 0, false
 }
 
-// count reads how many elements follow, of at least so many bytes each.
-func (r *reader) count(bytes int) uint64 {
+// plain reads a length that is not special.
+func (r *reader) plain() uint64 {
 	n, special := r.length()
-	if special || n > uint64(len(r.b)/bytes) {
+	r.bad = r.bad || special
+	return n
+}
+
+// count reads how many elements follow, of at least so many bytes each. In a file their bytes have not arrived.
+func (r *reader) count(bytes int) uint64 {
+	n := r.plain()
+	if r.bad || r.fill == nil && n > uint64(len(r.b)/bytes) {
 		r.bad = true
 		return 0
 	}
@@ -86,32 +105,15 @@ func (r *reader) string() []byte {
 	case formInt32:
 		return number(r.whole(4))
 	case formLZF:
-		packed, _ := r.length()
-		length, _ := r.length()
+		packed := r.plain()
+		length := r.plain()
 		return r.unpack(r.run(packed), length)
 	}
 	r.bad = true
 	return nil
 }
 
-// strings reads a number, and so many times each strings.
-func (r *reader) strings(each uint64) (list [][]byte) {
-	for range r.count(int(each)) * each {
-		list = append(list, r.string())
-		if r.bad {
-			return nil
-		}
-	}
-	return list
-}
-
 func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
-
-func (r *reader) score(text []byte) float64 {
-	f, err := strconv.ParseFloat(string(text), 64)
-	r.bad = r.bad || err != nil || math.IsNaN(f)
-	return f
-}
 
 // unpack is LZF: runs of bytes, and copies of what stands up to 8 KiB before.
 func (r *reader) unpack(b []byte, length uint64) (out []byte) {
@@ -144,55 +146,101 @@ func (r *reader) unpack(b []byte, length uint64) (out []byte) {
 	return out
 }
 
-// packed reads a string, and the elements in it.
-func (r *reader) packed(elements func(*reader) [][]byte) [][]byte {
-	in := reader{b: r.string()}
-	list := elements(&in)
-	if r.bad = r.bad || in.bad; r.bad {
-		return nil
-	}
-	return list
-}
-
-func (r *reader) quicklist() (list [][]byte) {
-	for range r.count(1) {
-		list = append(list, r.packed((*reader).ziplist)...)
+// strings reads a number, and so many times each elements.
+func (r *reader) strings(each uint64) {
+	for range r.count(int(each)) {
+		for range each {
+			r.add(r.string())
+		}
 		if r.bad {
-			return nil
+			return
 		}
 	}
-	return list
 }
 
-func (r *reader) quicklist2() (list [][]byte) {
+// add adds an element to what is read, unless it was not there.
+func (r *reader) add(element []byte) {
+	if !r.bad {
+		r.to.add(element)
+	}
+}
+
+// packed reads a string, and the elements in it.
+func (r *reader) packed(elements func(*reader)) {
+	in := reader{b: r.string(), to: r.to}
+	if !r.bad {
+		elements(&in)
+		r.bad = r.bad || in.bad
+	}
+}
+
+func (r *reader) quicklist() {
+	for range r.count(1) {
+		r.packed((*reader).ziplist)
+		if r.bad {
+			return
+		}
+	}
+}
+
+func (r *reader) quicklist2() {
 	for range r.count(2) {
-		switch container, _ := r.length(); container {
+		switch container := r.plain(); container {
 		case 1:
-			list = append(list, r.string())
+			r.add(r.string())
 		case 2:
-			list = append(list, r.packed((*reader).listpack)...)
+			r.packed((*reader).listpack)
 		default:
 			r.bad = true
 		}
 		if r.bad {
-			return nil
+			return
 		}
 	}
-	return list
+}
+
+// zset reads members, each with its score behind it.
+func (r *reader) zset(score func(*reader) float64) {
+	for range r.count(2) {
+		member := r.string()
+		f := score(r)
+		if r.bad || math.IsNaN(f) {
+			r.bad = true
+			return
+		}
+		r.to.addScored(member, f)
+	}
+}
+
+func (r *reader) score() float64 { return math.Float64frombits(binary.LittleEndian.Uint64(r.take(8))) }
+
+// oldScore reads a score of the form of Redis 3: its length or a mark, and its text.
+func (r *reader) oldScore() float64 {
+	switch n := r.take(1)[0]; n {
+	case 253:
+		return math.NaN()
+	case 254:
+		return math.Inf(1)
+	case 255:
+		return math.Inf(-1)
+	default:
+		f, err := strconv.ParseFloat(string(r.run(uint64(n))), 64)
+		r.bad = r.bad || err != nil
+		return f
+	}
 }
 
 // intset reads whole numbers of one width.
-func (r *reader) intset() (list [][]byte) {
+func (r *reader) intset() {
 	width := binary.LittleEndian.Uint32(r.take(4))
 	n := uint64(binary.LittleEndian.Uint32(r.take(4)))
 	if width != 2 && width != 4 && width != 8 || n*uint64(width) != uint64(len(r.b)) {
 		r.bad = true
-		return nil
+		return
 	}
 	for range n {
-		list = append(list, number(r.whole(int(width))))
+		r.add(number(r.whole(int(width))))
 	}
-	return list
 }
 
 // whole reads a whole number of some bytes, the lowest first.
@@ -206,34 +254,34 @@ func (r *reader) whole(bytes int) int64 {
 }
 
 // listpack reads elements up to the mark of the end. Behind each stands its length, for readers that go backward.
-func (r *reader) listpack() (list [][]byte) {
+func (r *reader) listpack() {
 	r.take(6) // how many bytes and elements there are
 	for !r.bad {
 		from := len(r.b)
+		var e []byte
 		switch c := r.take(1)[0]; {
 		case c == 0xff:
 			r.bad = r.bad || len(r.b) > 0
-			return list
+			return
 		case c < 0x80:
-			list = append(list, number(int64(c)))
+			e = number(int64(c))
 		case c < 0xc0:
-			list = append(list, r.run(uint64(c&0x3f)))
+			e = r.run(uint64(c & 0x3f))
 		case c < 0xe0:
 			u := int64(c&0x1f)<<8 | int64(r.take(1)[0])
-			list = append(list, number(u<<51>>51))
+			e = number(u << 51 >> 51)
 		case c < 0xf0:
-			n := uint64(c&0x0f)<<8 | uint64(r.take(1)[0])
-			list = append(list, r.run(n))
+			e = r.run(uint64(c&0x0f)<<8 | uint64(r.take(1)[0]))
 		case c == 0xf0:
-			list = append(list, r.run(uint64(binary.LittleEndian.Uint32(r.take(4)))))
+			e = r.run(uint64(binary.LittleEndian.Uint32(r.take(4))))
 		case c <= 0xf4:
-			list = append(list, number(r.whole([]int{2, 3, 4, 8}[c-0xf1])))
+			e = number(r.whole([]int{2, 3, 4, 8}[c-0xf1]))
 		default:
 			r.bad = true
 		}
 		r.take(backBytes(from - len(r.b)))
+		r.add(e)
 	}
-	return nil
 }
 
 // backBytes is how many bytes the length of an element takes behind it.
@@ -252,39 +300,70 @@ func backBytes(n int) uint64 {
 }
 
 // ziplist reads elements up to the mark of the end. In front of each stands the length of the one before.
-func (r *reader) ziplist() (list [][]byte) {
+func (r *reader) ziplist() {
 	r.take(10) // how many bytes there are, where the last element stands, and how many there are
 	for !r.bad {
 		switch before := r.take(1)[0]; before {
 		case 0xff:
 			r.bad = r.bad || len(r.b) > 0
-			return list
+			return
 		case 0xfe:
 			r.take(4)
 		}
+		var e []byte
 		switch c := r.take(1)[0]; {
 		case c < 0x40:
-			list = append(list, r.run(uint64(c)))
+			e = r.run(uint64(c))
 		case c < 0x80:
-			n := uint64(c&0x3f)<<8 | uint64(r.take(1)[0])
-			list = append(list, r.run(n))
+			e = r.run(uint64(c&0x3f)<<8 | uint64(r.take(1)[0]))
 		case c == 0x80:
-			list = append(list, r.run(uint64(binary.BigEndian.Uint32(r.take(4)))))
+			e = r.run(uint64(binary.BigEndian.Uint32(r.take(4))))
 		case c == 0xc0:
-			list = append(list, number(r.whole(2)))
+			e = number(r.whole(2))
 		case c == 0xd0:
-			list = append(list, number(r.whole(4)))
+			e = number(r.whole(4))
 		case c == 0xe0:
-			list = append(list, number(r.whole(8)))
+			e = number(r.whole(8))
 		case c == 0xf0:
-			list = append(list, number(r.whole(3)))
+			e = number(r.whole(3))
 		case c == 0xfe:
-			list = append(list, number(r.whole(1)))
+			e = number(r.whole(1))
 		case c > 0xf0 && c < 0xfe:
-			list = append(list, number(int64(c&0x0f)-1))
+			e = number(int64(c&0x0f) - 1)
 		default:
 			r.bad = true
 		}
+		r.add(e)
 	}
-	return nil
+}
+
+// zipmap reads fields and values up to the mark of the end. Behind the length of a value stands how many bytes behind
+// the value are of no account.
+func (r *reader) zipmap() {
+	r.take(1) // how many fields there are, if they are few
+	for !r.bad {
+		n, ok := r.zipmapLength()
+		if !ok {
+			r.bad = r.bad || len(r.b) > 0
+			return
+		}
+		r.add(r.run(n))
+		n, ok = r.zipmapLength()
+		r.bad = r.bad || !ok
+		free := r.take(1)[0]
+		r.add(r.run(n))
+		r.take(uint64(free))
+	}
+}
+
+// zipmapLength reads a length; ok is false for the mark of the end.
+func (r *reader) zipmapLength() (n uint64, ok bool) {
+	switch c := r.take(1)[0]; c {
+	case 0xff:
+		return 0, false
+	case 0xfe:
+		return uint64(binary.LittleEndian.Uint32(r.take(4))), true
+	default:
+		return uint64(c), true
+	}
 }

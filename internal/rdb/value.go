@@ -1,0 +1,214 @@
+package rdb
+
+import (
+	"math"
+	"strconv"
+)
+
+// collector takes the elements of a value as they are read.
+type collector struct {
+	Value
+	foreign string // the type of a value that is passed over; "" for one that is read
+
+	paired  bool   // what is added is a field and its value by turns, or a member and the text of its score
+	waiting bool   // one of a pair was added
+	member  []byte // that waits for the text of its score
+	wrong   bool   // a score is no number
+
+	held int    // bytes of Elements
+	part func() // is told after each element, or pair, of a file; nil for a dump
+}
+
+func (c *collector) add(e []byte) {
+	c.held += len(e)
+	c.waiting = c.paired && !c.waiting
+	switch {
+	case c.Type != "zset":
+		c.Elements = append(c.Elements, e)
+	case c.waiting:
+		c.member = e
+	default:
+		score, err := strconv.ParseFloat(string(e), 64)
+		c.wrong = c.wrong || err != nil || math.IsNaN(score)
+		c.Elements, c.Scores = append(c.Elements, c.member), append(c.Scores, score)
+	}
+	if !c.waiting && c.part != nil {
+		c.part()
+	}
+}
+
+func (c *collector) addScored(member []byte, score float64) {
+	c.held += len(member)
+	c.Elements, c.Scores = append(c.Elements, member), append(c.Scores, score)
+	if c.part != nil {
+		c.part()
+	}
+}
+
+// whole reports whether what was added is a value.
+func (c *collector) whole() bool { return !c.waiting && !c.wrong }
+
+// value reads a value of a type.
+func (r *reader) value(of byte) {
+	switch of {
+	case typeString:
+		r.to.Type = "value"
+		r.to.Text = r.string()
+	case typeList:
+		r.to.Type = "list"
+		r.strings(1)
+	case typeListZiplist:
+		r.to.Type = "list"
+		r.packed((*reader).ziplist)
+	case typeQuicklist:
+		r.to.Type = "list"
+		r.quicklist()
+	case typeQuicklist2:
+		r.to.Type = "list"
+		r.quicklist2()
+	case typeSet:
+		r.to.Type = "set"
+		r.strings(1)
+	case typeSetIntset:
+		r.to.Type = "set"
+		r.packed((*reader).intset)
+	case typeSetListpack:
+		r.to.Type = "set"
+		r.packed((*reader).listpack)
+	case typeHash:
+		r.pairs("hash")
+		r.strings(2)
+	case typeHashZipmap:
+		r.pairs("hash")
+		r.packed((*reader).zipmap)
+	case typeHashZiplist:
+		r.pairs("hash")
+		r.packed((*reader).ziplist)
+	case typeHashListpack:
+		r.pairs("hash")
+		r.packed((*reader).listpack)
+	case typeZset:
+		r.to.Type = "zset"
+		r.zset((*reader).oldScore)
+	case typeZset2:
+		r.to.Type = "zset"
+		r.zset((*reader).score)
+	case typeZsetZiplist:
+		r.pairs("zset")
+		r.packed((*reader).ziplist)
+	case typeZsetListpack:
+		r.pairs("zset")
+		r.packed((*reader).listpack)
+	default:
+		r.skip(of)
+	}
+}
+
+func (r *reader) pairs(of string) { r.to.Type, r.to.paired = of, true }
+
+// skip passes over a value of a type that is not read, and notes what it is.
+func (r *reader) skip(of byte) {
+	switch of {
+	case typeStream, typeStream2, typeStream3:
+		r.to.foreign = "stream"
+		r.skipStream(of)
+	case typeModule2:
+		r.to.foreign = "value of module " + moduleName(r.plain())
+		r.skipModule()
+	case typeDatedHash:
+		r.to.foreign = "hash whose fields have deadlines"
+		r.take(8)
+		for range r.count(3) {
+			r.plain()
+			r.string()
+			if r.string(); r.bad {
+				return
+			}
+		}
+	case typeDatedPack:
+		r.to.foreign = "hash whose fields have deadlines"
+		r.take(8)
+		r.string()
+	default:
+		r.bad = true
+	}
+}
+
+// skipStream passes over entries in listpacks, what is said of the whole, and groups with what was given to consumers
+// and not acknowledged.
+func (r *reader) skipStream(of byte) {
+	r.times(2, func() {
+		r.string()
+		r.string()
+	})
+	numbers := 3 // how many there are, and the last id
+	if of != typeStream {
+		numbers += 5 // the first id, the highest deleted one, and how many were ever added
+	}
+	r.skipLengths(numbers)
+	r.times(4, func() {
+		r.string()
+		if numbers = 2; of != typeStream {
+			numbers++
+		}
+		r.skipLengths(numbers) // the last id, and how many were read
+		r.times(25, func() {
+			r.take(16) // an id
+			r.take(8)  // when it was given
+			r.plain()  // how often
+		})
+		r.times(10, func() {
+			r.string()
+			r.take(8) // when the consumer was seen
+			if of == typeStream3 {
+				r.take(8) // when it last got something
+			}
+			r.times(16, func() { r.take(16) })
+		})
+	})
+}
+
+// times reads a number, and calls f so many times, which reads at least some bytes.
+func (r *reader) times(bytes int, f func()) {
+	for range r.count(bytes) {
+		if f(); r.bad {
+			return
+		}
+	}
+}
+
+func (r *reader) skipLengths(n int) {
+	for range n {
+		r.plain()
+	}
+}
+
+// skipModule passes over what a module has written: parts with a mark of what each is.
+func (r *reader) skipModule() {
+	for !r.bad {
+		switch r.plain() {
+		case 0:
+			return
+		case 1, 2: // whole numbers
+			r.plain()
+		case 3: // a float32
+			r.take(4)
+		case 4:
+			r.take(8)
+		case 5:
+			r.string()
+		default:
+			r.bad = true
+		}
+	}
+}
+
+// moduleName is the name of a module's type, nine characters of six bits. Ten bits of its version stand behind it.
+func moduleName(id uint64) string {
+	const of = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	var name [9]byte
+	for i := range name {
+		name[i] = of[id>>(64-6*(i+1))&63]
+	}
+	return string(name[:])
+}
