@@ -35,11 +35,21 @@ which are recognized where --from does not say:
   bbolt       a file: the keys of a bucket get its name in front, as those of a map
   badger      a directory, which was closed, with deadlines
   buntdb      a file, with deadlines
+  rdb         a file of Redis or Valkey, with deadlines; the keys of database 1 get db%3a1:
+              in front, as those of a map db:1
+  redis       what a server of Redis has now: FILE is redis://user:password@host:port/1,
+              without a database all of them, rediss:// for TLS, redis+unix:///run/redis.sock;
+              the password may stand in the variable REDISCLI_AUTH instead
 
 What is refused, for what the file is or begins with, changes nothing and makes no store.
 A last line that was cut is told of and left out; what stands before it arrives. A line
 amid the others that is none ends the import, unless --skip-bad leaves it out. Entries
 that have expired are left out and counted.
+
+After an import from Redis, file or server, all is read once more, and each key compared
+with what the store has under it. Streams, values of modules and functions are told of,
+counted and left out. Of a server that is written to meanwhile, the keys that differ are
+those to be imported once more.
 
 What was interrupted can be done again from the beginning, which gives the same, or with
 --resume, which goes on about where it ended: the file IMPORT in the store's directory
@@ -48,7 +58,9 @@ says where, as long as an import is not through.`
 const importExample = `  copal import app.db < dump.ndjson
   copal import app.db users.csv --key id --map users --numbers
   copal import app.db old.bolt --dry-run
-  copal import app.db --from badger /var/lib/old`
+  copal import app.db --from badger /var/lib/old
+  copal import app.db /var/lib/redis/dump.rdb
+  copal import app.db redis://localhost:6379`
 
 // importFlags say what is imported, and how.
 type importFlags struct {
@@ -69,7 +81,7 @@ func newImport(a *app) *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
 		Use:     "import DIR [FILE]",
-		Short:   "Read entries from a file",
+		Short:   "Read entries from a file or a server",
 		Long:    importHelp,
 		Example: importExample,
 		Args:    arguments(1, 2),
@@ -123,7 +135,7 @@ func newImport(a *app) *cobra.Command {
 type intake struct {
 	*app
 	importFlags
-	dir, path string
+	dir, path string // path without the password of a server
 
 	format importers.Format
 	source importers.Source
@@ -149,35 +161,15 @@ type intake struct {
 
 	whole    admin.Entry     // the collection that the elements are of
 	elements []admin.Element // that are to be written
+	scores   []float64       // theirs, in a sorted set that has them
 	at       int64           // its place among the items
 	anew     bool            // nothing of it is in the store
 	gone     bool            // it is left out
 
+	wrong  []string // keys that differ from what was read
+	misfit error    // why the entry that was read last cannot be one of the store
+
 	result importJSON
-}
-
-// importJSON is what --json prints.
-type importJSON struct {
-	File     string    `json:"file"`
-	Format   string    `json:"format"`
-	Entries  int64     `json:"entries"`
-	Replaced int64     `json:"replaced,omitempty"` // entries that another was in the place of; not in a dry run
-	Deleted  int64     `json:"deleted,omitempty"`
-	Expired  int64     `json:"expired,omitempty"`
-	Resumed  int64     `json:"resumed,omitempty"`
-	Bad      int64     `json:"bad,omitempty"`
-	Bytes    int64     `json:"bytes"`
-	Complete bool      `json:"complete"`
-	Torn     *tornJSON `json:"torn,omitempty"`
-	Notes    []string  `json:"notes,omitempty"`
-	DryRun   bool      `json:"dryRun,omitempty"`
-}
-
-// tornJSON is where the input was cut.
-type tornJSON struct {
-	Line   int64  `json:"line,omitempty"`
-	Offset int64  `json:"offset"`
-	Reason string `json:"reason"`
 }
 
 // countingReader knows how much was read.
@@ -194,8 +186,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 
 // open opens the input and finds out what it is.
 func (in *intake) open() error {
-	in.result.File, in.result.Complete, in.result.DryRun = in.path, true, in.dryRun
-	in.source = importers.Source{Key: in.key, Numbers: in.numbers, Text: in.text, Nested: in.nested, Bad: in.bad, Note: in.note}
+	in.result.Complete, in.result.DryRun = true, in.dryRun
+	in.source = importers.Source{Ctx: in.ctx, Key: in.key, Numbers: in.numbers, Text: in.text, Nested: in.nested, Bad: in.bad, Note: in.note, LeftOut: in.leftOut}
 	in.size = -1
 	if in.mapName != "" {
 		in.source.Prefix = copal.MapPrefix(in.mapName)
@@ -210,7 +202,7 @@ func (in *intake) open() error {
 	if err := in.openInput(); err != nil {
 		return err
 	}
-	in.result.Format = in.format.Name
+	in.result.File, in.result.Format = in.path, in.format.Name
 	if err := in.checkFlags(); err != nil {
 		return err
 	}
@@ -225,6 +217,19 @@ func (in *intake) openInput() (err error) {
 		return in.openStream(in.input())
 	}
 	in.source.Path = in.path
+	if importers.IsServer(in.path) {
+		in.path = importers.Redacted(in.path)
+		if in.format.Name == "" {
+			in.format, _ = importers.Named("redis")
+		}
+		if !in.format.Live {
+			return usageError{fmt.Sprintf("%s is a server, and %s is a file", in.path, in.format.Name)}
+		}
+		return nil
+	}
+	if in.format.Live {
+		return usageError{in.format.Name + " is a server: redis://host:port"}
+	}
 	info, err := os.Stat(in.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no such file: %s", in.path)
@@ -304,6 +309,9 @@ func (in *intake) checkFlags() error {
 			return usageError{fmt.Sprintf("%s is not for %s", flag.name, name)}
 		}
 	}
+	if in.resume && in.format.Live {
+		return usageError{"--resume is for files: a server gives its keys in another order each time"}
+	}
 	if name == "csv" && in.key == "" {
 		return usageError{"csv needs --key, the column that is the key"}
 	}
@@ -359,6 +367,9 @@ func (in *intake) items(yield func(*importers.Item, error) bool) {
 		return nil
 	})
 	if err != nil && err != errInterrupted {
+		if in.ctx.Err() != nil {
+			err = errInterrupted
+		}
 		yield(nil, err)
 	}
 }
@@ -378,7 +389,10 @@ func (in *intake) into(db *copal.DB) error {
 	if err := errors.Join(in.take(), in.flush()); err != nil {
 		return in.stopped(err)
 	}
-	return in.forgetProgress()
+	if err := in.forgetProgress(); err != nil || !in.format.Redis {
+		return err
+	}
+	return in.verify()
 }
 
 // take reads the input to its end.
@@ -424,9 +438,12 @@ func (in *intake) item(item *importers.Item) error {
 
 // deal is item for an entry or a deletion.
 func (in *intake) deal(item *importers.Item) error {
-	if item.Element == nil && in.db != nil {
-		if err := in.begin(item); err != nil {
-			return err
+	if item.Element == nil {
+		in.misfit = in.fits(&item.Entry)
+		if in.db != nil {
+			if err := in.begin(item); err != nil {
+				return err
+			}
 		}
 	}
 	switch {
@@ -436,9 +453,9 @@ func (in *intake) deal(item *importers.Item) error {
 		}
 		return nil
 	case item.Element != nil:
-		return in.element(item.Element)
-	case len(item.Key) > copal.MaxKeyBytes:
-		return in.bad(&ndjson.LineError{Reason: fmt.Sprintf("entry %d has a key of %d bytes, and the most is %d", in.seen, len(item.Key), copal.MaxKeyBytes)})
+		return in.element(item)
+	case in.misfit != nil:
+		return in.bad(&ndjson.LineError{Reason: in.misfit.Error()})
 	case item.Delete:
 		in.result.Deleted++
 	case expired(&item.Entry):
@@ -453,23 +470,18 @@ func (in *intake) deal(item *importers.Item) error {
 	return in.put(item)
 }
 
-// begin ends the collection before an item, and notes the collection whose elements follow. The
-// elements are not in the batch, so earlier entries are written first.
-func (in *intake) begin(item *importers.Item) error {
-	err := in.flushElements()
-	in.anew = false
-	if err != nil || item.Collection == "" {
-		return err
-	}
-	if err := in.flush(); err != nil {
-		return err
-	}
-	in.whole, in.at = item.Entry, in.seen
-	in.whole.Key = bytes.Clone(item.Key)
-	in.gone = expired(&item.Entry) || len(item.Key) > copal.MaxKeyBytes
-	in.anew = in.seen > in.skip && !in.gone
-	if in.anew {
-		in.countReplaced(in.whole.Key)
+// fits returns an error for an entry whose key is too long, or one of Redis that the typed map of its key would not
+// read.
+func (in *intake) fits(e *admin.Entry) error {
+	switch {
+	case len(e.Key) > copal.MaxKeyBytes:
+		return fmt.Errorf("entry %d has a key of %d bytes, and the most is %d", in.seen, len(e.Key), copal.MaxKeyBytes)
+	case in.db == nil || !in.format.Redis || bytes.IndexByte(e.Key, ':') < 0:
+		return nil
+	case e.Collection == "":
+		return admin.Fits(in.db, e.Key, e.Value)
+	case admin.Fits(in.db, e.Key, nil) != nil: // nothing is no JSON
+		return fmt.Errorf("key %q belongs to a typed map, which holds no collections", e.Key)
 	}
 	return nil
 }
@@ -483,17 +495,6 @@ func (in *intake) countReplaced(key []byte) {
 
 func expired(e *admin.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
 
-// element adds an element to those that are written together.
-func (in *intake) element(e *admin.Element) error {
-	if in.db == nil || in.gone {
-		return nil
-	}
-	size := len(e.Name) + len(e.Value)
-	in.elements = append(in.elements, *e)
-	in.unsaved += int64(size) + 64
-	return in.more(size)
-}
-
 func (in *intake) show() {
 	if in.size >= 0 {
 		in.bar.show(in.read.n, in.size)
@@ -506,16 +507,6 @@ const batchBytes = 1 << 20
 
 // batchEntries is a variable for the sake of tests.
 var batchEntries = 4096
-
-// flushElements writes the elements that there are.
-func (in *intake) flushElements() error {
-	if len(in.elements) == 0 {
-		return nil
-	}
-	err := admin.PutElements(in.db, &in.whole, in.elements, in.anew)
-	in.anew, in.elements = false, in.elements[:0]
-	return err
-}
 
 // put adds an item to the batch, which is written when it is full. A large value is written by itself, without
 // a copy.
@@ -583,73 +574,4 @@ func (in *intake) countBatch() {
 			in.countReplaced(e.Key)
 		}
 	}
-}
-
-// mostShown is how many of many problems are shown.
-const mostShown = 20
-
-// bad hears of what is no entry.
-func (in *intake) bad(e *ndjson.LineError) error {
-	in.result.Bad++
-	switch where := *e; {
-	case e.Last:
-		in.result.Bad--
-		in.result.Complete = false
-		if in.result.Torn == nil {
-			in.result.Torn = &tornJSON{e.Line, e.Offset, e.Reason}
-			in.warn("%s ends in what is not whole: %s", in.path, position(&where))
-		}
-	case !in.skipBad:
-		return fmt.Errorf("%s: %s; --skip-bad leaves it out", in.path, position(&where))
-	case in.result.Bad <= mostShown:
-		in.warn("%s: left out: %s", in.path, position(&where))
-	}
-	return nil
-}
-
-// position is a LineError of a file that may have no lines.
-func position(e *ndjson.LineError) string {
-	switch {
-	case e.Line > 0:
-		return e.Error()
-	case e.Offset > 0:
-		return fmt.Sprintf("at byte %d: %s", e.Offset, e.Reason)
-	}
-	return e.Reason
-}
-
-func (in *intake) note(text string) { in.result.Notes = append(in.result.Notes, text) }
-
-// warn tells of something that is no error.
-func (in *intake) warn(format string, args ...any) {
-	in.bar.clear()
-	fmt.Fprintf(in.stderr, "copal: "+format+"\n", args...)
-}
-
-// finish prints the counts.
-func (in *intake) finish(out *bufio.Writer) error {
-	for _, text := range in.result.Notes {
-		in.warn("%s: %s", in.path, text)
-	}
-	if in.result.Bad > mostShown {
-		in.warn("%s: %d were left out in all", in.path, in.result.Bad)
-	}
-	if in.json {
-		return writeJSON(out, in.result)
-	}
-	verb := "imported"
-	if in.dryRun {
-		verb = "would import"
-	}
-	fmt.Fprintf(out, "%s %s from %s", verb, countEntries(in.result.Entries), in.format.Name)
-	for _, n := range []struct {
-		n    int64
-		what string
-	}{{in.result.Replaced, "in the place of others"}, {in.result.Resumed, "done before"}, {in.result.Deleted, "deleted"}, {in.result.Expired, "expired"}, {in.result.Bad, "left out"}} {
-		if n.n > 0 {
-			fmt.Fprintf(out, ", %d %s", n.n, n.what)
-		}
-	}
-	_, err := fmt.Fprintln(out)
-	return err
 }

@@ -79,7 +79,7 @@ func (in *intake) save() error {
 // saveNow makes durable what was written, and notes it. The batch is empty.
 func (in *intake) saveNow() error {
 	in.unsaved = 0
-	if err := in.db.Sync(); err != nil {
+	if err := in.db.Sync(); err != nil || in.format.Live {
 		return err
 	}
 	text, err := json.Marshal(in.progressNow())
@@ -100,6 +100,9 @@ func (in *intake) stopped(err error) error {
 	}
 	if failed := in.saveNow(); failed != nil {
 		return errors.Join(err, failed)
+	}
+	if in.format.Live {
+		return fmt.Errorf("%w; what was read before that is in the store", err)
 	}
 	return fmt.Errorf("%w; what stands before that is in the store, and --resume goes on there", err)
 }

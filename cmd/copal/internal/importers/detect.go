@@ -27,6 +27,8 @@ func Detect(path string, head []byte) (Format, error) {
 		name = "copal"
 	case bytes.HasPrefix(head, []byte(persistHeader)):
 		name = "go-persist"
+	case bytes.HasPrefix(head, []byte("REDIS0")) || bytes.HasPrefix(head, []byte("VALKEY0")):
+		name = "rdb"
 	case isBbolt(head):
 		name = "bbolt"
 	case isBunt(head):

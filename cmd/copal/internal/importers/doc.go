@@ -1,4 +1,5 @@
-// Package importers reads the files of other programs, entry by entry, as entries of a store.
+// Package importers reads the files of other programs, entry by entry, as entries of a store, and what a server of
+// Redis has.
 //
 // Each format is a function from a Source to items, which it hands on one at a time. It knows no store. It keeps as
 // much in memory as the library that reads the format: one entry, or with buntdb all of its data. It does not write to
@@ -8,10 +9,12 @@
 package importers
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
@@ -21,13 +24,15 @@ import (
 type Item struct {
 	admin.Entry
 	Element *admin.Element // not an entry, but an element of the collection that the last entry was
+	Score   *float64       // the Element is a member of a sorted set, its Name, with this score
 	Delete  bool           // the entry is to go
 	Map     string         // not an entry, but the name of a map that there is
+	Within  time.Duration  // Expires may be wrong by so much
 }
 
 // Source is what is to be read, and how.
 type Source struct {
-	Path string    // of the file or directory; "" for a stream
+	Path string    // of the file or directory, or the URL of a server; "" for a stream
 	In   io.Reader // its bytes, if the format is one of files that are read from front to back
 
 	Key     string // jsonl, csv: the field that is the key
@@ -37,8 +42,10 @@ type Source struct {
 	Text    bool   // go-persist: what is not JSON is a string
 	Nested  string // bbolt: what stands between the names of nested buckets; "" refuses them
 
-	Bad  func(*ndjson.LineError) error // gets what is no entry; reading goes on if it returns nil
-	Note func(text string)             // gets what the caller should tell the user in the end
+	Ctx     context.Context               // ends the reading of a server
+	Bad     func(*ndjson.LineError) error // gets what is no entry; reading goes on if it returns nil
+	LeftOut func(what string, key []byte) // rdb, redis: gets what a store does not have, such as a "stream"; key is nil for what is under no key
+	Note    func(text string)             // gets what the caller should tell the user in the end
 }
 
 // bad passes on that something is no entry.
@@ -50,18 +57,22 @@ func (s *Source) bad(line, offset int64, last bool, format string, args ...any) 
 type Format struct {
 	Name   string
 	Stream bool // read from front to back, so that it may come from a pipe
+	Redis  bool // of Redis: the values are bytes, and what was imported is compared with what was read
+	Live   bool // a server, which may have something else each time, and in another order
 	Read   func(s *Source, emit func(*Item) error) error
 }
 
 // Formats are those that can be read.
 var Formats = []Format{
-	{"copal", true, readExport},
-	{"jsonl", true, readLines},
-	{"csv", true, readCSV},
-	{"go-persist", true, readPersist},
-	{"bbolt", false, readBbolt},
-	{"badger", false, readBadger},
-	{"buntdb", true, readBunt},
+	{Name: "copal", Stream: true, Read: readExport},
+	{Name: "jsonl", Stream: true, Read: readLines},
+	{Name: "csv", Stream: true, Read: readCSV},
+	{Name: "go-persist", Stream: true, Read: readPersist},
+	{Name: "bbolt", Read: readBbolt},
+	{Name: "badger", Read: readBadger},
+	{Name: "buntdb", Stream: true, Read: readBunt},
+	{Name: "rdb", Stream: true, Redis: true, Read: readRDB},
+	{Name: "redis", Redis: true, Live: true, Read: readServer},
 }
 
 // Named returns the format with this name.

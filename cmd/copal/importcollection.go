@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/importers"
+)
+
+// begin ends the collection before an item, and notes the collection whose elements follow. The
+// elements are not in the batch, so earlier entries are written first.
+func (in *intake) begin(item *importers.Item) error {
+	err := in.flushElements()
+	in.anew = false
+	if err != nil || item.Collection == "" {
+		return err
+	}
+	if err := in.flush(); err != nil {
+		return err
+	}
+	in.whole, in.at = item.Entry, in.seen
+	in.whole.Key = bytes.Clone(item.Key)
+	in.gone = expired(&item.Entry) || in.misfit != nil
+	in.anew = in.seen > in.skip && !in.gone
+	if in.anew {
+		in.countReplaced(in.whole.Key)
+	}
+	return nil
+}
+
+// element adds an element to those that are written together.
+func (in *intake) element(item *importers.Item) error {
+	if in.db == nil || in.gone {
+		return nil
+	}
+	e := item.Element
+	size := len(e.Name) + len(e.Value)
+	in.elements = append(in.elements, *e)
+	if item.Score != nil {
+		in.scores = append(in.scores, *item.Score)
+	}
+	in.unsaved += int64(size) + 64
+	return in.more(size)
+}
+
+// flushElements writes the elements that there are.
+func (in *intake) flushElements() error {
+	if len(in.elements) == 0 {
+		return nil
+	}
+	err := error(nil)
+	if len(in.scores) > 0 {
+		err = in.putScores()
+	} else {
+		err = admin.PutElements(in.db, &in.whole, in.elements, in.anew)
+	}
+	if err != nil {
+		err = fmt.Errorf("key %q: %w", in.whole.Key, err)
+	}
+	in.anew, in.elements, in.scores = false, in.elements[:0], in.scores[:0]
+	return err
+}
+
+// putScores is admin.PutElements for members of a sorted set and their scores.
+func (in *intake) putScores() error {
+	members := make(map[string]float64, len(in.scores))
+	for i, e := range in.elements {
+		members[string(e.Name)] = in.scores[i]
+	}
+	raw := in.db.Raw()
+	if in.anew {
+		if _, err := raw.Delete(in.whole.Key); err != nil {
+			return err
+		}
+	}
+	err := raw.SortedSet(in.whole.Key).SetAll(members)
+	if err == nil && in.anew && !in.whole.Expires.IsZero() {
+		err = raw.ExpireAt(in.whole.Key, in.whole.Expires)
+	}
+	return err
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+)
+
+// What was imported is verified by reading the source once more: each of its entries is compared with the entry of the
+// store as it is then. Of a collection there are two sums, one of all elements that were read and one of all that the
+// store has, so nothing is kept and no order is needed.
+
+// verifier compares what is read with the store.
+type verifier struct {
+	*intake
+	now  *copal.Snapshot
+	seed maphash.Seed
+
+	of     importers.Item // the collection whose elements are read; none if it has no type
+	sum    tally          // of its elements
+	scored bool           // they are members of a sorted set, with scores
+}
+
+// tally is a sum of elements in any order.
+type tally struct {
+	count int64
+	sum   uint64
+}
+
+// verify reads the source again.
+func (in *intake) verify() (err error) {
+	source := in.source
+	source.Bad = func(*ndjson.LineError) error { return nil } // it was told before
+	source.LeftOut = func(string, []byte) {}
+	source.Note = func(string) {}
+	switch {
+	case in.file != nil:
+		if _, err := in.file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		in.read = &countingReader{r: in.file}
+		source.In = bufio.NewReaderSize(in.read, importers.HeadBytes)
+	case in.read != nil:
+		in.note("it was not verified: standard input is read once; give a FILE")
+		return nil
+	}
+	v := &verifier{intake: in, seed: maphash.MakeSeed()}
+	if v.now, err = in.db.Snapshot(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.now.Close()) }()
+	in.bar = in.newProgress("verifying")
+	if in.size < 0 {
+		in.bar = in.newCount("verifying", "entries")
+	}
+	defer in.bar.clear()
+	in.seen = 0
+	err = in.format.Read(&source, v.item)
+	if err == nil {
+		err = v.end()
+	}
+	switch {
+	case in.ctx.Err() != nil:
+		return fmt.Errorf("%w; all that was read is in the store, and not yet verified", errInterrupted)
+	case err != nil:
+		return fmt.Errorf("all that was read is in the store, and could not be verified: %w", err)
+	}
+	return nil
+}
+
+// item compares an item.
+func (v *verifier) item(item *importers.Item) error {
+	if v.ctx.Err() != nil {
+		return errInterrupted
+	}
+	if v.seen++; v.seen%1024 == 0 {
+		v.show()
+	}
+	switch {
+	case item.Element != nil && item.Score != nil:
+		v.scored = true
+		v.sum.add(v.seed, item.Element.Name, scoreBytes(*item.Score))
+		return nil
+	case item.Element != nil:
+		v.sum.add(v.seed, item.Element.Name, item.Element.Value)
+		return nil
+	}
+	if err := v.end(); err != nil || expired(&item.Entry) || v.fits(&item.Entry) != nil {
+		return err
+	}
+	if item.Collection != "" {
+		v.of = *item
+		v.of.Key = bytes.Clone(item.Key)
+		return nil
+	}
+	var same bool
+	err := v.now.Raw().View(item.Key, func(value []byte) error { same = bytes.Equal(value, item.Value); return nil })
+	return v.judge(item, same, err)
+}
+
+// end compares the collection that was read last, if there is one.
+func (v *verifier) end() error {
+	of, read, scored := v.of, v.sum, v.scored
+	v.of, v.sum, v.scored = importers.Item{}, tally{}, false
+	if of.Collection == "" {
+		return nil
+	}
+	var is tally
+	kind, err := v.now.Raw().Type(of.Key)
+	switch {
+	case err != nil || kind != of.Collection:
+	case scored:
+		for member, score := range v.now.Raw().SortedSet(of.Key).All() {
+			is.add(v.seed, []byte(member), scoreBytes(score))
+		}
+	default:
+		for e, failed := range admin.Elements(v.now, of.Key) {
+			if failed != nil {
+				err = failed
+				break
+			}
+			is.add(v.seed, e.Name, e.Value)
+		}
+	}
+	return v.judge(&of, is == read, err)
+}
+
+func scoreBytes(score float64) []byte { return fmt.Appendf(nil, "%x", math.Float64bits(score)) }
+
+// add adds an element.
+func (t *tally) add(seed maphash.Seed, name, value []byte) {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	maphash.WriteComparable(&h, len(name))
+	h.Write(name)
+	h.Write(value)
+	t.count++
+	t.sum += h.Sum64()
+}
+
+// judge counts an entry. It is the same if its value is, which was looked up with err, and its deadline.
+func (v *verifier) judge(item *importers.Item, same bool, err error) error {
+	var deadline time.Time
+	if err == nil {
+		deadline, err = v.now.Raw().Deadline(item.Key)
+	}
+	switch {
+	case err != nil && !errors.Is(err, copal.ErrNotFound) && !errors.Is(err, copal.ErrType):
+		return err
+	case err != nil || !same || !sameTime(deadline, item.Expires, item.Within):
+		if expired(&item.Entry) { // meanwhile
+			return nil
+		}
+		if v.result.Different++; v.result.Different <= mostShown {
+			v.wrong = append(v.wrong, fmt.Sprintf("%q", item.Key))
+		}
+	default:
+		v.result.Verified++
+	}
+	return nil
+}
+
+func sameTime(a, b time.Time, within time.Duration) bool {
+	if a.IsZero() || b.IsZero() {
+		return a.IsZero() == b.IsZero()
+	}
+	return a.Sub(b).Abs() <= within
+}
+
+// different is the error of an import whose verification has found differences.
+func (in *intake) different() error {
+	n := in.result.Different
+	if n == 0 {
+		return nil
+	}
+	keys := strings.Join(in.wrong, ", ")
+	if n > int64(len(in.wrong)) {
+		keys += ", …"
+	}
+	hint := ""
+	if in.format.Live {
+		hint = "; what is written to the server during an import has to be imported once more"
+	}
+	return fmt.Errorf("%s are not in the store as %s has them: %s%s", countEntries(n), in.path, keys, hint)
+}
