@@ -231,7 +231,7 @@ func TestReadLongFile(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var operations, want []string
 	for i := range 200 {
-		value := make([]byte, []int{10, 3000, 100_000, 300_000}[min(rnd.IntN(100)/40+i/150, 3)])
+		value := make([]byte, []int{10, 3000, 100_000, 300_000}[min(rnd.IntN(2)+i/100*rnd.IntN(3), 3)])
 		for j := range value {
 			value[j] = "abc"[rnd.IntN(3)]
 		}
