@@ -291,7 +291,7 @@ func (c *server) key(name []byte, now time.Time) error {
 		c.LeftOut(string(foreign), item.Key)
 		return nil
 	case err != nil:
-		return fmt.Errorf("DUMP of key %q in database %d: %w; a newer version has perhaps a form of its own", name, c.db, err)
+		return c.bad(0, 0, false, "DUMP of key %q in database %d: %v; a newer version may have a form of its own", name, c.db, err)
 	}
 	return c.value(&item, v, true)
 }
