@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
 // begin ends the collection before an item, and notes the collection whose elements follow. The
@@ -29,12 +31,24 @@ func (in *intake) begin(item *importers.Item) error {
 	return nil
 }
 
+// mostName is the length of the longest name of an element, whatever its collection: a key has the number of the
+// collection in front of it, and in a sorted set a score.
+const mostName = copal.MaxKeyBytes - 32
+
+// nameTooLong reports whether an element of Redis, where names are as long as values, cannot be one of the store.
+func (in *intake) nameTooLong(item *importers.Item) bool {
+	return in.format.Redis && len(item.Element.Name) > mostName
+}
+
 // element adds an element to those that are written together.
 func (in *intake) element(item *importers.Item) error {
 	if in.db == nil || in.gone {
 		return nil
 	}
 	e := item.Element
+	if in.nameTooLong(item) {
+		return in.bad(&ndjson.LineError{Reason: fmt.Sprintf("key %q has an element with a name of %d bytes, and the most is %d", in.whole.Key, len(e.Name), mostName)})
+	}
 	size := len(e.Name) + len(e.Value)
 	in.elements = append(in.elements, *e)
 	if item.Score != nil {

@@ -486,7 +486,7 @@ func TestImportTwiceTheSameMember(t *testing.T) {
 	from := rdbFile(t, "\x05\x01z\x03\x01m"+score(1)+"\x01n"+score(3)+"\x01m"+score(2), "\x02\x01s\x03\x01a\x01b\x01a", "\x04\x01h\x02\x01f\x01v\x01f\x01w")
 	dir := filepath.Join(t.TempDir(), "s")
 	code, _, errs := command(nil, "import", dir, from)
-	if code != exitError || !strings.Contains(errs, `3 entries are not in the store as `+from+` has them: "z", "s", "h"`) {
+	if code != exitError || !strings.Contains(errs, `the store and `+from+` differ in 3 entries: "z", "s", "h"`) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if got := contentsOfStore(t, dir); got["z"] != `zset ["m" "2" "n" "3"] until 0` || got["s"] != `set ["a" "b"] until 0` || got["h"] != `hash map["f":"w"] until 0` {
@@ -556,5 +556,22 @@ func TestImportRedisBesideTypedMap(t *testing.T) {
 	}
 	if got := contentsOfStore(t, dir); len(got) != 4 || got["db%3a100:k"] != `string "\"v\"" until 0` || got["n:a"] != `string "\"5\"" until 0` || got["o:b"] != `string "\"x\"" until 0` {
 		t.Errorf("%q", got)
+	}
+}
+
+// What is too long for a store is an error, or left out.
+func TestImportRedisTooLong(t *testing.T) {
+	long := rdbString(strings.Repeat("m", 70_000))
+	from := rdbFile(t, "\x02\x01s\x02"+long+"\x01a", "\x04\x01h\x02"+long+"\x01v\x01f"+long, "\x05\x01z\x02"+rdbString(strings.Repeat("m", mostName))+"12345678"+long+"12345678", "\x02\x01t\x01"+long, "\x00"+long+"\x01v", "\x00\x01k\x01v")
+	dir := filepath.Join(t.TempDir(), "s")
+	if code, _, errs := command(nil, "import", dir, from); code != exitError || !strings.Contains(errs, `key "s" has an element with a name of 70000 bytes, and the most is 65504; --skip-bad leaves it out`) {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	out := mustCommand(t, nil, "import", dir, from, "--skip-bad")
+	if !strings.HasSuffix(out, ", 5 left out, 4 verified\n") {
+		t.Error(out)
+	}
+	if got := contentsOfStore(t, dir); len(got) != 4 || got["s"] != `set ["a"] until 0` {
+		t.Errorf("%.1000q", got)
 	}
 }

@@ -88,6 +88,8 @@ func (v *verifier) item(item *importers.Item) error {
 		v.show()
 	}
 	switch {
+	case item.Element != nil && v.nameTooLong(item):
+		return nil
 	case item.Element != nil && item.Score != nil:
 		v.scored = true
 		v.sum.add(v.seed, item.Element.Name, scoreBytes(*item.Score))
@@ -113,7 +115,7 @@ func (v *verifier) item(item *importers.Item) error {
 func (v *verifier) end() error {
 	of, read, scored := v.of, v.sum, v.scored
 	v.of, v.sum, v.scored = importers.Item{}, tally{}, false
-	if of.Collection == "" {
+	if of.Collection == "" || read.count == 0 { // all elements were left out
 		return nil
 	}
 	var is tally
@@ -192,5 +194,5 @@ func (in *intake) different() error {
 	if in.format.Live {
 		hint = "; what is written to the server during an import has to be imported once more"
 	}
-	return fmt.Errorf("%s are not in the store as %s has them: %s%s", countEntries(n), in.path, keys, hint)
+	return fmt.Errorf("the store and %s differ in %s: %s%s", in.path, countEntries(n), keys, hint)
 }

@@ -283,7 +283,7 @@ func TestReadTakesLittleMemory(t *testing.T) {
 		"a large stream":   {"REDIS0011" + keyOf(typeStream, "k", "\x81\x00\x00\x00\xff\x00\x00\x00\x00"), pair},
 		"a module's parts": {"REDIS0011" + keyOf(typeModule2, "k", "\x00"), []byte("\x05" + stringOf(strings.Repeat("v", 1000)))},
 	} {
-		in := &repeat{head: []byte(c.head), each: c.each, n: 200_000}
+		in := &repeat{head: []byte(c.head), each: c.each, n: 40_000}
 		if c.each == nil {
 			in.each, in.n = bytes.Repeat([]byte("x"), 100_000), 1
 		}
@@ -300,7 +300,7 @@ func TestReadTakesLittleMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		allocated := m.TotalAlloc
 		err := Read(in, func(e *Entry) error {
-			if entries++; entries%20 == 0 && (e.Type != "value" || entries%40_000 == 0) {
+			if entries++; entries%20 == 0 && (e.Type != "value" || entries%8_000 == 0) {
 				look()
 			}
 			return nil
