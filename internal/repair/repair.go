@@ -301,6 +301,9 @@ func (r *repair) bounds(w *wreck) (from, known, end int64) {
 		from = w.fragments[0].at
 	}
 	known = w.lastEnd()
+	if r.manifest != nil && r.manifest.Writing == nil { // it was closed, so nothing behind the last record is torn
+		known = max(known, end)
+	}
 	switch m := r.mark; {
 	case w.named != nil && w.named.Sealed:
 		known = w.named.Bytes
