@@ -369,6 +369,8 @@ func (in *intake) items(yield func(*importers.Item, error) bool) {
 	if err != nil && err != errInterrupted {
 		if in.ctx.Err() != nil {
 			err = errInterrupted
+		} else {
+			err = fmt.Errorf("%s: %w", in.path, err)
 		}
 		yield(nil, err)
 	}

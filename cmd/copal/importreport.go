@@ -61,7 +61,7 @@ func (in *intake) bad(e *ndjson.LineError) error {
 			in.warn("%s ends in what is not whole: %s", in.path, position(&where))
 		}
 	case !in.skipBad:
-		return fmt.Errorf("%s: %s; --skip-bad leaves it out", in.path, position(&where))
+		return fmt.Errorf("%s; --skip-bad leaves it out", position(&where))
 	case in.result.Bad <= mostShown:
 		in.warn("%s: left out: %s", in.path, position(&where))
 	}

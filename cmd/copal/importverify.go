@@ -74,7 +74,7 @@ func (in *intake) verify() (err error) {
 	case in.ctx.Err() != nil:
 		return fmt.Errorf("%w; all that was read is in the store, and not yet verified", errInterrupted)
 	case err != nil:
-		return fmt.Errorf("all that was read is in the store, and could not be verified: %w", err)
+		return fmt.Errorf("all that was read is in the store, and could not be verified: %s: %w", in.path, err)
 	}
 	return nil
 }

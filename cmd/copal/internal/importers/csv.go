@@ -115,7 +115,10 @@ func newRow(s *Source, names []string) (*row, error) {
 		}
 		r.names = append(r.names, quoted)
 	}
-	if r.key < 0 {
+	switch {
+	case r.key < 0 && len(names) == 1:
+		return nil, fmt.Errorf("there is no column %q; there is one, %q: --comma says what stands between two", s.Key, names[0])
+	case r.key < 0:
 		return nil, fmt.Errorf("there is no column %q; there are %q", s.Key, names)
 	}
 	return r, nil

@@ -1,8 +1,6 @@
 package importers
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/copaldb/copal"
@@ -16,11 +14,7 @@ import (
 // changed looks the same.
 func readRDB(s *Source, emit func(*Item) error) error {
 	k := keys{Source: s, emit: emit}
-	err := rdb.Read(s.In, k.entry)
-	if errors.As(err, new(*rdb.FileError)) {
-		err = fmt.Errorf("%s: %w", cmp.Or(s.Path, "-"), err)
-	}
-	return err
+	return rdb.Read(s.In, k.entry)
 }
 
 // keys makes items of what Redis has under its keys.

@@ -48,18 +48,12 @@ type server struct {
 }
 
 // readServer reads all keys of a server that SCAN finds, with DUMP, which leaves them as they are.
-func readServer(s *Source, emit func(*Item) error) (err error) {
+func readServer(s *Source, emit func(*Item) error) error {
 	at, err := parseServer(s.Path)
 	if err != nil {
 		return err
 	}
-	var failed error // of emit
-	c := &server{keys: keys{Source: s, emit: func(item *Item) error { failed = emit(item); return failed }}}
-	defer func() {
-		if err != nil && failed == nil {
-			err = fmt.Errorf("%s: %w", Redacted(s.Path), err)
-		}
-	}()
+	c := &server{keys: keys{Source: s, emit: emit}}
 	if c.conn, err = at.dial(s.Ctx); err != nil {
 		return err
 	}
