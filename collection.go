@@ -22,6 +22,11 @@ import (
 
 // Collection is the part that hashes, lists, sets and sorted sets have in common: the collection as
 // a whole. It is safe for concurrent use.
+//
+// Its key is a raw key, as a single value has one. "users:scores" is also the entry "scores" of a map
+// called users: Len of that map counts it, and a Set there replaces the collection. So a collection is
+// best called something that does not begin with the name of a map and a colon. To wait for a change of
+// it, watch the key: db.Watch(ctx, copal.WithKey([]byte(c.Name()))).
 type Collection struct {
 	handle
 	key []byte

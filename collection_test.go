@@ -602,3 +602,18 @@ func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
 		})
 	}
 }
+
+// TestCollectionInAMap: a collection whose key begins with the name of a map is an entry of it.
+func TestCollectionInAMap(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, int](t, db, "m")
+	list, err := copal.OpenList[int](db, "m:list")
+	must(t, errors.Join(err, list.PushBack(1, 2)))
+	if _, err := m.Load("list"); m.Len() != 1 || !m.Has("list") || !errors.Is(err, copal.ErrType) {
+		t.Errorf("%d entries, and it is %v", m.Len(), err)
+	}
+	must(t, m.Set("list", 7))
+	if err := list.PushBack(3); !errors.Is(err, copal.ErrType) {
+		t.Errorf("the list is there behind a Set of its key: %v", err)
+	}
+}

@@ -29,6 +29,20 @@
 // excludes b, in whichever direction it is walked. A returned value is the caller's own; Peek
 // shares one, for speed.
 //
+// # Beyond one entry
+//
+//   - [DB.Update] changes entries of any number of maps, all or none; [DB.View] reads one moment.
+//   - From, Until, Between, Prefix and Backward walk in the order of the keys, which may be structs.
+//     [Ordered] keeps a map in that order.
+//   - SetTTL, Expire and [WithTTL] let entries go at a deadline.
+//   - [OpenHash], [OpenList], [OpenSet] and [OpenSortedSet] keep many elements under one key.
+//   - [Map.Watch] waits for the next change, without polling; [DB.Watch] tells every change in order.
+//   - [DB.Snapshot] is the present to read from later, [DB.AsOf] the past.
+//   - [DB.Backup] copies the store while it is written to, and [ReadOnly] follows it in another process.
+//   - [OpenMemory] is for tests.
+//
+// docs/guide.md has recipes: a queue, sessions, an index, pages, and more.
+//
 // # Durability
 //
 // Set returns when the record is in the log. It then survives the death of the process, and after

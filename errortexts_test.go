@@ -127,13 +127,13 @@ func TestErrorTexts(t *testing.T) {
 		{"a directory without a store, read-only", open(empty, copal.ReadOnly()), os.ErrNotExist, []string{"there is no store in", empty}},
 		{"an empty path", open(""), nil, []string{"Open needs the name of a directory"}},
 		{"a type that no codec keeps", func() error { _, err := copal.OpenMap[string, chan int](db, "m"); return err }, copal.ErrType,
-			[]string{"copal: type cannot be kept as JSON: chan int"}},
+			[]string{`copal: map "m": type cannot be kept as JSON: chan int`}},
 		{"keys that cannot be", func() error { _, err := copal.OpenMap[any, int](db, "m"); return err }, copal.ErrType, []string{`map "m": interface {} is not a key type`}},
 		{"a map that is open as another", func() error { _, err := copal.OpenMap[string, string](db, "counts"); return err }, copal.ErrType, []string{`map "counts" has values of schema 1, written as json, which do not fit string`}},
 		{"a codec that is none", func() error {
 			_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(codec.Bytes))
 			return err
-		}, copal.ErrType, []string{"copal: type cannot be kept as bytes: int is neither"}},
+		}, copal.ErrType, []string{`copal: map "m": type cannot be kept as bytes: int is neither`}},
 		{"a write in a transaction by other means", func() error {
 			return db.Update(func(*copal.Tx) error { return counts.Set("a", 2) })
 		}, copal.ErrNested, []string{"m.In(tx)"}},

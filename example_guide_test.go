@@ -129,6 +129,13 @@ type Queue struct {
 	lease time.Duration
 }
 
+// Add adds a job that may be taken from a time on.
+func (q *Queue) Add(id, job string, from time.Time) error {
+	return q.db.Update(func(tx *copal.Tx) error {
+		return errors.Join(q.jobs.In(tx).Set(id, job), q.ready.In(tx).Set(id, float64(from.UnixMilli())))
+	})
+}
+
 // Take returns a job that nobody has, and leases it to the caller.
 func (q *Queue) Take(now time.Time) (id, job string, ok bool, err error) {
 	err = q.db.Update(func(tx *copal.Tx) error {
@@ -161,17 +168,18 @@ func (q *Queue) Done(id string) error {
 // Next waits for a job, and leases it to the caller.
 func (q *Queue) Next(ctx context.Context) (id, job string, err error) {
 	for ctx.Err() == nil {
-		s, err := q.db.Snapshot()
-		if err != nil {
-			return "", "", err
+		until := time.Now().Add(q.lease)
+		for _, from := range q.ready.All() {
+			until = time.UnixMilli(int64(from)) // no job of now may be taken before
+			break
 		}
-		seq := s.Seq()
-		s.Close()
+		wait, cancel := context.WithDeadline(ctx, until)
+		changes := q.jobs.Watch(wait) // from here on
 		if id, job, ok, err := q.Take(time.Now()); ok || err != nil {
+			cancel()
 			return id, job, err
 		}
-		wait, cancel := context.WithTimeout(ctx, q.lease) // by then each lease of now has run out
-		for _, err = range q.jobs.Watch(wait, copal.WithAfter(seq)) {
+		for _, err = range changes {
 			break // the first change, or the end of the waiting
 		}
 		if err != nil && wait.Err() == nil {
@@ -190,18 +198,16 @@ func Example_guideQueue() {
 	ready, _ := copal.OpenSortedSet[string](db, "jobs that are ready")
 	q := &Queue{db, jobs, ready, time.Minute}
 	now := time.UnixMilli(1e12)
-	jobs.Set("1", "write")
-	ready.Set("1", float64(now.UnixMilli()))
+	q.Add("1", "write", now)
 	fmt.Println(q.Take(now))
 	fmt.Println(q.Take(now)) // it is leased
 	fmt.Println(q.Take(now.Add(2 * time.Minute)))
 	fmt.Println(q.Done("1"))
 	fmt.Println(q.Take(now.Add(time.Hour)))
-	go func() {
-		ready.Set("2", 0)
-		jobs.Set("2", "read")
-	}()
+	go q.Add("2", "read", now)
 	fmt.Println(q.Next(context.Background()))
+	q.Add("3", "wait", time.Now().Add(50*time.Millisecond))
+	fmt.Println(q.Next(context.Background())) // the minute of a lease is not waited for
 	// Output:
 	// 1 write true <nil>
 	//   false <nil>
@@ -209,6 +215,15 @@ func Example_guideQueue() {
 	// <nil>
 	//   false <nil>
 	// 2 read <nil>
+	// 3 wait <nil>
+}
+
+// Login is one of the sessions of a user.
+type Login struct{ User, Token string }
+
+// signOut ends all sessions of a user.
+func signOut(logins *copal.Map[Login, string], user string) error {
+	return logins.DeleteRange(Login{User: user}, Login{User: user + "\x00"})
 }
 
 func Example_guideSessions() {
@@ -225,7 +240,20 @@ func Example_guideSessions() {
 	who, was, err := sessions.GetAndDelete("token-1") // signed out, once
 
 	fmt.Println(who, ok, was, err)
-	// Output: ada true true <nil>
+
+	logins, _ := copal.OpenMap[Login, string](db, "logins", copal.Ordered())
+	for _, l := range []Login{{"ada", "1"}, {"ada", "2"}, {"ada b", "3"}, {"ad", "4"}} {
+		logins.Set(l, "from somewhere")
+	}
+	fmt.Println(signOut(logins, "ada"))
+	for l := range logins.Keys() {
+		fmt.Println(l)
+	}
+	// Output:
+	// ada true true <nil>
+	// <nil>
+	// {ad 4}
+	// {ada b 3}
 }
 
 // Reading is when which sensor was read.

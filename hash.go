@@ -11,9 +11,9 @@ import (
 )
 
 // HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is like a
-// map that is itself one entry: it is deleted, renamed and expires as a whole. It is safe for
-// concurrent use, needs no Close, and takes no space until it is written to. A program may make any
-// number of handles, also for the same key.
+// map that is itself one entry: it is deleted, renamed and expires as a whole, by the methods of its
+// [Collection], which has Len, too. It is safe for concurrent use, needs no Close, and takes no space
+// until it is written to. A program may make any number of handles, also for the same key.
 //
 // Fields are of the types that keys of maps have, and values of those that values of maps have, in
 // the store's codec. A value that was written as another type is read as a V if it fits; otherwise

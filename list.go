@@ -10,8 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/positions"
 )
 
-// ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and
-// expires as a whole, is safe for concurrent use, and needs no Close. Pushing and popping cost the same
+// ListOf is a list of values of type V under a key, a queue at both ends. Len, Clear, Rename, Expire and so on
+// are methods of its [Collection]. It is safe for concurrent use, and needs no Close. Pushing and popping cost the same
 // whatever the length, and reading at an index takes O(log n).
 //
 // An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions in

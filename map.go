@@ -196,6 +196,9 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 // that the schemas in the map fit the type.
 func (db *DB) valuesOf(name string, c codec.Codec, t reflect.Type) (*typed, *engine.Table, error) {
 	values, err := newTyped(db.numbers(), c, t)
+	if errors.Is(err, ErrType) {
+		err = typeError(err, "map %q", name)
+	}
 	if err != nil || db.driver != nil {
 		return values, nil, err
 	}

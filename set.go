@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SetOf is a set of members of type M under a key. Like a HashOf it is deleted, renamed and expires
-// as a whole, is safe for concurrent use, and needs no Close. Members are of the types that keys of
+// SetOf is a set of members of type M under a key. Len, Clear, Rename, Expire and so on are methods of
+// its [Collection]. It is safe for concurrent use, and needs no Close. Members are of the types that keys of
 // maps have; strings may be any bytes.
 type SetOf[M comparable] struct {
 	Collection

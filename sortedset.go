@@ -13,7 +13,7 @@ import (
 )
 
 // SortedSetOf is a map from members of type M to their scores, under a key, in the order of the scores.
-// Like a HashOf it goes, moves and expires as a whole, is safe for concurrent use, and needs no Close.
+// Clear, Rename, Expire and so on are methods of its [Collection]. It is safe for concurrent use, and needs no Close.
 // Members are what keys of maps are; strings may be any bytes.
 //
 // Members of one score stand in the order of the bytes of their text: of the numbers 9 and 10, that is

@@ -55,8 +55,11 @@ func (tx *Tx) Require(s *Snapshot, key []byte) error {
 // No other writer waits while f runs. If something that f has read changes before f returns, f runs
 // again on the new state of the store, so f should have no other effects, and set anew each variable
 // that it fills. After a few such conflicts other transactions wait for this one, and in the end
-// other writers do, so it comes through. f must not wait for another goroutine that writes. Within
-// f, a write that bypasses the transaction is refused with ErrNested, and so is another Update.
+// other writers do, so it comes through. f must not wait for another goroutine that writes.
+//
+// f reads and writes through handles of In. A write that bypasses the transaction is refused with
+// ErrNested, and so is another Update. A read that bypasses it sees nothing of what f has written,
+// and is no part of it: if what it has read changes, f does not run again.
 //
 // The writes of a transaction stay in memory until f returns. Values of more than 1 MiB go to the
 // log at once, and count when all counts.

@@ -279,6 +279,37 @@ func TestTxAmongOthers(t *testing.T) {
 	}
 }
 
+// TestTxReadsByItsHandles: a transaction runs again when another writer changes what it has read by a handle of In,
+// and not for what it has read beside that.
+func TestTxReadsByItsHandles(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, int](t, db, "m")
+	for _, c := range []struct {
+		what string
+		in   func(tx *copal.Tx) *copal.Map[string, int]
+		runs int
+	}{
+		{"a read in the transaction", m.In, 2},
+		{"a read beside it", func(*copal.Tx) *copal.Map[string, int] { return m }, 1},
+	} {
+		runs := 0
+		err := db.Update(func(tx *copal.Tx) error {
+			c.in(tx).Get("a")
+			if runs++; runs == 1 {
+				others := make(chan error)
+				go func() { others <- m.Set("a", 1) }()
+				if err := <-others; err != nil {
+					return err
+				}
+			}
+			return m.In(tx).Set("b", 1)
+		})
+		if err != nil || runs != c.runs {
+			t.Errorf("%s: %d runs, want %d: %v", c.what, runs, c.runs, err)
+		}
+	}
+}
+
 // TestTxValuesAreTheCallersOwn: what a transaction returns may be changed without anyone seeing it, whether the log
 // has it or the transaction has written it.
 func TestTxValuesAreTheCallersOwn(t *testing.T) {

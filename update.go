@@ -42,6 +42,9 @@ func (e *Entry[V]) Cancel() { e.decision = keep }
 // Update stores. It returns the entry as it is afterwards. If f returns an error or panics, the
 // entry stays as it is; Update returns the error. Durability and other errors are those of Set.
 //
+// If there is no entry, Update makes one of what f leaves, be it the zero value. Where that is not
+// wanted, f looks at e.Exists, and calls e.Cancel or returns an error.
+//
 // f runs without any lock and may use the store. It must not wait for a goroutine that updates the
 // same key. When another write wins, f runs again on the new entry, so it should have no other
 // effects. If f writes the same key by other means, Update gives up with ErrNested, though such a

@@ -87,9 +87,10 @@ func (m *Map[K, V]) From(from K) iter.Seq2[K, V] { return m.entries(m.between(&f
 // Until yields the entries with keys in (-∞, to), in their order.
 func (m *Map[K, V]) Until(to K) iter.Seq2[K, V] { return m.entries(m.between(nil, &to, true)) }
 
-// Between yields the entries with keys in [from, to), in their order. In a map of structs, the keys
-// with the string s in the first field lie between s and s+"\x00" there, if both bounds have the least
-// value in each other field.
+// Between yields the entries with keys in [from, to), in their order. If keys are structs, those with
+// the string s in the first field lie in [K{s}, K{s + "\x00"}), where each other field of the bounds has
+// its least value. The zero value is that of strings, unsigned integers and bool, and does for times
+// after the year 1. For an int it is math.MinInt, and for a float NaN.
 func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return m.entries(m.between(&from, &to, true))
 }

@@ -80,8 +80,8 @@ type watching struct {
 	until  *uint64
 }
 
-// WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A
-// Map.Watch has its own.
+// WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. It is for
+// DB.Watch: Map.Watch has the prefix of the map in its place.
 func WithPrefix(prefix []byte) WatchOption {
 	prefix = bytes.Clone(prefix)
 	return func(w *watching) { w.prefix = prefix }
@@ -144,6 +144,10 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 // A store that was opened with ReadOnly tells what the process that writes has done. A change is told when it
 // has outlived the process, as after Map.Set; after a power cut the log may end before it, and other changes
 // may have its number then.
+//
+// To wait for something without polling, call Watch, then look for it, and then begin the loop: what comes in
+// between is told. Each loop over the sequence begins at the call again, so a new wait needs a new call. A
+// sequence without a loop costs nothing, and keeps no files from compaction.
 func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, error] {
 	var w watching
 	for _, o := range opts {
@@ -211,9 +215,10 @@ func (c *MapChange[K, V]) Covers(key K) bool {
 	return err == nil && c.Change.Covers(whole)
 }
 
-// Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the
-// map's types, concerns that alone, and the watch goes on; other errors come with none, and end it. A map that is
-// closed is ErrClosed; a watch that was under way then goes on.
+// Watch is DB.Watch of the map; of a handle of At it begins behind the snapshot. An error that comes with a
+// change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes on;
+// other errors come with none, and end it. A map that is closed is ErrClosed; a watch that was under way then
+// goes on.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
 	if from, is := m.from.(refused); is {
 		return func(yield func(MapChange[K, V], error) bool) { yield(MapChange[K, V]{}, from.err) }

@@ -133,6 +133,28 @@ func TestWatchWithoutAnOption(t *testing.T) {
 	}
 }
 
+// TestWatchBeginsAtTheCall: what comes between the call and a loop is told, to each loop anew, and what was there
+// before the call is not.
+func TestWatchBeginsAtTheCall(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, int](t, db, "m")
+	must(t, m.Set("before", 1))
+	changes := m.Watch(t.Context())
+	must(t, errors.Join(m.Set("between", 2), m.Set("later", 3)))
+	for range 2 {
+		var told []string
+		for c, err := range changes {
+			must(t, err)
+			if told = append(told, c.Key); len(told) == 2 {
+				break
+			}
+		}
+		if !slices.Equal(told, []string{"between", "later"}) {
+			t.Errorf("told is %q", told)
+		}
+	}
+}
+
 // A watch that is to end behind a number tells what counts by it, and no more, whatever comes later.
 func TestWatchUntil(t *testing.T) {
 	db, err := copal.OpenMemory()
