@@ -527,6 +527,33 @@ func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	}
 }
 
+// A member that is there is added by no write: not outside of a transaction, and not in one.
+func TestAddOfWhatIsThere(t *testing.T) {
+	db := memory(t)
+	s := db.Raw().StringSet([]byte("s"))
+	add := func(s *copal.SetOf[string], want int, members ...string) {
+		t.Helper()
+		if n, err := s.Add(members...); n != want || err != nil {
+			t.Errorf("Add(%q) = %d, %v", members, n, err)
+		}
+	}
+	add(s, 2, "a", "b")
+	before := db.Stats().Records
+	add(s, 0, "a")
+	add(s, 0, "b", "a", "b")
+	err := db.Update(func(tx *copal.Tx) error {
+		add(s.In(tx), 0, "a", "b")
+		return nil
+	})
+	if after := db.Stats().Records; err != nil || after != before {
+		t.Errorf("%v, and %d records were written", err, after-before)
+	}
+	add(s, 1, "b", "c")
+	if after := db.Stats().Records; after != before+1 || s.Len() != 3 {
+		t.Errorf("%d records were written, and the set has %d members", after-before, s.Len())
+	}
+}
+
 // callsBack is an element of which the decoder calls a function.
 type callsBack struct{ N int }
 

@@ -148,18 +148,26 @@ func subsOf[M comparable](c *Collection, by *keycodec.Codec[M], list []M) ([][]b
 	return subs, nil
 }
 
-// addSubs adds elements without values, and returns how many are new.
-func (c *Collection) addSubs(subs [][]byte, d engine.Durability) (int, error) {
+// addSubs adds elements without values, and returns how many are new. The others are not written again.
+func (c *Collection) addSubs(subs [][]byte, d engine.Durability) (added int, err error) {
 	last := lastOf(subs)
-	var edits []*engine.Edit
-	for i, sub := range subs {
-		if last[string(sub)] == i {
-			edits = append(edits, &engine.Edit{Sub: sub})
+	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
+		for i, sub := range subs {
+			if last[string(sub)] != i {
+				continue
+			}
+			switch _, err := now.Element(sub); {
+			case isNotFound(err):
+				edits = append(edits, &engine.Edit{Sub: sub})
+			case err != nil:
+				return nil, err
+			}
 		}
-	}
-	existed, err := c.edit(d, edits...)
+		added = len(edits)
+		return edits, nil
+	})
 	if err != nil {
 		return 0, err
 	}
-	return len(edits) - existed, nil
+	return added, nil
 }
