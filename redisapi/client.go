@@ -100,10 +100,15 @@ func (c *client) limit() {
 	}
 }
 
+// farewellTime is how long the replies of a client that ends may take to be read.
+const farewellTime = 10 * time.Second
+
 // end asks the client to end after the requests that have arrived.
 func (c *client) end() {
 	c.ending.Store(true)
-	c.nc.SetReadDeadline(time.Now())
+	now := time.Now()
+	c.nc.SetReadDeadline(now)
+	c.nc.SetWriteDeadline(now.Add(farewellTime))
 }
 
 // serve reads requests and answers them until the connection ends.
@@ -299,12 +304,15 @@ func (c *client) borrow() {
 }
 
 // grow makes room for n bytes of requests, but for no more than twice what has arrived: a client may say of its request
-// what it likes.
+// what it likes. There is room for more than has arrived when it returns.
 func (c *client) grow(n int) {
+	most := 2 * len(c.in)
 	if n == len(c.in)+1 { // it has not said yet
-		n = int(min(int64(2*len(c.in)), c.s.MaxRequest))
+		n = int(min(int64(most), c.s.MaxRequest))
 	}
-	c.in = append(make([]byte, 0, min(n, 2*len(c.in))), c.in...)
+	if n = min(n, most); n > cap(c.in) {
+		c.in = append(make([]byte, 0, n), c.in...)
+	}
 }
 
 // giveBack gives the buffers back.

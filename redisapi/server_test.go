@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
@@ -489,5 +491,39 @@ func TestIdleClientsAreSmall(t *testing.T) {
 	}
 	if each := (heap() - before) / int64(len(list)); each > 6<<10 { // both ends
 		t.Errorf("%d bytes a connection", each)
+	}
+}
+
+// A client that reads no reply does not keep the server from ending.
+func TestShutdownWithAClientThatDoesNotRead(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		deaf := dial()
+		deaf.send("PING")
+		synctest.Wait() // it writes
+		began := time.Now()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// The buffers that clients share do not become smaller by requests that are cut off.
+func TestBuffersKeepTheirSize(t *testing.T) {
+	s := &Server{}
+	s.init()
+	c := &client{s: s}
+	c.borrow()
+	c.in = append(c.in, "*2\r\n$3\r\nGET\r\n$60000\r\n"...)
+	c.grow(60_000)
+	if cap(c.in) < readBytes {
+		t.Errorf("the buffer has %d bytes", cap(c.in))
+	}
+	c.in = c.in[:cap(c.in)]
+	c.grow(60_000)
+	if cap(c.in) <= readBytes || cap(c.in) > 60_000 {
+		t.Errorf("the buffer has %d bytes", cap(c.in))
 	}
 }
