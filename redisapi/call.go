@@ -96,7 +96,10 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	}
 	c.ran.Store(cmd)
 	c.seen.Store(began.UnixNano())
-	c.show(cmd, args)
+	exec := cmd.name == "exec"
+	if !exec {
+		c.show(cmd, args)
+	}
 	call := &c.call
 	raw := c.inside(cmd, args)
 	call.cmd, call.args = cmd, raw
@@ -109,7 +112,10 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	}
 	c.missed = false
 	err := call.execute()
-	if caching && cmd.name != "multi" {
+	if exec { // behind what it has carried out
+		c.show(cmd, args)
+	}
+	if caching && cmd.name != "multi" && (cmd.parent == nil || cmd.parent.name != "client") {
 		c.caching = false
 	}
 	if call.args == nil {

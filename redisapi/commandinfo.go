@@ -232,12 +232,15 @@ func (c *call) commandList() error {
 	var found []string
 	for _, cmd := range all() {
 		for _, each := range append([]*command{cmd}, cmd.subs...) {
-			if keep(each) && (each == cmd || len(c.args) > 2) {
+			if keep(each) {
 				found = append(found, each.fullName())
 			}
 		}
 	}
-	c.names(found, c.BulkString)
+	c.Array(len(found))
+	for _, name := range found {
+		c.BulkString(name)
+	}
 	return nil
 }
 
@@ -252,8 +255,11 @@ func (c *call) commandGetKeys() error {
 		return errorf("ERR Invalid number of arguments specified for command")
 	}
 	keys := cmd.keys.of(args)
-	if len(keys) == 0 {
+	switch {
+	case cmd.keys.step == 0 && cmd.keys.find == nil:
 		return errorf("ERR The command has no key arguments")
+	case len(keys) == 0:
+		return errorf("ERR Invalid arguments specified for command")
 	}
 	if c.cmd.name == "getkeys" {
 		c.bulks(keys)

@@ -291,7 +291,7 @@ func (c *call) clientList() error {
 		case is(arg, "ID") && i+1 < len(c.args):
 			for i++; i < len(c.args); i++ {
 				id, err := parseInt(c.args[i])
-				if err != nil || id <= 0 {
+				if err != nil {
 					return errorf("ERR Invalid client ID")
 				}
 				ids = append(ids, id)
@@ -349,7 +349,9 @@ func (c *call) clientKill() error {
 		case is(arg, "LADDR"):
 			conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.LocalAddr(), value) })
 		case is(arg, "USER"):
-			conditions = append(conditions, func(*client) bool { return string(value) == "default" })
+			if string(value) != "default" {
+				return errorf("ERR No such user '%s'", value)
+			}
 		case is(arg, "TYPE"):
 			condition, err := ofType(value)
 			if err != nil {

@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -177,7 +178,8 @@ func TestTrackingOptions(t *testing.T) {
 		a.do("GET x")
 		a.want("CLIENT CACHING YES", "OK")
 		a.want("CLIENT TRACKINGINFO", `{"flags": ~["on" "optin" "caching-yes"] "redirect": 0 "prefixes": []}`)
-		a.want("CLIENT CACHING YES", "OK")
+		a.want("CLIENT CACHING YES", "OK") // and commands about connections leave it at that
+		a.want("CLIENT TRACKINGINFO", `{"flags": ~["on" "optin" "caching-yes"] "redirect": 0 "prefixes": []}`)
 		a.do("GET y")
 		a.do("GET z")
 		for _, key := range []string{"x", "z", "y"} {
@@ -240,5 +242,33 @@ func TestTrackedValuesAreNotStale(t *testing.T) {
 		a.wantNext(`"old"`)
 		a.wantNext("OK")
 		a.wantNext(`>["invalidate" ["k"]]`)
+	})
+}
+
+// The keys that are remembered are bounded by their bytes, too, and one that is forgotten is told as changed.
+func TestTrackedKeysAreBounded(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		a := dial()
+		a.do("HELLO 3")
+		a.do("CLIENT TRACKING ON")
+		c := s.all()[0]
+		const n = mostTrackedBytes/copal.MaxKeyBytes + 10
+		for i := range n {
+			key := make([]byte, copal.MaxKeyBytes)
+			copy(key, fmt.Sprint(i))
+			c.track(table["get"], [][]byte{nil, key})
+		}
+		if len(s.tracking.keys) != mostTrackedBytes/copal.MaxKeyBytes || s.tracking.bytes > mostTrackedBytes {
+			t.Errorf("there are %d keys of %d bytes", len(s.tracking.keys), s.tracking.bytes)
+		}
+		for range 10 {
+			if got := a.read(); !strings.HasPrefix(got, `>["invalidate" [`) {
+				t.Error(got)
+			}
+		}
+		a.do("CLIENT TRACKING OFF")
+		if len(s.tracking.keys) != 0 || s.tracking.bytes != 0 {
+			t.Errorf("there are %d keys of %d bytes", len(s.tracking.keys), s.tracking.bytes)
+		}
 	})
 }

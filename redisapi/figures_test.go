@@ -90,6 +90,20 @@ func TestSlowlog(t *testing.T) {
 		if list := a.do("SLOWLOG GET -1"); strings.Contains(list, "secret") {
 			t.Error(list)
 		}
+		a.want("CONFIG SET slowlog-log-slower-than 100000 slowlog-max-len 10", "OK")
+		b.want("SET notanumber x", "OK")
+		for _, request := range []string{"CONFIG RESETSTAT", "MULTI", "DEBUG SLEEP 0.25", "INCR notanumber", "EXEC"} {
+			b.do(request)
+		}
+		if list := a.do("SLOWLOG GET"); !strings.Contains(list, ` 250000 ["DEBUG" "SLEEP" "0.25"]`) {
+			t.Errorf("a command of a transaction is not there: %s", list)
+		}
+		stats := a.do("INFO commandstats")
+		for name, want := range map[string]string{"cmdstat_debug|sleep": "calls=1,usec=250000,", "cmdstat_incr": "calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1"} {
+			if got := figure(t, stats, name); !strings.HasPrefix(got, want) {
+				t.Errorf("%s is %s", name, got)
+			}
+		}
 		a.want("CONFIG SET slowlog-log-slower-than -1", "OK")
 		a.want("SLOWLOG RESET", "OK")
 		a.do("PING")
@@ -110,8 +124,8 @@ func TestMonitor(t *testing.T) {
 		a.wantNext(now + `"MULTI"`)
 		b.do("GET k")
 		b.do("EXEC")
-		a.wantNext(now + `"EXEC"`)
 		a.wantNext(now + `"GET" "k"`)
+		a.wantNext(now + `"EXEC"`)
 		b.do("MULTI")
 		a.wantNext(now + `"MULTI"`)
 		b.want("MONITOR", "(error) ERR Command not allowed inside a transaction")
@@ -223,5 +237,42 @@ func TestMemoryUsage(t *testing.T) {
 		if got := p.do(request); strings.HasPrefix(got, "(error)") {
 			t.Error(got)
 		}
+	}
+}
+
+// A store that takes no writes any more says so.
+func TestInfoOfAStoreThatRefusesWrites(t *testing.T) {
+	s, address := newServer(t)
+	p := dial(t, address)
+	const name = "aof_last_write_status"
+	if got := figure(t, p.do("INFO persistence"), name); got != "ok" {
+		t.Errorf("%s is %s", name, got)
+	}
+	if err := s.DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := figure(t, p.do("INFO persistence"), name); got != "err" {
+		t.Errorf("%s is %s", name, got)
+	}
+}
+
+func TestCommandsAboutCommands(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	p.do("HELLO 3")
+	for request, reply := range map[string]string{
+		"COMMAND GETKEYS LMPOP 5 a b LEFT":            "(error) ERR Invalid arguments specified for command",
+		"COMMAND GETKEYS PING":                        "(error) ERR The command has no key arguments",
+		"COMMAND GETKEYS LMPOP 2 a b LEFT":            `["a" "b"]`,
+		"COMMAND LIST FILTERBY PATTERN client|geT*":   `["client|getname" "client|getredir"]`,
+		"COMMAND LIST FILTERBY MODULE x":              "[]",
+		"CLIENT KILL USER nobody":                     "(error) ERR No such user 'nobody'",
+		"CLIENT LIST ID 0":                            `"txt:"`,
+		"CLIENT TRACKING ON BCAST PREFIX a PREFIX ab": "(error) ERR Prefix 'a' overlaps with another provided prefix 'ab'. Prefixes for a single client must not overlap.",
+	} {
+		p.want(request, reply)
+	}
+	if list := p.do("COMMAND LIST"); !strings.HasPrefix(list, "[") || !strings.Contains(list, `"config|get"`) {
+		t.Error(list)
 	}
 }

@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -149,9 +150,17 @@ func (c *call) infoPersistence(line func(string, any)) {
 	line("aof_enabled", 1)
 	line("aof_rewrite_in_progress", flag(c.s.compacting.Load()))
 	line("aof_last_bgrewrite_status", "ok")
-	line("aof_last_write_status", "ok")
+	line("aof_last_write_status", c.s.writeStatus())
 	line("aof_current_size", st.LogBytes)
 	line("aof_base_size", st.LiveBytes)
+}
+
+// writeStatus is "ok", or "err" once the store refuses writes.
+func (s *Server) writeStatus() string {
+	if err := s.DB.Update(func(*copal.Tx) error { return nil }); err != nil && !errors.Is(err, copal.ErrReadOnly) {
+		return "err"
+	}
+	return "ok"
 }
 
 func flag(yes bool) int {

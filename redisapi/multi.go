@@ -20,6 +20,9 @@ type queued struct {
 	cmd  *command
 	args [][]byte
 	raw  [][]byte // with raw keys, once it is carried out
+
+	began, ended time.Time
+	failed       bool
 }
 
 func multiCommands() family {
@@ -168,10 +171,12 @@ func (c *call) exec() error {
 			each := &q.list[i]
 			each.raw = c.inside(each.cmd, each.args)
 			c.cmd, c.args = each.cmd, each.raw
+			each.began = time.Now()
 			err := c.judgeKeys()
 			if err == nil {
 				err = c.in(tx, len(c.Buf))
 			}
+			each.ended, each.failed = time.Now(), err != nil
 			var own replyError
 			switch {
 			case err == nil:
@@ -200,7 +205,7 @@ func (c *call) exec() error {
 func (c *client) serveAfter(q *queue) {
 	var keys []string
 	for _, each := range q.list {
-		c.note(each.cmd, nil, time.Time{}, time.Time{}, false)
+		c.note(each.cmd, each.args, each.began, each.ended, each.failed)
 		c.show(each.cmd, each.args)
 		keys = c.s.changed(keys, each.cmd, each.raw)
 	}

@@ -14,14 +14,19 @@ import (
 // it has read, until one of them changes, or with BCAST nothing but prefixes. The feed tells the changes. A key is
 // remembered before it is read, so no change behind the read is missed, and a message comes behind the reply.
 
-// mostTracked is how many keys the server remembers. Beyond that it takes one for changed.
-const mostTracked = 1 << 20
+// mostTracked is how many keys the server remembers, and mostTrackedBytes of how many bytes together. Beyond that it
+// takes some for changed.
+const (
+	mostTracked      = 1 << 20
+	mostTrackedBytes = 64 << 20
+)
 
 // tracking is who tracks what.
 type tracking struct {
-	mu   sync.Mutex // guards all of it, and the options of clients
-	by   map[int64]*client
-	keys map[string]map[*client]struct{}
+	mu    sync.Mutex // guards all of it, and the options of clients
+	by    map[int64]*client
+	keys  map[string]map[*client]struct{}
+	bytes int // of keys
 }
 
 // trackOptions are what CLIENT TRACKING has asked for.
@@ -41,13 +46,14 @@ func (c *client) track(cmd *command, args [][]byte) {
 	defer t.mu.Unlock()
 	for _, key := range cmd.keys.of(args) {
 		if t.keys[string(key)] == nil {
-			if len(t.keys) >= mostTracked {
-				for other := range t.keys {
-					t.changedLocked([]byte(other))
+			for other := range t.keys {
+				if len(t.keys) < mostTracked && t.bytes+len(key) <= mostTrackedBytes {
 					break
 				}
+				t.changedLocked([]byte(other))
 			}
 			t.keys[string(key)] = map[*client]struct{}{}
+			t.bytes += len(key)
 		}
 		t.keys[string(key)][c] = struct{}{}
 	}
@@ -69,7 +75,14 @@ func (t *tracking) changedLocked(key []byte) {
 	for c := range t.keys[string(key)] {
 		c.invalidateLocked(key)
 	}
-	delete(t.keys, string(key))
+	t.forgetLocked(string(key))
+}
+
+func (t *tracking) forgetLocked(key string) {
+	if _, ok := t.keys[key]; ok {
+		delete(t.keys, key)
+		t.bytes -= len(key)
+	}
 }
 
 // all tells those who track that any key may have changed.
@@ -77,6 +90,7 @@ func (t *tracking) all() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.keys)
+	t.bytes = 0
 	for _, c := range t.by {
 		c.invalidateLocked(nil)
 	}
@@ -132,14 +146,14 @@ func (c *client) stopTracking() {
 	if !c.tracks {
 		return
 	}
-	c.tracks = false
+	c.tracks, c.caching = false, false
 	t := &c.s.tracking
 	t.mu.Lock()
 	c.trackOptions, c.broken = trackOptions{}, false
 	delete(t.by, c.id)
 	for key, list := range t.keys {
 		if delete(list, c); len(list) == 0 {
-			delete(t.keys, key)
+			t.forgetLocked(key)
 		}
 	}
 	t.mu.Unlock()
@@ -214,8 +228,12 @@ func (c *client) startTracking(o trackOptions) error {
 	}
 	o.prefixes = append(slices.Clone(was.prefixes), o.prefixes...)
 	for i, p := range o.prefixes {
-		for _, q := range o.prefixes[:i] {
-			if bytes.HasPrefix(p, q) || bytes.HasPrefix(q, p) {
+		for j, q := range o.prefixes[:i] {
+			switch {
+			case !bytes.HasPrefix(p, q) && !bytes.HasPrefix(q, p):
+			case j >= len(was.prefixes):
+				return errorf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", q, p)
+			default:
 				return errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, q)
 			}
 		}
