@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/opened"
 )
 
 // Map is a typed map in a store. It is safe for concurrent use. No method holds a lock while a
@@ -138,6 +139,7 @@ func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], erro
 		return nil, typeError(err, "map %q", m.name)
 	}
 	m.db.maps[m.name] = m
+	opened.Reads.Store(&readsOpen)
 	m.cells = m.db.store.Attach(m.table, m.cellValues(expired))
 	return m, nil
 }

@@ -1,6 +1,8 @@
 package copal
 
 import (
+	"bytes"
+
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 )
@@ -11,4 +13,29 @@ func init() {
 		snapshot := s.(*Snapshot)
 		return snapshot.view, snapshot.db.store
 	}
+}
+
+// readsOpen is opened.Reads, which the first map that is opened fills in: programs without maps do not carry it.
+var readsOpen = func(db any, key, value []byte) (open bool, err error) {
+	if m, ok := db.(*DB).openMap(key).(interface{ reads(key, value []byte) error }); ok {
+		return true, m.reads(key, value)
+	}
+	return false, nil
+}
+
+// openMap is the map that a key belongs to, nil if it is not open.
+func (db *DB) openMap(key []byte) any {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for name, m := range db.maps {
+		if bytes.HasPrefix(key, MapPrefix(name)) {
+			return m
+		}
+	}
+	return nil
+}
+
+func (m *mapCore[K, V]) reads(key, value []byte) error {
+	var v V
+	return m.values.decode(key, &engine.Entry{Value: value}, &v)
 }

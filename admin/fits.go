@@ -14,12 +14,21 @@ import (
 )
 
 // Fits reports whether value, as JSON text, is one that the map of key holds. So a program that knows no types, such as
-// a server, writes nothing that a typed read would refuse. The map's forms are those that its values have; where they
-// have several, one will do. The error is copal.ErrType, and names the part that does not fit by its fields in JSON.
-// Where the key belongs to no map, or no value of the map has a form, everything fits.
+// a server, writes nothing that a typed read would refuse. Of a map that is open in this process its type decides.
+// Otherwise the map's forms are those that its values have; where they have several, one will do. The error is
+// copal.ErrType, and names the part that does not fit by its fields in JSON. Where the key belongs to no map, or no
+// value of a map that is not open has a form, everything fits: raw values have none, so writing raw over the last value
+// of a form forgets the form.
 //
 // As in a typed read, fields that the form does not have are passed over, and missing ones are zero.
 func Fits(db *copal.DB, key, value []byte) error {
+	var open bool
+	var unread error // why the type of the open map would not read it
+	if reads := opened.Reads.Load(); reads != nil {
+		if open, unread = (*reads)(db, key, value); open && unread == nil {
+			return nil
+		}
+	}
 	store := opened.Engine(db)
 	forms, err := store.Forms(key)
 	if err != nil {
@@ -31,14 +40,15 @@ func Fits(db *copal.DB, key, value []byte) error {
 		if !ok {
 			continue // raw bytes, which have none
 		}
-		if err := fits(s.Text, value); err == nil {
+		switch err := fits(s.Text, value); {
+		case err == nil && !open:
 			return nil
-		} else if misfit == nil {
+		case misfit == nil:
 			misfit = err
 		}
 	}
 	if misfit == nil {
-		return nil
+		return unread
 	}
 	return fmt.Errorf("%w: the value for key %q: %w", copal.ErrType, key, misfit)
 }

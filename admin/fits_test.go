@@ -38,7 +38,7 @@ func TestFits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := admin.Fits(db, []byte("people:a"), []byte("anything")); err != nil {
+			if err := admin.Fits(db, []byte("people:a"), []byte("anything")); !errors.Is(err, copal.ErrType) {
 				t.Errorf("a map without values: %v", err)
 			}
 			if err := people.Set("first", person{}); err != nil {
@@ -107,6 +107,9 @@ func TestFitsOneOfSeveral(t *testing.T) {
 	if err := nodes.Set("a", node{"x", &node{}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(numbers.Close(), nodes.Close()); err != nil { // or their types would decide
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		key, text string
 		fits      bool
@@ -118,4 +121,38 @@ func TestFitsOneOfSeveral(t *testing.T) {
 			t.Errorf("%s %s: %v", c.key, c.text, err)
 		}
 	}
+}
+
+// An open map takes what its type reads, though it has no values, or none but those that were written raw.
+func TestFitsOpenMaps(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ages, err := copal.OpenMap[string, int8](db, "all:ages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := append(copal.MapPrefix("all:ages"), "bob"...)
+	fits := func(text string, want bool) {
+		t.Helper()
+		if err := admin.Fits(db, key, []byte(text)); (err == nil) != want || err != nil && !errors.Is(err, copal.ErrType) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	fits("7", true)
+	fits("hello", false)
+	if err := ages.Set("bob", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Raw().Set(key, []byte("2")); err != nil {
+		t.Fatal(err)
+	}
+	fits("7", true)
+	fits("300", false)
+	if err := ages.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fits("hello", true) // nothing is known of the map any more
 }

@@ -4,10 +4,18 @@
 // among the methods of a DB, and needs the engine.
 package opened
 
-import "github.com/copaldb/copal/internal/engine"
+import (
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/engine"
+)
 
 // Engine returns the engine of a *copal.DB.
 var Engine func(db any) *engine.Store
+
+// Reads reports whether the map that a key of a *copal.DB belongs to is open and, if so, why it would not read a value
+// that was written raw. It is nil in a process that has opened no map.
+var Reads atomic.Pointer[func(db any, key, value []byte) (open bool, err error)]
 
 // View returns the view and the engine of a *copal.Snapshot.
 var View func(snapshot any) (*engine.View, *engine.Store)
