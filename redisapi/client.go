@@ -213,7 +213,7 @@ func (c *client) flush() error {
 		c.closing = true
 	}
 	c.sending.Lock()
-	n, err := c.nc.Write(c.Buf)
+	n, err := c.write(c.Buf)
 	c.release()
 	c.sending.Unlock()
 	c.s.counts.out.Add(int64(n))
@@ -223,6 +223,27 @@ func (c *client) flush() error {
 		c.Buf = c.Buf[:0]
 	}
 	return err
+}
+
+// writeBytes is how much a client has to read within the time after which it is idle.
+const writeBytes = 1 << 20
+
+// write sends bytes. c.sending is held.
+func (c *client) write(b []byte) (n int, err error) {
+	t := c.s.IdleTimeout
+	if t <= 0 {
+		return c.nc.Write(b)
+	}
+	for n < len(b) && err == nil {
+		c.nc.SetWriteDeadline(time.Now().Add(t))
+		if c.ending.Load() { // end has set another
+			c.nc.SetWriteDeadline(time.Now().Add(min(t, farewellTime)))
+		}
+		var some int
+		some, err = c.nc.Write(b[n:min(n+writeBytes, len(b))])
+		n += some
+	}
+	return n, err
 }
 
 // wrote notes that the client asks for a write.
@@ -275,13 +296,17 @@ func (c *client) idle() error {
 	return c.arrived(c.socket.read(c))
 }
 
-// beforeRead begins the time in which the client has to send something.
+// beforeRead begins the time in which the client has to send something, unless it waits for others.
 func (c *client) beforeRead() error {
 	t := c.s.IdleTimeout
-	if t <= 0 || c.waits.Load() != nil {
+	switch {
+	case t <= 0 || c.waits.Load() != nil:
 		return nil
+	case c.subscribed > 0 || c.monitors:
+		c.nc.SetReadDeadline(time.Time{})
+	default:
+		c.nc.SetReadDeadline(time.Now().Add(t))
 	}
-	c.nc.SetReadDeadline(time.Now().Add(t))
 	if c.ending.Load() { // end has set an earlier one
 		return os.ErrDeadlineExceeded
 	}

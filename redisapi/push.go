@@ -87,7 +87,7 @@ func (c *client) sendPending(release bool) bool {
 	out := o.pending
 	o.pending, o.taken = nil, len(out)
 	o.mu.Unlock()
-	n, _ := c.nc.Write(out) // a connection that has failed is ended by its reader
+	n, _ := c.write(out) // a connection that has failed is ended by its reader
 	c.s.counts.out.Add(int64(n))
 	o.mu.Lock()
 	o.taken = 0

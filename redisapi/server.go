@@ -31,7 +31,7 @@ type Server struct {
 
 	MaxClients  int           // connections at a time; 0 is 10,000
 	MaxRequest  int64         // bytes of one request; 0 is 1 GiB
-	IdleTimeout time.Duration // after which a connection that sends nothing is closed; 0 is never
+	IdleTimeout time.Duration // after which a connection is closed that sends nothing, or does not read; 0 is never
 	Debug       bool          // the command DEBUG works
 	Logger      *slog.Logger  // what happens to connections; nil is nowhere
 

@@ -527,3 +527,29 @@ func TestBuffersKeepTheirSize(t *testing.T) {
 		t.Errorf("the buffer has %d bytes", cap(c.in))
 	}
 }
+
+// A client that neither sends nor reads is closed after the time for that. One that listens sends nothing, and stays.
+func TestIdleTimeout(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		s.IdleTimeout = time.Minute
+		idle, deaf, listener, monitor := dial(), dial(), dial(), dial()
+		deaf.send("PING") // and does not read
+		listener.do("SUBSCRIBE c")
+		monitor.do("MONITOR")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := len(s.all()); n != 2 {
+			t.Errorf("there are %d clients", n)
+		}
+		dial().want("PUBLISH c x", "1")
+		listener.wantNext(`["message" "c" "x"]`)
+		listener.do("UNSUBSCRIBE c")
+		listener.want("PING", "PONG")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := len(s.all()); n != 1 {
+			t.Errorf("there are %d clients", n)
+		}
+		idle.nc.Close()
+	})
+}

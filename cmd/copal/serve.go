@@ -75,7 +75,7 @@ func newServe(a *app) *cobra.Command {
 	f.Var(&s.maxMemory, "max-memory", "memory for the index and for values; 0 for a quarter of the machine's")
 	f.Var(&s.maxRequest, "max-request", "the longest request")
 	f.IntVar(&s.maxClients, "max-clients", 10_000, "connections at a time")
-	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent nothing for so long; 0 for never")
+	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent or read nothing for so long; 0 for never")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long requests that run may take when the server ends")
 	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
 	f.StringVar(&s.history, "history", "", "how long the past is kept, such as 36h or 7d; empty leaves it as it is")
