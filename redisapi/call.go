@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -295,12 +296,22 @@ func parseFloat(arg []byte) (float64, error) {
 	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 512 {
 		return 0, errNotFloat
 	}
-	f, err := strconv.ParseFloat(string(arg), 64)
+	f, err := decimalOrHex(string(arg))
 	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(f) || hasUnderscore(arg) {
 		return 0, errNotFloat
 	}
 	return f, nil
 }
+
+// decimalOrHex reads a number as C does, of which the hexadecimal ones may have no exponent.
+func decimalOrHex(text string) (float64, error) {
+	if isHex(text) && !strings.ContainsAny(text, "pP") {
+		text += "p0"
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+func isHex(text string) bool { return strings.ContainsAny(text, "xX") }
 
 func hasUnderscore(arg []byte) bool {
 	for _, b := range arg {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -179,7 +178,7 @@ func (c *call) weigh(o *sorting, s *sortable) error {
 	if o.alpha || s.text == nil {
 		return nil
 	}
-	f, err := strconv.ParseFloat(strings.TrimLeft(string(s.text), " \t\n\v\f\r"), 64)
+	f, err := decimalOrHex(strings.TrimLeft(string(s.text), " \t\n\v\f\r"))
 	if len(s.text) == 0 {
 		f, err = 0, nil
 	}

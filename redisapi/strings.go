@@ -523,7 +523,11 @@ func parseBig(arg []byte) (*big.Float, error) {
 	case math.IsInf(f, 0):
 		return nil, errNaN
 	}
-	f, _, err := big.ParseFloat(string(arg), 10, bigPrecision, big.ToNearestEven)
+	base := 10
+	if isHex(string(arg)) {
+		base = 0 // as the text says
+	}
+	f, _, err := big.ParseFloat(string(arg), base, bigPrecision, big.ToNearestEven)
 	if err != nil {
 		return nil, errNotFloat
 	}
