@@ -13,7 +13,7 @@ func commandCommands() family {
 			{name: "docs", arity: -2, run: (*call).commandDocs, since: "7.0.0", summary: "Returns what the manual says of commands.", differs: "without arguments"},
 			{name: "list", arity: -2, run: (*call).commandList, since: "7.0.0", summary: "Returns the names of commands."},
 			{name: "getkeys", arity: -3, run: (*call).commandGetKeys, since: "2.8.13", summary: "Returns the keys of a request."},
-			{name: "getkeysandflags", arity: -3, run: (*call).commandGetKeys, since: "7.0.0", summary: "Returns the keys of a request, and what happens to them."},
+			{name: "getkeysandflags", arity: -3, run: (*call).commandGetKeys, since: "7.0.0", summary: "Returns the keys of a request, and what happens to them.", differs: "has the same flags for all commands that write"},
 		}},
 	)
 }
