@@ -113,6 +113,7 @@ func TestTracking(t *testing.T) {
 		a.want("CLIENT TRACKINGINFO", `{"flags": ~["on"] "redirect": 0 "prefixes": []}`)
 		a.want("CLIENT GETREDIR", "0")
 		b.do("MSET x 1 y 1 z 1")
+		synctest.Wait() // the feed has told it, before a reads
 		a.want("GET x", `"1"`)
 		a.want("MGET y none", `["1" nil]`)
 		b.do("SET z 2") // which a has not read
