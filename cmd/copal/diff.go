@@ -115,7 +115,7 @@ func (a *app) diffStores(args []string, f *diffFlags, out *bufio.Writer) error {
 	})
 }
 
-// viewOther is view of a store that is not that of the shell.
+// viewOther is view of another store than the one of the shell.
 func (a *app) viewOther(dir string, f func(db *copal.DB) error) error {
 	return a.with(dir, f, copal.ReadOnly())
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // open and damaged by the commands of storeCommands, in the process of the test.
 func TestScripts(t *testing.T) {
 	commands := storeCommands()
-	commands["code"] = code
+	commands["code"], commands["until"] = code, until
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -38,15 +38,27 @@ func TestScripts(t *testing.T) {
 func code(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := err.(*exec.ExitError)
-		if !ok {
-			ts.Fatalf("%v", err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
+	if got := exitCodeOf(ts, args[1:]); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// until N COMMAND… runs a command again and again, until its exit code is N.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for exitCodeOf(ts, args[1:]) != want {
+	}
+}
+
+func exitCodeOf(ts *testscript.TestScript, command []string) int {
+	err := ts.Exec(command[0], command[1:]...)
+	if err == nil {
+		return 0
+	}
+	exit, ok := err.(*exec.ExitError)
+	if !ok {
+		ts.Fatalf("%v", err)
+	}
+	return exit.ExitCode()
 }

@@ -69,8 +69,7 @@ func answering(t *testing.T, answers map[string]func(r *resp.Reply)) (url string
 						return
 					}
 					var r resp.Reply
-					name := string(request.([]any)[0].([]byte))
-					if answer := answers[name]; answer != nil {
+					if answer := answers[string(request.([]any)[0].([]byte))]; answer != nil {
 						answer(&r)
 					} else {
 						r.OK()
