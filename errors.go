@@ -87,6 +87,6 @@ type CorruptError = seglog.CorruptError
 //
 //	type CollectionError struct {
 //		Key  []byte
-//		Type string // "hash", "list", "set" or "zset"
+//		Type string // "hash", "list", "set", "zset" or "stream"
 //	}
 type CollectionError = engine.CollectionError

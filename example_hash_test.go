@@ -200,6 +200,24 @@ func ExampleHashOf_Between() {
 	// bread 12
 }
 
+func ExampleHashOf_KeysBetween() {
+	db, h := stock()
+	defer db.Close()
+	for thing := range h.KeysBetween("b", "z") { // no value is read
+		fmt.Println(thing)
+	}
+	// Output:
+	// bread
+	// cheese
+}
+
+func ExampleHashOf_Count() {
+	db, h := stock()
+	defer db.Close()
+	fmt.Println(h.Count("b", "z"), "of", h.Len())
+	// Output: 2 of 3
+}
+
 func ExampleHashOf_At() {
 	db, h := stock()
 	defer db.Close()

@@ -204,6 +204,26 @@ func ExampleRaw_Type() {
 	// tags set <nil>
 }
 
+// What begins with "e" is an entry of a stream, and the bytes behind it are its id. A program may look at
+// what the Redis door has written.
+func ExampleRaw_Stream() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	raw := db.Raw()
+	id := string([]byte{15: 7}) // 0-7
+	if err := raw.Stream([]byte("events")).Set("e"+id, []byte("\x04what\x05start")); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(raw.Type([]byte("events")))
+	fmt.Println(raw.Stream([]byte("events")).Count("e", "f"))
+	// Output:
+	// stream <nil>
+	// 1
+}
+
 // A watch tells when a raw key expires, if the store is asked to.
 func ExampleRaw_TellExpiry() {
 	db, err := copal.OpenMemory()

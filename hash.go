@@ -48,6 +48,16 @@ func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 	return h.to(r.handle)
 }
 
+// Stream returns the stream under key as the Redis door keeps it: a collection of its own type whose
+// elements are like the fields and values of a Hash. docs/format.md says which there are: what begins
+// with "e" is an entry, and the 16 bytes behind it are its id. It is for programs that look at streams,
+// or copy them; what writes to them anything else than that ruins them.
+func (r *Raw) Stream(key []byte) *HashOf[string, []byte] {
+	b := r.db.asBytes()
+	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.StreamType), b.fields, b.values}
+	return h.to(r.handle)
+}
+
 // With returns a handle whose writes are as durable as d. Async is Write.
 func (h *HashOf[F, V]) With(d Durability) *HashOf[F, V] { return h.to(h.logged(d)) }
 
@@ -191,9 +201,11 @@ func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.between(nil, nil) }
 
 // Keys yields each field, as All does. No value is read.
-func (h *HashOf[F, V]) Keys() iter.Seq[F] {
+func (h *HashOf[F, V]) Keys() iter.Seq[F] { return h.keys(engine.Span{Down: h.down}) }
+
+func (h *HashOf[F, V]) keys(span engine.Span) iter.Seq[F] {
 	return func(yield func(F) bool) {
-		for sub := range h.subs(h.fields.Order(), engine.Span{Down: h.down}) {
+		for sub := range h.subs(h.fields.Order(), span) {
 			if f, err := h.fields.Decode(sub); err != nil {
 				h.misfit(err)
 			} else if !yield(f) {
@@ -211,6 +223,35 @@ func (h *HashOf[F, V]) Until(to F) iter.Seq2[F, V] { return h.between(nil, &to) 
 
 // Between yields the fields in [from, to).
 func (h *HashOf[F, V]) Between(from, to F) iter.Seq2[F, V] { return h.between(&from, &to) }
+
+// KeysBetween yields the fields in [from, to), as Between does. No value is read.
+func (h *HashOf[F, V]) KeysBetween(from, to F) iter.Seq[F] {
+	return func(yield func(F) bool) {
+		span, err := spanOf(&h.Collection, h.fields, &from, &to)
+		if err != nil {
+			h.report(err)
+			return
+		}
+		h.keys(span)(yield)
+	}
+}
+
+// Count returns the number of fields in [from, to). It takes O(log n) if fields are ordered by their
+// text, as strings are; otherwise it walks through them. A read that fails goes to the error handler.
+func (h *HashOf[F, V]) Count(from, to F) (n int) {
+	span, err := spanOf(&h.Collection, h.fields, &from, &to)
+	switch {
+	case err != nil:
+		h.report(err)
+	case h.fields.Order().IsBytes():
+		return h.count(span)
+	default:
+		for range h.keys(span) {
+			n++
+		}
+	}
+	return n
+}
 
 // Ranked yields the fields in places [from, to) of the order of All, the first in place 0, and their
 // values. Those before them are not read, if fields are ordered by their text. A field by chance:

@@ -16,8 +16,8 @@ type Version[V any] struct {
 	Deleted  bool      // there is no entry from then on
 	Expired  bool      // its deadline came before anything else was written; so it is of a value and, in a map with ExpiryEvents, of the deletion behind it
 
-	// Collection is "hash", "list", "set" or "zset" if the key has a collection from then on. Such a version has no
-	// value.
+	// Collection is "hash", "list", "set", "zset" or "stream" if the key has a collection from then on. Such a version
+	// has no value.
 	Collection string
 }
 

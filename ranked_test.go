@@ -10,6 +10,57 @@ import (
 	"github.com/copaldb/copal"
 )
 
+// Count and KeysBetween of a hash are those of Between, whatever its fields are, the way round, and the handle.
+func TestFieldsBetween(t *testing.T) {
+	db := memory(t)
+	numbers := must2(copal.OpenHash[int, int](db, "numbers"))(t)
+	names := must2(copal.OpenHash[string, int](db, "names"))(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	name := func() string { return string([]byte{byte('a' + r.IntN(26)), byte('a' + r.IntN(3))}) }
+	for range 60 {
+		must(t, numbers.Set(r.IntN(2000)-1000, 1))
+		must(t, names.Set(name(), 1))
+	}
+	s := must2(db.Snapshot())(t)
+	defer s.Close()
+	must(t, db.Update(func(tx *copal.Tx) error {
+		for range 20 {
+			if _, err := names.In(tx).Delete(name()); err != nil {
+				return err
+			}
+		}
+		if err := names.In(tx).Set("m", 1); err != nil {
+			return err
+		}
+		compareFields(t, "in a transaction", names.In(tx), name)
+		return nil
+	}))
+	number := func() int { return r.IntN(2400) - 1200 }
+	compareFields(t, "numbers", numbers, number)
+	compareFields(t, "numbers backward", numbers.Backward(), number)
+	compareFields(t, "names", names, name)
+	compareFields(t, "names backward", names.Backward(), name)
+	compareFields(t, "names then", names.At(s), name)
+	compareFields(t, "nothing", must2(copal.OpenHash[string, int](db, "none"))(t), name)
+}
+
+func compareFields[F comparable](t *testing.T, what string, h *copal.HashOf[F, int], field func() F) {
+	t.Helper()
+	for range 100 {
+		from, to := field(), field()
+		var want []F
+		for f := range h.Between(from, to) {
+			want = append(want, f)
+		}
+		if got := slices.Collect(h.KeysBetween(from, to)); !slices.Equal(got, want) {
+			t.Errorf("%s, [%v, %v): keys %v, want %v", what, from, to, got, want)
+		}
+		if got := h.Count(from, to); got != len(want) {
+			t.Errorf("%s, [%v, %v): %d fields, want %d", what, from, to, got, len(want))
+		}
+	}
+}
+
 // Ranked is a part of All, whatever the type of fields and members, the way round, and the handle.
 func TestRankedIsAPartOfAll(t *testing.T) {
 	db := memory(t)

@@ -125,7 +125,7 @@ func (r *Raw) Has(key []byte) bool {
 	return err == nil && has
 }
 
-// Type tells what stands under key: "value", or the "hash", "list", "set" or "zset" of a collection.
+// Type tells what stands under key: "value", or the "hash", "list", "set", "zset" or "stream" of a collection.
 // The error is ErrNotFound when there is no entry.
 func (r *Raw) Type(key []byte) (string, error) {
 	if err := r.meant(); err != nil {

@@ -37,7 +37,7 @@ type Change struct {
 	// that was renamed had its elements under the key From: a copy takes them over from the store, for changes
 	// of them that the watch came by later than the renaming are not told. Otherwise an Element has changed or,
 	// when that is nil, the Deadline.
-	Collection string // "hash", "list", "set" or "zset" if the change is of a collection
+	Collection string // "hash", "list", "set", "zset" or "stream" if the change is of a collection
 	Element    []byte // the field of a hash, the member of a set or a sorted set, the position of an element of a list: bytes in whose order the elements stand
 	Created    bool
 	From       []byte

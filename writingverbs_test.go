@@ -38,7 +38,7 @@ var (
 	verbsThatWrite = strings.Fields(`Add Clear Create Delete DeletePrefix DeleteRange Expire ExpireAt GetAndDelete GetOrSet Insert Persist
 		PopBack PopFront PopMax PopMin Push PushBack PushFront Rename Set SetAll SetTTL SetUntil TellExpiry Update`)
 	verbsThatRead = strings.Fields(`All Between Close Count Deadline From Get Has History Keys KeysBetween Len Load MembersFrom Open Peek Prefix Range Rank Ranked
-		Sync TTL Until Values View Watch At Backward Batch Hash In List SortedSet StringSet Type With WithContext DB Name IsOrdered`)
+		Sync TTL Until Values View Watch At Backward Batch Hash In List SortedSet Stream StringSet Type With WithContext DB Name IsOrdered`)
 )
 
 // writes calls each method of a handle whose verb writes with arguments about key, and yields its error. called is

@@ -43,11 +43,12 @@ var errNothing = errors.New("nothing to pop")
 // orWait pops by try, which replies if it finds something. If it does not the client waits until one of the keys has
 // an entry of this type. Within EXEC it does not wait.
 func (c *call) orWait(kind string, keys [][]byte, most time.Duration, try func() (bool, error)) error {
-	if c.tx == nil && c.inPlaceOf == nil && c.s.waiting.areFor(keys) {
+	pops := c.cmd.flags&write != 0
+	if pops && c.tx == nil && c.inPlaceOf == nil && c.s.waiting.areFor(keys) {
 		return c.wait(kind, keys, most) // behind those who have come before
 	}
 	var found bool
-	err := c.atomically(func() (err error) {
+	err := c.atOneMoment(func() (err error) {
 		found, err = try()
 		return err
 	})

@@ -140,7 +140,7 @@ func (c *client) reject(cmd *command, err error) error {
 }
 
 // makesCollections are the families whose commands write collections.
-var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, "sorted-set": true, "geo": true}
+var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, "sorted-set": true, "geo": true, "stream": true}
 
 // judgeKeys returns an error for keys that the store does not take, before anything is written.
 func (c *call) judgeKeys() error {
@@ -234,7 +234,7 @@ func errorText(err error) string {
 func missing(err error) bool { return errors.Is(err, copal.ErrNotFound) }
 
 // kinds are the types that Redis tells, by those of Raw.Type.
-var kinds = map[string]string{"value": "string", "hash": "hash", "list": "list", "set": "set", "zset": "zset"}
+var kinds = map[string]string{"value": "string", "hash": "hash", "list": "list", "set": "set", "zset": "zset", "stream": "stream"}
 
 // exists reports whether there is an entry under key, which is an error if its type is another.
 func (c *call) exists(key []byte, kind string) (bool, error) {

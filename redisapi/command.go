@@ -158,7 +158,7 @@ func known(group, title string, commands ...*command) family {
 
 func init() {
 	families = []family{connectionCommands(), keyCommands(), stringCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(),
-		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), sortCommands(), dumpCommands(), multiCommands(), pubsubCommands(),
+		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), streamCommands(), sortCommands(), dumpCommands(), multiCommands(), pubsubCommands(),
 		objectCommands(), commandCommands(), configCommands(), serverCommands(), clusterCommands()}
 	for _, f := range families {
 		for _, cmd := range f.commands {

@@ -57,7 +57,7 @@ func (cmd *command) categories() (list []string) {
 		{cmd.flags&admin != 0, "@admin"}, {cmd.flags&admin != 0, "@dangerous"}, {cmd.flags&pubsub != 0, "@pubsub"},
 		{cmd.flags&blocking != 0, "@blocking"},
 		{cmd.group == "connection", "@connection"}, {cmd.group == "transactions", "@transaction"},
-		{slices.Contains([]string{"string", "list", "hash", "set", "bitmap", "hyperloglog", "geo"}, cmd.group), "@" + cmd.group},
+		{slices.Contains([]string{"string", "list", "hash", "set", "bitmap", "hyperloglog", "geo", "stream"}, cmd.group), "@" + cmd.group},
 		{cmd.group == "sorted-set", "@sortedset"}, {cmd.flags&fast != 0, "@fast"}, {cmd.flags&fast == 0, "@slow"},
 	} {
 		if c.in {

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/rdb"
 )
 
 func dumpCommands() family {
 	return known("generic", "Dumps",
 		&command{name: "dump", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).dump, since: "2.6.0", summary: "Returns what a key holds, in a form of bytes that RESTORE takes.",
-			differs: "always in the plain forms, which Redis takes from version 5 on"},
+			differs: "always in the plain forms, which Redis takes from version 5 on; streams are an error"},
 		&command{name: "restore", arity: -4, how: changing, flags: write, keys: oneKey, run: (*call).restore, since: "2.6.0", summary: "Gives a key what DUMP has returned, here or by Redis.",
 			differs: "takes strings, lists, sets, sorted sets and hashes of Redis 4 to 7.2"},
 	)
@@ -27,6 +28,9 @@ func (c *call) dump() error {
 	case err != nil:
 		return err
 	}
+	if kind == "stream" {
+		return errorf("ERR streams cannot be dumped")
+	}
 	v, err := c.contents(kind, key)
 	if err == nil {
 		c.Bulk(rdb.Append(nil, v))
@@ -41,9 +45,9 @@ func (c *call) contents(kind string, key []byte) (v *rdb.Value, err error) {
 	case "value":
 		v.Text, _, err = c.take(key)
 	case "hash":
-		for field, value := range c.raw.Hash(key).All() {
-			v.Elements = append(v.Elements, []byte(field), value)
-		}
+		v.Elements = pairsOf(c.raw.Hash(key))
+	case "stream":
+		v.Elements = pairsOf(c.raw.Stream(key))
 	case "list":
 		v.Elements = slices.Collect(c.raw.List(key).All())
 	case "set":
@@ -56,6 +60,22 @@ func (c *call) contents(kind string, key []byte) (v *rdb.Value, err error) {
 		}
 	}
 	return v, err
+}
+
+func pairsOf(h *copal.HashOf[string, []byte]) (list [][]byte) {
+	for field, value := range h.All() {
+		list = append(list, []byte(field), value)
+	}
+	return list
+}
+
+// setPairs gives a hash the fields and values of pairsOf.
+func setPairs(h *copal.HashOf[string, []byte], list [][]byte) error {
+	fields := make(map[string][]byte, len(list)/2)
+	for i := 0; i < len(list); i += 2 {
+		fields[string(list[i])] = list[i+1]
+	}
+	return h.SetAll(fields)
 }
 
 // restoring is what RESTORE is asked for.
@@ -148,11 +168,9 @@ func (c *call) restoreValue(key []byte, v *rdb.Value, at time.Time) error {
 	}
 	switch v.Type {
 	case "hash":
-		fields := make(map[string][]byte, len(v.Elements)/2)
-		for i := 0; i < len(v.Elements); i += 2 {
-			fields[string(v.Elements[i])] = v.Elements[i+1]
-		}
-		err = c.raw.Hash(key).SetAll(fields)
+		err = setPairs(c.raw.Hash(key), v.Elements)
+	case "stream":
+		err = setPairs(c.raw.Stream(key), v.Elements)
 	case "list":
 		err = c.raw.List(key).PushBack(v.Elements...)
 	case "set":

@@ -96,7 +96,10 @@ func (f *feed) stop() {
 
 // told does what a change asks for.
 func (s *Server) told(c *copal.Change) {
-	if !c.Deleted {
+	switch {
+	case c.Range:
+		s.serve(s.waiting.all())
+	case !c.Deleted, c.Element == nil, c.Collection == "stream" && c.Element[0] == 'g':
 		s.serve([]string{string(c.Key)})
 	}
 	if c.Range {
@@ -116,13 +119,7 @@ func (s *Server) told(c *copal.Change) {
 
 // missed does what changes ask for of which nothing is known.
 func (s *Server) missed() {
-	s.waiting.mu.Lock()
-	var keys []string
-	for key := range s.waiting.of {
-		keys = append(keys, key)
-	}
-	s.waiting.mu.Unlock()
-	s.serve(keys)
+	s.serve(s.waiting.all())
 	s.tracking.all()
 	s.feed.notifier = notifier{}
 }

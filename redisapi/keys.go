@@ -131,6 +131,8 @@ func (c *call) move(kind string, from, to []byte) error {
 		return c.raw.StringSet(from).Rename(string(to))
 	case "zset":
 		return c.raw.SortedSet(from).Rename(string(to))
+	case "stream":
+		return c.raw.Stream(from).Rename(string(to))
 	}
 	if err := c.duplicate(kind, from, to); err != nil {
 		return err

@@ -114,14 +114,20 @@ type notifier struct {
 	key     string // of the last event of a group
 	event   string
 	deleted [][]byte // of the group: their event comes last, unless they were renamed
+	stream  streamNews
 }
 
 // told makes the events of a change.
 func (n *notifier) told(s *Server, c *copal.Change) {
+	if n.stream.key != nil && string(n.stream.key) != string(c.Key) {
+		n.stream.tell(s)
+	}
 	switch {
 	case c.Range: // Redis tells nothing of FLUSHALL
 	case c.Expired:
 		s.event(notifyExpired, "expired", c.Key)
+	case c.Element != nil && c.Collection == "stream":
+		n.stream.note(c)
 	case c.Element != nil:
 		class, name := elementEvent(c)
 		if name != n.event || string(c.Key) != n.key {
@@ -157,6 +163,7 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 		s.event(notifyGeneric, "expire", c.Key)
 	}
 	if !c.More {
+		n.stream.tell(s)
 		for _, key := range n.deleted {
 			if n.event != "rename_from" || n.key != string(key) {
 				s.event(notifyGeneric, "del", key)

@@ -105,6 +105,8 @@ func (c *call) encoding(kind string, key []byte) (string, error) {
 		}) {
 			return "skiplist", nil
 		}
+	case "stream":
+		return "stream", nil
 	default:
 		value, _, err := c.take(key)
 		if err != nil {
@@ -219,6 +221,13 @@ func (c *call) memoryUsage() error {
 		n = c.raw.SortedSet(key).Len()
 		for member := range c.raw.SortedSet(key).All() {
 			if !add(2 * (len(member) + 8)) {
+				break
+			}
+		}
+	case "stream":
+		n = c.raw.Stream(key).Len()
+		for name, value := range c.raw.Stream(key).All() {
+			if !add(len(name) + len(value)) {
 				break
 			}
 		}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"container/list"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,7 @@ type blocked struct {
 	cmd   *command
 	args  [][]byte
 	done  bool    // it is served, or need not be; guarded by waiting.mu, as is the reply
+	gone  bool    // it need not wait any more when the key holds no such entry: its command is an error then
 	place *client // carries out the command in the place of c
 }
 
@@ -54,6 +57,13 @@ func (w *waiting) areFor(keys [][]byte) bool {
 		}
 	}
 	return false
+}
+
+// all are the keys for which clients wait.
+func (w *waiting) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.of))
 }
 
 func (w *waiting) addLocked(b *blocked) {
@@ -92,7 +102,7 @@ func (w *waiting) endLocked(b *blocked, wake bool) {
 
 // wait has the client wait until it is served, for ever if most is 0.
 func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
-	b := &blocked{c: c.client, kind: kind, cmd: c.cmd}
+	b := &blocked{c: c.client, kind: kind, cmd: c.cmd, gone: c.cmd.name == "xreadgroup"}
 	for _, a := range c.args {
 		b.args = append(b.args, bytes.Clone(a))
 	}
@@ -184,11 +194,14 @@ func (s *Server) serve(keys []string) {
 			b := e.Value.(*blocked)
 			e = e.Next()
 			kind, err := raw.Type([]byte(keys[0]))
-			if err != nil {
-				break // such as ErrNotFound: nothing is left
+			if err != nil && !missing(err) {
+				break
 			}
-			if kind == b.kind && b.serve() {
+			if (kind == b.kind || b.gone) && b.serve() {
 				w.endLocked(b, true)
+				if b.cmd.flags&write == 0 {
+					continue
+				}
 				for _, key := range b.cmd.keys.of(b.args) { // BLMOVE has changed another
 					keys = append(keys, string(key))
 				}

@@ -46,6 +46,7 @@ const (
 	ListType      CollectionType = "list"
 	SetType       CollectionType = "set"
 	SortedSetType CollectionType = "zset"
+	StreamType    CollectionType = "stream"
 )
 
 // MemberMark begins the sub-key of the one of the two elements of a member of a sorted set that has its score.
@@ -97,7 +98,7 @@ func ParseCollection(text []byte) (c Collection, err error) {
 
 // typeOf is a type by its name, in memory of its own.
 func typeOf(name string) CollectionType {
-	for _, t := range []CollectionType{HashType, ListType, SetType, SortedSetType} {
+	for _, t := range []CollectionType{HashType, ListType, SetType, SortedSetType, StreamType} {
 		if string(t) == name {
 			return t
 		}

@@ -21,7 +21,7 @@ var kinds = []string{
 
 // The methods of all kinds, by what they are for. What packages errors, fmt and io name is in none.
 var (
-	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot SortedSet StringSet With WithContext")
+	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot SortedSet Stream StringSet With WithContext")
 	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Count Create Deadline Delete
 		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load MembersFrom
 		Open Peek Persist PopBack PopFront PopMax PopMin Prefix Push PushBack PushFront Range Rank Ranked Refresh Rename

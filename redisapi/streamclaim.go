@@ -1,0 +1,261 @@
+package redisapi
+
+import "math"
+
+// claiming is what XCLAIM and XAUTOCLAIM ask for.
+type claiming struct {
+	least         int64 // how long an entry was not delivered, in milliseconds
+	at            int64 // when it was delivered, from then on
+	times         int64 // so often; negative to leave that, or to count this one
+	force, justID bool
+	lastID        streamID
+}
+
+func (c *call) claimOptions(args [][]byte, now int64) (o claiming, err error) {
+	o.at, o.times = now, -1
+	number := func(i int, name string, into *int64) error {
+		n, err := parseInt(args[i])
+		if err != nil {
+			return errorf("ERR Invalid %s option argument for XCLAIM", name)
+		}
+		*into = n
+		return nil
+	}
+	given := int64(-1)
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch arg := args[i]; {
+		case is(arg, "FORCE"):
+			o.force = true
+			continue
+		case is(arg, "JUSTID"):
+			o.justID = true
+			continue
+		case is(arg, "IDLE") && more:
+			if err = number(i+1, "IDLE", &given); err == nil {
+				given = now - given
+			}
+		case is(arg, "TIME") && more:
+			err = number(i+1, "TIME", &given)
+		case is(arg, "RETRYCOUNT") && more:
+			err = number(i+1, "RETRYCOUNT", &o.times)
+		case is(arg, "LASTID") && more:
+			o.lastID, err = parseStreamID(args[i+1], 0)
+		default:
+			return o, errorf("ERR Unrecognized XCLAIM option '%s'", arg)
+		}
+		if err != nil {
+			return o, err
+		}
+		i++
+	}
+	if 0 <= given && given <= now {
+		o.at = given
+	}
+	return o, nil
+}
+
+func (c *call) xclaim() error {
+	g, err := c.group(c.args[1], string(c.args[2]))
+	switch {
+	case err != nil:
+		return err
+	case g == nil:
+		return c.noGroup(c.args[1], c.args[2])
+	}
+	least, err := parseInt(c.args[4])
+	if err != nil {
+		return errorf("ERR Invalid min-idle-time argument for XCLAIM")
+	}
+	var ids []streamID
+	rest := c.args[5:]
+	for ; len(rest) > 0; rest = rest[1:] {
+		id, err := parseStreamID(rest[0], 0)
+		if err != nil {
+			break
+		}
+		ids = append(ids, id)
+	}
+	now := c.now().UnixMilli()
+	o, err := c.claimOptions(rest, now)
+	if err != nil {
+		return err
+	}
+	o.least = max(least, 0)
+	w, err := g.openConsumer(string(c.args[3]), now)
+	if err != nil {
+		return err
+	}
+	if g.last.less(o.lastID) {
+		g.last = o.lastID
+		w.sets[groupName(g.name)] = g.value()
+	}
+	var list []streamEntry
+	for _, id := range ids {
+		p, ok, err := w.pendingNow(id)
+		if err == nil && !ok && !o.force {
+			continue
+		}
+		var e streamEntry
+		var claimed bool
+		if err == nil {
+			e, claimed, _, err = w.claim(&o, id, p, ok)
+		}
+		if err != nil {
+			return err
+		}
+		if claimed {
+			list = append(list, e)
+		}
+	}
+	if err := w.write(); err != nil {
+		return err
+	}
+	c.replyClaimed(list, o.justID)
+	return nil
+}
+
+func (c *call) replyClaimed(list []streamEntry, justID bool) {
+	if !justID {
+		c.replyEntries(list)
+		return
+	}
+	c.Array(len(list))
+	for _, e := range list {
+		c.replyID(e.id)
+	}
+}
+
+// pendingNow is pending, after what the consumer has got.
+func (w *consumerWork) pendingNow(id streamID) (p pendingEntry, ok bool, err error) {
+	name := pendingName(w.group.name, id)
+	if value, ok := w.sets[name]; ok {
+		p, ok = parsePending(name, value)
+		return p, ok, nil
+	}
+	if w.clears[name] {
+		return p, false, nil
+	}
+	return w.pending(id)
+}
+
+// claim gives the consumer an entry that is pending, or is to be. One that was deleted is not pending any more.
+func (w *consumerWork) claim(o *claiming, id streamID, p pendingEntry, isPending bool) (e streamEntry, claimed, gone bool, err error) {
+	e.id = id
+	fields, ok, err := w.s.load(id)
+	if err != nil {
+		return e, false, false, err
+	}
+	before := ""
+	if isPending {
+		before = deliveredName(w.group.name, p.consumer, id)
+	}
+	switch {
+	case !ok && !isPending:
+		return e, false, false, nil
+	case !ok:
+		name := pendingName(w.group.name, id)
+		delete(w.sets, name)
+		delete(w.sets, before)
+		w.clears[name], w.clears[before] = true, true
+		return e, false, true, nil
+	case isPending && o.least > 0 && w.now-p.at < o.least:
+		return e, false, false, nil
+	case !isPending:
+		p = pendingEntry{id: id, times: 1}
+	}
+	p.at = o.at
+	switch {
+	case o.times >= 0:
+		p.times = o.times
+	case !o.justID:
+		p.times++
+	}
+	w.got()
+	w.hold(p, before)
+	e.fields = fields
+	return e, true, false, nil
+}
+
+// mostClaimed is the highest COUNT of XAUTOCLAIM.
+const mostClaimed = math.MaxInt64 / 16
+
+func (c *call) xautoclaim() error {
+	least, err := parseInt(c.args[4])
+	if err != nil {
+		return errorf("ERR Invalid min-idle-time argument for XAUTOCLAIM")
+	}
+	from, err := rangeStart(c.args[5])
+	if err != nil {
+		return err
+	}
+	count := int64(100)
+	o := claiming{least: max(least, 0), times: -1}
+	for i := 6; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "COUNT") && i+1 < len(c.args):
+			i++
+			if count, err = parseInt(c.args[i]); err != nil || count < 1 || count > mostClaimed {
+				return errorf("ERR COUNT must be > 0")
+			}
+		case is(arg, "JUSTID"):
+			o.justID = true
+		default:
+			return errSyntax
+		}
+	}
+	g, err := c.group(c.args[1], string(c.args[2]))
+	switch {
+	case err != nil:
+		return err
+	case g == nil:
+		return c.noGroup(c.args[1], c.args[2])
+	}
+	w, err := g.openConsumer(string(c.args[3]), c.now().UnixMilli())
+	if err != nil {
+		return err
+	}
+	o.at = w.now
+	var list []streamEntry
+	var deleted []streamID
+	var behind streamID
+	attempts := 10 * count
+	var failed error
+	err = w.eachPending(streamSpan{from, lastStreamID}, nil, func(p pendingEntry) bool {
+		if attempts == 0 || count == 0 {
+			behind = p.id
+			return false
+		}
+		attempts--
+		e, claimed, gone, err := w.claim(&o, p.id, p, true)
+		switch {
+		case err != nil:
+			failed = err
+			return false
+		case gone:
+			deleted = append(deleted, p.id)
+			count--
+		case claimed:
+			list = append(list, e)
+			count--
+		}
+		return true
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		err = w.write()
+	}
+	if err != nil {
+		return err
+	}
+	c.Array(3)
+	c.replyID(behind)
+	c.replyClaimed(list, o.justID)
+	c.Array(len(deleted))
+	for _, id := range deleted {
+		c.replyID(id)
+	}
+	return nil
+}

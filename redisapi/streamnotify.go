@@ -1,0 +1,87 @@
+package redisapi
+
+import "github.com/copaldb/copal"
+
+// streamNews are the changes of a stream that count together. Which command has made them is known by which elements
+// there are among them.
+type streamNews struct {
+	key       []byte // nil if nothing has changed
+	added     bool
+	head      headBy
+	written   bool // consumers
+	made      int  // of them
+	lost      int
+	created   int // groups
+	set       int
+	destroyed int
+}
+
+// note takes note of a change of an element.
+func (n *streamNews) note(c *copal.Change) {
+	if n.key == nil {
+		*n = streamNews{key: append([]byte{}, c.Key...)}
+	}
+	if len(c.Element) == 0 {
+		return
+	}
+	value, err := c.Value()
+	if err != nil && !c.Deleted {
+		return // it is written by other means, or lost
+	}
+	switch kind := c.Element[0]; {
+	case kind == 'e' && !c.Deleted:
+		n.added = true
+	case kind == 'm' && !c.Deleted:
+		if h, ok := parseHead(value); ok {
+			n.head = h.by
+		}
+	case kind == 'c' && c.Deleted:
+		n.lost++
+	case kind == 'c':
+		n.written = true
+		if state, ok := parseConsumer(value); ok && state.made == state.seen {
+			n.made++
+		}
+	case kind == 'g' && c.Deleted:
+		n.destroyed++
+	case kind == 'g':
+		switch g, ok := parseGroup(value); {
+		case ok && g.sets > 0:
+			n.set++
+		case ok:
+			n.created++
+		}
+	}
+}
+
+// tell sends the events. A group that has got entries has consumers among the changes.
+func (n *streamNews) tell(s *Server) {
+	if n.key == nil {
+		return
+	}
+	event := func(happened bool, name string) {
+		if happened {
+			s.event(notifyStream, name, n.key)
+		}
+	}
+	event(n.added, "xadd")
+	event(n.head == byTrimming, "xtrim")
+	event(n.head == byDeleting, "xdel")
+	event(n.head == bySetting, "xsetid")
+	for range n.created {
+		event(!n.written, "xgroup-create")
+	}
+	for range n.set {
+		event(!n.written, "xgroup-setid")
+	}
+	for range n.made {
+		event(true, "xgroup-createconsumer")
+	}
+	for range n.destroyed {
+		event(true, "xgroup-destroy")
+	}
+	for range n.lost {
+		event(n.destroyed == 0, "xgroup-delconsumer")
+	}
+	*n = streamNews{}
+}

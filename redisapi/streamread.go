@@ -1,0 +1,287 @@
+package redisapi
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// streamReading is what XREAD and XREADGROUP ask for.
+type streamReading struct {
+	waits           bool
+	most            time.Duration // to wait, 0 for ever
+	count           int64         // of each stream, 0 for all
+	noAck           bool
+	group, consumer string
+	at, n           int // of the arguments that are keys; as many ids follow
+}
+
+// streamKeys are the keys of XREAD and XREADGROUP.
+var streamKeys = keys{0, 0, 0, func(args [][]byte) (found []int) {
+	for i := 1; i < len(args); i++ {
+		switch arg := args[i]; {
+		case is(arg, "BLOCK"), is(arg, "COUNT"):
+			i++
+		case is(arg, "GROUP"):
+			i += 2
+		case is(arg, "NOACK"):
+		case is(arg, "STREAMS"):
+			for at := i + 1; at <= i+(len(args)-i-1)/2; at++ {
+				found = append(found, at)
+			}
+			return found
+		default:
+			return nil
+		}
+	}
+	return nil
+}}
+
+func (c *call) readOptions() (o streamReading, err error) {
+	grouped, named := c.cmd.name == "xreadgroup", false
+options:
+	for i := 1; i < len(c.args); i++ {
+		more := len(c.args) - 1 - i
+		switch arg := c.args[i]; {
+		case is(arg, "BLOCK") && more > 0:
+			i++
+			o.waits = true
+			if o.most, err = blockTime(c.args[i]); err != nil {
+				return o, err
+			}
+		case is(arg, "COUNT") && more > 0:
+			i++
+			if o.count, err = parseInt(c.args[i]); err != nil {
+				return o, err
+			}
+			o.count = max(o.count, 0)
+		case is(arg, "STREAMS") && more > 0:
+			if more%2 != 0 {
+				symbol := "$"
+				if grouped {
+					symbol = ">"
+				}
+				return o, errorf("ERR Unbalanced '%s' list of streams: for each stream key an ID or '%s' must be specified.", c.cmd.name, symbol)
+			}
+			o.at, o.n = i+1, more/2
+			break options
+		case is(arg, "GROUP") && more > 1:
+			if !grouped {
+				return o, errorf("ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.")
+			}
+			o.group, o.consumer, named = string(c.args[i+1]), string(c.args[i+2]), true
+			i += 2
+		case is(arg, "NOACK"):
+			if !grouped {
+				return o, errorf("ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.")
+			}
+			o.noAck = true
+		default:
+			return o, errSyntax
+		}
+	}
+	switch {
+	case o.n == 0:
+		return o, errSyntax
+	case grouped && !named:
+		return o, errorf("ERR Missing GROUP option for XREADGROUP")
+	}
+	return o, fitNames(o.group, o.consumer)
+}
+
+// blockTime reads how long a command may wait. 0 is for ever.
+func blockTime(arg []byte) (time.Duration, error) {
+	ms, err := parseInt(arg)
+	switch {
+	case err != nil:
+		return 0, errorf("ERR timeout is not an integer or out of range")
+	case ms < 0:
+		return 0, errorf("ERR timeout is negative")
+	case ms > math.MaxInt64-time.Now().UnixMilli():
+		return 0, errorf("ERR timeout is out of range")
+	}
+	return time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond, nil
+}
+
+// tried has try read, and write if the command does, at one moment. Where it finds nothing, the client waits if it asks
+// for that.
+func (c *call) tried(o *streamReading, try func() (bool, error)) error {
+	if o.waits {
+		return c.orWait("stream", c.args[o.at:o.at+o.n], o.most, try)
+	}
+	var found bool
+	err := c.atOneMoment(func() (err error) {
+		found, err = try()
+		return err
+	})
+	if err == nil && !found {
+		c.NullArray()
+	}
+	return err
+}
+
+// atOneMoment is atomically for a command that may only read.
+func (c *call) atOneMoment(f func() error) error {
+	if c.cmd.flags&write != 0 || c.tx != nil {
+		return c.atomically(f)
+	}
+	defer func() { c.raw, c.tx = c.direct, nil }()
+	return c.s.DB.View(func(tx *copal.Tx) error {
+		c.raw, c.tx = tx.Raw(), tx
+		return f()
+	})
+}
+
+// found are entries of a stream that a command has read.
+type foundEntries struct {
+	key  []byte
+	list []streamEntry
+}
+
+// replyFound replies entries by their streams.
+func (c *call) replyFound(list []foundEntries) {
+	if c.V3 {
+		c.Map(len(list))
+	} else {
+		c.Array(len(list))
+	}
+	for _, f := range list {
+		if !c.V3 {
+			c.Array(2)
+		}
+		c.Bulk(c.outside(f.key))
+		c.Array(len(f.list))
+		for _, e := range f.list {
+			if e.fields == nil { // it was deleted
+				c.Array(2)
+				c.replyID(e.id)
+				c.NullArray()
+				continue
+			}
+			c.replyEntry(e)
+		}
+	}
+}
+
+func (c *call) xread() error {
+	o, err := c.readOptions()
+	if err != nil {
+		return err
+	}
+	return c.tried(&o, func() (bool, error) {
+		behind, streams, err := c.placesToRead(&o)
+		if err != nil {
+			return false, err
+		}
+		var all []foundEntries
+		for i, s := range streams {
+			from, ok := behind[i].next()
+			if s == nil || !ok || !behind[i].less(s.head.last) {
+				continue
+			}
+			list, err := s.entries(streamSpan{from, lastStreamID}, o.count, false)
+			if err != nil {
+				return false, err
+			}
+			if len(list) > 0 {
+				all = append(all, foundEntries{c.args[o.at+i], list})
+			}
+		}
+		if len(all) > 0 {
+			c.replyFound(all)
+		}
+		return len(all) > 0, nil
+	})
+}
+
+// placesToRead are the ids behind which XREAD reads, and the streams, nil where there is none. A $ is replaced by the
+// last id of now: a client that waits, waits for what follows on that.
+func (c *call) placesToRead(o *streamReading) (behind []streamID, streams []*stream, err error) {
+	for i := range o.n {
+		s, ok, err := c.stream(c.args[o.at+i])
+		if err != nil {
+			return nil, nil, err
+		}
+		var id streamID
+		switch arg := c.args[o.at+o.n+i]; string(arg) {
+		case "$":
+			id = s.head.last
+			c.args = slices.Clone(c.args)
+			c.args[o.at+o.n+i] = id.append(nil)
+		case ">":
+			return nil, nil, errorf("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
+		default:
+			if id, err = parseStreamID(arg, 0); err != nil {
+				return nil, nil, err
+			}
+		}
+		if !ok {
+			s = nil
+		}
+		behind, streams = append(behind, id), append(streams, s)
+	}
+	return behind, streams, nil
+}
+
+func (c *call) xreadgroup() error {
+	o, err := c.readOptions()
+	if err != nil {
+		return err
+	}
+	return c.tried(&o, func() (bool, error) {
+		type reading struct {
+			g      *group
+			fresh  bool // >
+			behind streamID
+		}
+		var list []reading
+		for i := range o.n {
+			key := c.args[o.at+i]
+			g, err := c.group(key, o.group)
+			switch {
+			case err != nil:
+				return false, err
+			case g == nil:
+				return false, errorf("NOGROUP No such key '%s' or consumer group '%s' in XREADGROUP with GROUP option", c.outside(key), o.group)
+			}
+			r := reading{g: g}
+			switch arg := c.args[o.at+o.n+i]; string(arg) {
+			case "$":
+				return false, errorf("ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.")
+			case ">":
+				r.fresh = true
+			default:
+				if r.behind, err = parseStreamID(arg, 0); err != nil {
+					return false, err
+				}
+				r.fresh = r.behind == lastStreamID // as Redis has it
+			}
+			list = append(list, r)
+		}
+		var all []foundEntries
+		for i, r := range list {
+			var entries []streamEntry
+			w, err := r.g.openConsumer(o.consumer, c.now().UnixMilli())
+			if err == nil && r.fresh {
+				entries, err = w.deliver(o.count, o.noAck)
+			} else if err == nil {
+				entries, err = w.again(r.behind, o.count)
+			}
+			if err == nil && (c.inPlaceOf == nil || len(entries) > 0 || !r.fresh || w.isNew) {
+				err = w.write()
+			}
+			if err != nil {
+				return false, err
+			}
+			if len(entries) > 0 || !r.fresh {
+				all = append(all, foundEntries{c.args[o.at+i], entries})
+			}
+		}
+		if len(all) > 0 {
+			c.replyFound(all)
+		}
+		return len(all) > 0, nil
+	})
+}
