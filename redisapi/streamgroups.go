@@ -13,7 +13,7 @@ type group struct {
 	groupState
 }
 
-// group is that of a stream, nil if there is no such stream or group.
+// group is the one of a stream with a name, nil if there is no such stream or group.
 func (c *call) group(key []byte, name string) (*group, error) {
 	s, ok, err := c.stream(key)
 	if err != nil || !ok {
@@ -55,7 +55,7 @@ func (s *stream) figures() streamFigures {
 
 // holesBehind reports whether XDEL has, or may have, taken out entries from an id on.
 func (f *streamFigures) holesBehind(id streamID) bool {
-	return f.length > 0 && !f.maxDeleted.isZero() && !f.maxDeleted.less(id)
+	return f.length > 0 && !f.maxDeleted.isZero() && !f.maxDeleted.less(f.first) && !f.maxDeleted.less(id)
 }
 
 // place is how many entries have been added up to an id, as far as Redis would know it: readUnknown if it does not.
@@ -65,8 +65,6 @@ func (f *streamFigures) place(id streamID) int64 {
 		return 0
 	case f.length == 0 && !f.last.less(id):
 		return f.added
-	case !id.isZero() && id.less(f.maxDeleted):
-		return readUnknown
 	case id == f.last:
 		return f.added
 	case f.last.less(id):
