@@ -18,8 +18,9 @@ XREADGROUP GROUP G C STREAMS S >|XREADGROUP GROUP G C COUNT N STREAMS S >|XREADG
 XACK S G I|XACK S G I I I|XPENDING S G|XPENDING S G|XPENDING S G R R N|XPENDING S G R R 10 C|XCLAIM S G C 0 I|XCLAIM S G C 0 I I I JUSTID|XCLAIM S G C 100000 I|XCLAIM S G C 0 I FORCE|XCLAIM S G C 0 I RETRYCOUNT N LASTID I|XCLAIM S G C 0 I IDLE N|XAUTOCLAIM S G C 0 R|XAUTOCLAIM S G C 0 R COUNT 1|XAUTOCLAIM S G C 0 R COUNT 2 JUSTID
 DEL S|RENAME S S|COPY S S|COPY S S REPLACE|TYPE S|EXISTS S|SET S x`, "\n")
 
-// idle is how long ago something was delivered, in what XPENDING says of entries.
-var idle = regexp.MustCompile(`" \d+ (\d+\])`)
+// mayDiffer is how long ago something was delivered, in what XPENDING says of entries, and the figures of a tree that
+// only Redis has.
+var mayDiffer = regexp.MustCompile(`(" )\d+( \d+\])|("radix-tree-\w+") \d+`)
 
 // Thousands of random requests about streams have the replies that redis-server gives.
 func TestStreamsLikeRedis(t *testing.T) {
@@ -92,7 +93,7 @@ func TestStreamsLikeRedis(t *testing.T) {
 					}
 				}
 			}
-			want, got := idle.ReplaceAllString(theirs.do(request), `" $1`), idle.ReplaceAllString(ours.do(request), `" $1`)
+			want, got := mayDiffer.ReplaceAllString(theirs.do(request), "$1$2$3"), mayDiffer.ReplaceAllString(ours.do(request), "$1$2$3")
 			if got != want {
 				t.Fatalf("seed %d, after %s:\n%s: %s\nRedis:  %s", seed, strings.Join(history[max(0, len(history)-25):], "\n"), request, got, want)
 			}

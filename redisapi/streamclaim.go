@@ -155,8 +155,6 @@ func (w *consumerWork) claim(o *claiming, id streamID, p pendingEntry, isPending
 		return e, false, false, nil
 	case !ok:
 		name := pendingName(w.group.name, id)
-		delete(w.sets, name)
-		delete(w.sets, before)
 		w.clears[name], w.clears[before] = true, true
 		return e, false, true, nil
 	case isPending && o.least > 0 && w.now-p.at < o.least:

@@ -64,14 +64,13 @@ func (w *consumerWork) value() []byte { return w.consumerState.value() }
 
 // hold makes an entry one that the consumer has not acknowledged.
 func (w *consumerWork) hold(p pendingEntry, before string) {
-	if before != "" {
-		w.clears[before] = true
-	}
 	p.consumer = w.name
 	w.sets[pendingName(w.group.name, p.id)] = p.value()
 	delivered := deliveredName(w.group.name, w.name, p.id)
 	w.sets[delivered] = nil
-	delete(w.clears, delivered)
+	if before != "" && before != delivered {
+		w.clears[before] = true
+	}
 }
 
 // deliver gives the consumer the next entries.

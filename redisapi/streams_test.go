@@ -93,7 +93,7 @@ func TestConsumersWait(t *testing.T) {
 	})
 }
 
-// Who waits for entries of a group learns that there is no such group any more.
+// A client that waits for entries of a group learns that there is no such group any more.
 func TestGroupsThatGo(t *testing.T) {
 	const gone = "(error) NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
 	for request, reply := range map[string]string{
