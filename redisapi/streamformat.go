@@ -314,9 +314,6 @@ func (s *stream) edge(last bool) (id streamID, ok bool) {
 
 func (s *stream) length() int { return s.of.Count("e", "f") }
 
-// added is how many entries the stream has had.
-func (s *stream) added() int64 { return int64(s.length()) + s.head.gone }
-
 func (s *stream) has(id streamID) bool { return s.of.Has(entryName(id)) }
 
 // streamSpan are ids from one to another, that included.
