@@ -151,7 +151,7 @@ func fillRedis(t testing.TB, address string, seed uint64, databases ...int) {
 		}
 		if rnd.IntN(3) == 0 {
 			for i := range list {
-				list[i] = fmt.Sprint(rnd.IntN(1 << (1 + rnd.IntN(50))))
+				list[i] = fmt.Sprint(rnd.Int64N(1 << (1 + rnd.IntN(50))))
 			}
 		}
 		return list
