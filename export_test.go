@@ -18,6 +18,7 @@ func WithRandom(f func() uint64) Option { return storeOption(func(c *config) { c
 func WithSegmentBytes(n int64) Option   { return storeOption(func(c *config) { c.segmentBytes = n }) }
 func WithoutRing() Option               { return storeOption(func(c *config) { c.ringBytes = -1 }) }
 func WithRingBytes(n int64) Option      { return storeOption(func(c *config) { c.ringBytes = n }) }
+func WithLogPerIndex(n int64) Option    { return storeOption(func(c *config) { c.logPerIndex = n }) }
 func WithNoCompaction() Option          { return storeOption(func(c *config) { c.noCompaction = true }) }
 func WithInline() Option                { return storeOption(func(c *config) { c.inline = true }) }
 

@@ -111,7 +111,8 @@ func newHistoryModel(t *testing.T, seed uint64) *historyModel {
 		now: historyState{map[string]mortalText{}, map[string]mortalElements{}}}
 	x.window = []time.Duration{0, copal.Forever, 100 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond}[x.rng.IntN(5)]
 	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 1 << 20}[x.rng.IntN(2)]),
-		copal.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window)}
+		copal.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window),
+		copal.WithLogPerIndex([]int64{0, -1}[x.rng.IntN(2)])} // few snapshots of the index stay, or all
 	if x.rng.IntN(2) == 0 {
 		x.opts = append(x.opts, copal.WithoutRing())
 	}

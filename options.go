@@ -46,6 +46,7 @@ type config struct {
 	random       func() uint64
 	segmentBytes int64
 	ringBytes    int64
+	logPerIndex  int64
 	inline       bool
 	noCompaction bool
 	history      *time.Duration

@@ -15,13 +15,14 @@ import (
 // clock that stands still. There is no second way of reading, and none of writing: a view of that store is a
 // view like any other, and its reads are those of every store.
 //
-//   - Recovery stops at the first record that is later. A group whose commit is later does not count.
+//   - Recovery begins with the last snapshot of the index before it (savedindex.go of the log), and stops at the first
+//     record that is later. A group whose commit is later does not count.
 //   - What compaction takes away no moment of the window needs (history.go of the log), so the files of the
 //     present tell all of them, whichever they are. Those that go meanwhile stay open.
 //   - What the process that writes has in its ring alone recovery finds there, as any reader does.
 //
-// A moment costs a reading of the log up to there, and the memory of an index, for as long as it is open. Close of
-// the store closes it.
+// A moment costs a reading of the log from that snapshot up to there, and the memory of an index, for as long as it is
+// open. Close of the store closes it.
 
 // moments are those that are open.
 type moments struct {
@@ -66,24 +67,15 @@ func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 // behind damage, as a store that is opened read-only does.
 func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
 	opts := s.opts
-	opts.ReadOnly, opts.Inline, opts.NoCompaction, opts.NoSnapshot = true, true, true, true
+	opts.ReadOnly, opts.Inline, opts.NoCompaction = true, true, true
 	opts.Compaction, opts.Follower, opts.Progress = nil, nil, nil
 	opts.MaxMemory /= 4
 	opts.OnError = s.reports.add
-	clock := new(still)
-	if at.Time != seglog.Unbounded {
-		clock.advance(at.Time)
-	}
-	opts.Clock, opts.Until = clock, &at
-	opened := Open
-	if !pass {
-		opened = openIntact
-	}
-	m, err := opened(s.log.Dir, opts)
+	opts.Until, opts.indexBelow = &at, seglog.Unbounded
+	m, err := openMoment(s.log.Dir, opts, pass)
 	if err != nil {
 		return nil, err
 	}
-	m.settleMoment(clock)
 	if last := m.log.Last(); at.Seq != seglog.Unbounded && last < at.Seq {
 		return nil, errors.Join(fmt.Errorf("copal: there is no record %d yet, the last one is %d", at.Seq, last), m.Close())
 	}
@@ -91,6 +83,34 @@ func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
 		return nil, errors.Join(seglog.ErrClosed, m.Close())
 	}
 	return m, nil
+}
+
+// openMoment opens the store up to a moment. A snapshot of the index lacks what had expired when it was finished. If
+// that was later than the moment turns out to be, whose number alone is known, another one helps, from before.
+func openMoment(dir string, opts Options, pass bool) (*Store, error) {
+	opened := Open
+	if !pass {
+		opened = openIntact
+	}
+	for {
+		clock := new(still)
+		if opts.Until.Time != seglog.Unbounded {
+			clock.advance(opts.Until.Time)
+		}
+		opts.Clock = clock
+		m, err := opened(dir, opts)
+		if err != nil {
+			return nil, err
+		}
+		m.settleMoment(clock)
+		if m.snapshot == nil || m.snapshot.line.Time <= m.now() {
+			return m, nil
+		}
+		opts.indexBelow = m.snapshot.line.Number
+		if err := m.Close(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // CloseMoment closes what OpenMoment has opened.

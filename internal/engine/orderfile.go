@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -146,7 +148,9 @@ func (f *snapshotFile) attachOrder(t *Table, x *checkpoint.Table) {
 	for _, id := range x.Order.Runs {
 		r, err := s.openRun(id)
 		if err != nil {
-			s.log.ReportRebuilt(err)
+			if s.opts.Until == nil || !errors.Is(err, fs.ErrNotExist) { // runs stay for the last snapshot alone
+				s.log.ReportRebuilt(err)
+			}
 			o.built = false
 			break
 		}

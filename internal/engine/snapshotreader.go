@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/copaldb/copal/internal/checkpoint"
@@ -25,6 +26,7 @@ import (
 // snapshotFile is the snapshot that the store was opened from.
 type snapshotFile struct {
 	store *Store
+	line  seglog.ManifestIndex
 	x     *checkpoint.Index
 	file  vfs.File
 	path  string
@@ -63,15 +65,19 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 	return r, nil
 }
 
-// openSnapshot looks for a snapshot that the manifest names. Without one, which is nil, the log is read, so
-// nothing that is wrong with it is an error.
+// openSnapshot looks for the last snapshot that the manifest names, or the last that helps to make a moment of the
+// past. Without one, which is nil, the log is read, so nothing that is wrong with it is an error.
 func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
-	for _, line := range r.Log.Manifest.Indexes {
-		if f := openNamed(s, r.Log, line); f != nil {
-			return f
-		}
+	list := r.Log.Manifest.Indexes
+	if s.opts.Until != nil {
+		list = slices.DeleteFunc(slices.Clone(list), func(x seglog.ManifestIndex) bool {
+			return !x.Helps(*s.opts.Until) || x.Number >= s.opts.indexBelow
+		})
 	}
-	return nil
+	if len(list) == 0 {
+		return nil
+	}
+	return openNamed(s, r.Log, list[len(list)-1])
 }
 
 func openNamed(s *Store, l *seglog.Log, line seglog.ManifestIndex) *snapshotFile {
@@ -101,7 +107,7 @@ func openNamed(s *Store, l *seglog.Log, line seglog.ManifestIndex) *snapshotFile
 		return nil
 	}
 	l.Snapshot.Store(x.Named(l, line))
-	return &snapshotFile{store: s, x: x, file: f, path: path}
+	return &snapshotFile{store: s, line: line, x: x, file: f, path: path}
 }
 
 // Reach is the number of the last record that an entry of the snapshot may mean.

@@ -55,7 +55,10 @@ type Options struct {
 	Compaction func(*Store) Compaction                 // gives space back
 	Follower   func(*Store, *seglog.Recovery) Follower // follows another process, in a read-only store
 
-	Until *seglog.Moment // at which recovery stops (moment.go); nil for the end of the log
+	LogPerIndex int64 // see seglog.Options
+
+	Until      *seglog.Moment // at which recovery stops (moment.go); nil for the end of the log
+	indexBelow uint64         // number of a snapshot of the index from which on none helps to make that moment
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -298,7 +301,7 @@ func Without(why error, opts Options) *Store {
 func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
-		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes,
+		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes, LogPerIndex: opts.LogPerIndex,
 		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Begun: s.expirer.begun, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on

@@ -109,7 +109,7 @@ func (l *Log) swapTailLocked(x *SavedIndex, change func(*Manifest)) error {
 }
 
 // changeManifest swaps in a manifest that differs as change says, and if x is not nil names that snapshot of the
-// index, in the place of another.
+// index behind those that stay.
 func (l *Log) changeManifest(x *SavedIndex, change func(*Manifest)) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -126,6 +126,7 @@ func (l *Log) changeManifest(x *SavedIndex, change func(*Manifest)) error {
 	if err := l.swapManifest(m); err != nil {
 		return err
 	}
+	l.earlier = m.Indexes[:len(m.Indexes)-1]
 	l.Snapshot.Store(x)
 	return nil
 }
@@ -160,8 +161,9 @@ func (l *Log) tidyLocked() {
 			l.ReportError("removing a file that no manifest names", l.FS.Remove(filepath.Join(l.Dir, id.FileName())))
 		}
 	}
+	named := l.indexes()
 	for _, name := range l.indexFiles {
-		if x := l.Snapshot.Load(); x == nil || name != x.FileName() {
+		if !slices.ContainsFunc(named, func(x ManifestIndex) bool { return name == x.FileName() }) {
 			l.ReportError("removing a snapshot of the index that is of no use", files.Remove(l.FS, filepath.Join(l.Dir, name)))
 		}
 	}
@@ -172,7 +174,7 @@ func (l *Log) tidyLocked() {
 // the snapshot x of the index, if x is not nil. Where that fails, the next opening reads the log as after a crash,
 // and finds the same.
 func (l *Log) sayClosed(x *SavedIndex) bool {
-	before := l.Snapshot.Load()
+	before := l.indexes()
 	err := l.swapClosed(x)
 	if x != nil {
 		if l.published(before, x, err); err != nil && l.Failure() == nil {

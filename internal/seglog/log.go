@@ -1,6 +1,7 @@
 package seglog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,8 +80,8 @@ type Log struct {
 	over bool // the store is closed; guarded by mu
 
 	manifestMu sync.Mutex
-	Manifest   *Manifest // as it is on the disk
-
+	Manifest   *Manifest       // as it is on the disk
+	earlier    []ManifestIndex // snapshots of the index beside the last one
 }
 
 // Options is what the owner of a log says about it.
@@ -94,6 +95,7 @@ type Options struct {
 	RingBytes    int64       // size of the ring to be made, 0 for none
 	Window       int64       // the length of the window of history that is asked for, in milliseconds: 0 for none in particular, negative for no window, math.MaxInt64 for ever
 	WindowBytes  int64       // and in bytes of the log: 0 for as many as there are
+	LogPerIndex  int64       // as many times as long as a snapshot of the index is the log up to it that makes it worth keeping beside a newer one; 0 for 8
 	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
 	Begun        func()      // called when this process has begun to write; must not wait
 	Filled       func()      // called when a segment has become full; must not wait
@@ -103,6 +105,7 @@ type Options struct {
 
 // NewLog is a log of which nothing has been read yet.
 func NewLog(o Options) *Log {
+	o.LogPerIndex = cmp.Or(o.LogPerIndex, 8)
 	l := &Log{
 		Options: o, hard: MaxSegmentBytes / 4, generations: map[uint32]uint32{},
 		wake: make(chan struct{}, 1), Rolled: make(chan struct{}, 1),
@@ -517,10 +520,7 @@ func (l *Log) nextManifest() (*Manifest, error) {
 		return nil, err
 	}
 	m := l.Manifest.Clone()
-	m.Indexes = nil
-	if x := l.Snapshot.Load(); x != nil {
-		m.Indexes = append(m.Indexes, x.ManifestIndex)
-	}
+	m.Indexes = l.indexesLocked()
 	return m, nil
 }
 

@@ -217,6 +217,16 @@ func (m *Manifest) Find(id record.SegmentID) (ManifestSegment, bool) {
 	return m.Segments[i], true
 }
 
+// bytesBetween is how long the segments are that begin behind one record and not behind another.
+func (m *Manifest) bytesBetween(from, to uint64) (bytes int64) {
+	for _, e := range m.Segments {
+		if e.First > from && e.First <= to {
+			bytes += e.Bytes
+		}
+	}
+	return bytes
+}
+
 // Drop removes a segment from the list.
 func (m *Manifest) Drop(id record.SegmentID) {
 	m.Segments = slices.DeleteFunc(m.Segments, func(e ManifestSegment) bool { return e.ID == id })

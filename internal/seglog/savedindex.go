@@ -1,6 +1,7 @@
 package seglog
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,10 @@ import (
 // one step, by a swap that may do something else, too: compaction drops with the snapshot what keeps that from being
 // wrong. A file that no manifest names is of no account, and one that is missing costs time, so files come before
 // the swap and go whenever it suits. Each swap names what this process knows to be usable, and nothing else.
+//
+// The last one that is named is the one to open the store from. With a window of history earlier ones stay beside it,
+// far enough apart: a moment of the past is read from the nearest before it. What they stand for is the same log, so
+// they go when compaction puts copies in the place of what they name.
 
 // ManifestIndex is what the manifest says of a snapshot of the index.
 type ManifestIndex struct {
@@ -23,6 +28,9 @@ type ManifestIndex struct {
 	Bytes  int64  // length of the file
 	CRC    uint32 // with which its text ends
 }
+
+// Helps reports whether the state as of a moment can be made from the snapshot and what follows on it.
+func (x *ManifestIndex) Helps(at Moment) bool { return !at.before(x.Seq, x.Time) }
 
 const indexSuffix = ".index"
 
@@ -50,7 +58,8 @@ func (m *Manifest) parseIndex(f *record.Fields) error {
 	if err := f.End(); err != nil {
 		return err
 	}
-	if x.Number == 0 || x.Number > m.Edit || x.Bytes <= 0 || len(m.Indexes) > 0 {
+	n := len(m.Indexes)
+	if x.Number == 0 || x.Number > m.Edit || x.Bytes <= 0 || n > 0 && (x.Number <= m.Indexes[n-1].Number || x.Seq < m.Indexes[n-1].Seq) {
 		return fmt.Errorf("%w: an impossible snapshot of the index, %x", record.ErrSyntax, x.Number)
 	}
 	m.Indexes = append(m.Indexes, x)
@@ -87,28 +96,75 @@ func (l *Log) WantSnapshot() {
 // PublishSnapshot puts a file in the place of the snapshot before. On an error the file is gone, unless it is not
 // known which manifest is in place.
 func (l *Log) PublishSnapshot(x *SavedIndex) error {
-	before := l.Snapshot.Load()
+	before := l.indexes()
 	err := l.changeManifest(x, func(*Manifest) {})
 	l.published(before, x, err)
 	return err
 }
 
-// published removes the file that is not needed any more, now that x was to be named, and those that stayed for its
-// sake.
-func (l *Log) published(before, x *SavedIndex, err error) {
-	gone := before
-	if err != nil {
-		gone = x
-	}
-	if gone == nil || l.Failure() != nil {
+// published removes the files that are not needed any more, now that x was to be named, and those that stayed for
+// their sake.
+func (l *Log) published(before []ManifestIndex, x *SavedIndex, err error) {
+	if l.Failure() != nil {
 		return
 	}
-	l.ReportError("removing a snapshot of the index", files.Remove(l.FS, gone.path))
+	if err != nil {
+		l.ReportError("removing a snapshot of the index", files.Remove(l.FS, x.path))
+		return
+	}
+	named := l.indexes()
+	for _, line := range before {
+		if !slices.Contains(named, line) {
+			l.ReportError("removing a snapshot of the index", l.removeIndex(line))
+		}
+	}
 	l.removeOutlived()
 }
 
-// nameLocked lets m name a snapshot alone, and say what was synced when it was made: the log does not end before. The
-// caller holds manifestMu.
+// indexes are the snapshots that a swap names.
+func (l *Log) indexes() []ManifestIndex {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	return l.indexesLocked()
+}
+
+// indexesLocked is indexes, with manifestMu held.
+func (l *Log) indexesLocked() []ManifestIndex {
+	list := slices.Clone(l.earlier)
+	if x := l.Snapshot.Load(); x != nil {
+		list = append(list, x.ManifestIndex)
+	}
+	return list
+}
+
+func (l *Log) removeIndex(line ManifestIndex) error {
+	return files.Remove(l.FS, filepath.Join(l.Dir, line.FileName()))
+}
+
+// apart are those snapshots that stay beside a newer one, of a list in order. None stays without a window of history.
+// Of those before its beginning the last one does, and of the others one after each stretch of the log that is as long as
+// a segment, and many times as long as the snapshot: so what all of them take is a small part of the log.
+func (l *Log) apart(m *Manifest, list []ManifestIndex) (stay []ManifestIndex) {
+	if m.History == nil {
+		return nil
+	}
+	for i, line := range list {
+		if i+1 < len(list) && list[i+1].Helps(Moment{m.History.Seq, m.History.Time}) {
+			continue
+		}
+		since := uint64(0)
+		if n := len(stay); n > 0 {
+			since = stay[n-1].Seq
+		}
+		if m.bytesBetween(since, line.Seq) >= max(l.Nominal(), l.LogPerIndex*line.Bytes) {
+			stay = append(stay, line)
+		}
+	}
+	return stay
+}
+
+// nameLocked lets m name a snapshot behind those that stay, and say what was synced when it was made: the log does not
+// end before. The caller holds manifestMu.
 func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 	x.Number = m.Edit + 1
 	if path := filepath.Join(l.Dir, x.FileName()); path != x.path {
@@ -125,7 +181,7 @@ func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 			}
 		}
 	}
-	m.Indexes = []ManifestIndex{x.ManifestIndex}
+	m.Indexes = append(l.apart(m, m.Indexes), x.ManifestIndex)
 	return nil
 }
 
@@ -182,21 +238,30 @@ func (l *Log) OutlivedBytes() (bytes int64) {
 	return bytes
 }
 
-// AbandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller is
+// AbandonSnapshot takes all snapshots off the disk, and with them the files that stay for their sake. The caller is
 // the only one who compacts. It reports whether there was one.
 func (l *Log) AbandonSnapshot() (bool, error) {
-	if l.Snapshot.Load() == nil {
+	list := l.indexes()
+	if len(list) == 0 {
 		return false, nil
 	}
 	if err := l.RemoveSnapshot(); err != nil {
 		return true, err
 	}
+	l.manifestMu.Lock()
+	earlier := l.earlier
+	l.earlier = nil
+	l.manifestMu.Unlock()
+	var errs []error
+	for _, line := range earlier {
+		errs = append(errs, l.removeIndex(line))
+	}
 	l.removeOutlived()
-	return true, nil
+	return true, errors.Join(errs...)
 }
 
-// RemoveSnapshot takes the snapshot off the disk. The next swap names it no more: a power cut before that may bring
-// it back, and it is as good then as it was.
+// RemoveSnapshot takes the last snapshot off the disk. The next swap names it no more: a power cut before that may
+// bring it back, and it is as good then as it was.
 func (l *Log) RemoveSnapshot() error {
 	x := l.Snapshot.Load()
 	if x == nil {
