@@ -43,8 +43,9 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 // The log tells every moment since the store was made until it is compacted, and then those of the window that
 // WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time that has not come yet is an error.
 //
-// It works beside a process that writes too, with ReadOnly. The log is read up to the moment, which takes as
-// long as to open the store without its INDEX, and while the snapshot is open the store has a second index in memory.
+// It works beside a process that writes too, with ReadOnly. The log is read up to the moment, from the nearest
+// snapshot of the index before it; where there is none, as after a compaction, that takes as long as to open the store
+// without its index. While the snapshot is open the store has a second index in memory.
 // Reads cost what they cost now. The caller must close the snapshot; DB.Close does so, too.
 func (db *DB) AsOf(t time.Time) (*Snapshot, error) {
 	return db.asOf(seglog.AtTime(uint64(max(t.UnixMilli(), 0))))

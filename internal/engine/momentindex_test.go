@@ -92,8 +92,8 @@ func TestMomentBeginsFromTheNearestIndex(t *testing.T) {
 	}
 }
 
-// TestMomentBeforeWhatASnapshotLacks: what had expired when a snapshot was finished is not in it. A moment at which that
-// was still there is not made from it, though its record comes first.
+// TestMomentBeforeWhatASnapshotLacks: what had expired when a snapshot was finished is not in it. A moment at which
+// that was still there is not made from it, though its record comes first.
 func TestMomentBeforeWhatASnapshotLacks(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	s := mustOpen(t, mem, func(o *Options) { o.Clock, o.SegmentBytes, o.Window, o.LogPerIndex = clock, 600, 1<<40, -1 })

@@ -121,7 +121,7 @@ func (l *Log) published(before []ManifestIndex, x *SavedIndex, err error) {
 	l.removeOutlived()
 }
 
-// indexes are the snapshots that a swap names.
+// indexes are the snapshots that a swap names. Without a window of history, compaction thinks of the last one alone.
 func (l *Log) indexes() []ManifestIndex {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -129,8 +129,10 @@ func (l *Log) indexes() []ManifestIndex {
 }
 
 // indexesLocked is indexes, with manifestMu held.
-func (l *Log) indexesLocked() []ManifestIndex {
-	list := slices.Clone(l.earlier)
+func (l *Log) indexesLocked() (list []ManifestIndex) {
+	if l.Manifest.History != nil {
+		list = slices.Clone(l.earlier)
+	}
 	if x := l.Snapshot.Load(); x != nil {
 		list = append(list, x.ManifestIndex)
 	}
@@ -142,8 +144,8 @@ func (l *Log) removeIndex(line ManifestIndex) error {
 }
 
 // apart are those snapshots that stay beside a newer one, of a list in order. None stays without a window of history.
-// Of those before its beginning the last one does, and of the others one after each stretch of the log that is as long as
-// a segment, and many times as long as the snapshot: so what all of them take is a small part of the log.
+// Of those before its beginning the last one does, and of the others one after each stretch of the log that is as
+// long as a segment, and many times as long as the snapshot: so all of them take a small part of the log.
 func (l *Log) apart(m *Manifest, list []ManifestIndex) (stay []ManifestIndex) {
 	if m.History == nil {
 		return nil
@@ -163,8 +165,8 @@ func (l *Log) apart(m *Manifest, list []ManifestIndex) (stay []ManifestIndex) {
 	return stay
 }
 
-// nameLocked lets m name a snapshot behind those that stay, and say what was synced when it was made: the log does not
-// end before. The caller holds manifestMu.
+// nameLocked lets m name a snapshot behind those that stay, and say what was synced when it was made: the log does
+// not end before. The caller holds manifestMu.
 func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 	x.Number = m.Edit + 1
 	if path := filepath.Join(l.Dir, x.FileName()); path != x.path {
