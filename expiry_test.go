@@ -3,6 +3,7 @@ package copal_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"runtime"
@@ -233,23 +234,25 @@ func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
 					continue
 				}
 				for _, there := range []bool{true, false} {
-					x := expiryCase[V]{T: t, clock: newManualClock(), mem: vfs.NewMem(), opts: slices.Concat(opts, way.opts)}
-					x.open()
-					if err := way.do(t, x.db, x.m, v); err != nil {
-						t.Fatalf("%s: %v", way.name, err)
-					}
-					x.live(life)
-					x.clock.Advance(lifetime - time.Millisecond)
-					if !there {
-						x.clock.Advance(time.Millisecond)
-					}
-					if see(t, x.db, x.m) != there {
-						t.Errorf("%s, %s, %s: there is an entry: %v", way.name, life, sight, !there)
-					}
-					if n := x.m.Len(); !there && n != 0 || x.m.Len() != int(x.db.Stats().Keys) {
-						t.Errorf("%s, %s, %s: then Len = %d, and Stats %d", way.name, life, sight, n, x.db.Stats().Keys)
-					}
-					mustClose(t, x.db)
+					t.Run(fmt.Sprintf("%s, %s, %s, %v", way.name, life, sight, there), func(t *testing.T) { // the store goes with it
+						x := expiryCase[V]{T: t, clock: newManualClock(), mem: vfs.NewMem(), opts: slices.Concat(opts, way.opts)}
+						x.open()
+						if err := way.do(t, x.db, x.m, v); err != nil {
+							t.Fatal(err)
+						}
+						x.live(life)
+						x.clock.Advance(lifetime - time.Millisecond)
+						if !there {
+							x.clock.Advance(time.Millisecond)
+						}
+						if see(t, x.db, x.m) != there {
+							t.Errorf("there is an entry: %v", !there)
+						}
+						if n := x.m.Len(); !there && n != 0 || x.m.Len() != int(x.db.Stats().Keys) {
+							t.Errorf("then Len = %d, and Stats %d", n, x.db.Stats().Keys)
+						}
+						mustClose(t, x.db)
+					})
 				}
 			}
 		}

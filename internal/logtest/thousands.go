@@ -10,9 +10,13 @@ import (
 // Most tests open small stores by the thousand. Of their time a quarter went to collecting garbage every few
 // milliseconds, and a fifth to asking the system at each opening how much memory there is.
 
+// heapBefore is what a process may take before it collects as often as it has to: tests run on small machines, too.
+const heapBefore = 2 << 30
+
 func init() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(heapBefore)
 	}
 }
 
