@@ -237,9 +237,14 @@ func (c *call) xreadgroup() error {
 			behind streamID
 		}
 		var list []reading
+		groups := map[string]*group{} // one for all that is said of a stream, so that it goes on where it was left
 		for i := range o.n {
 			key := c.args[o.at+i]
-			g, err := c.group(key, o.group)
+			g, err := groups[string(key)], error(nil)
+			if g == nil {
+				g, err = c.group(key, o.group)
+				groups[string(key)] = g
+			}
 			switch {
 			case err != nil:
 				return false, err
