@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -99,7 +100,7 @@ func (s *Server) told(c *copal.Change) {
 	switch {
 	case c.Range:
 		s.serve(s.waiting.all())
-	case !c.Deleted, c.Element == nil, c.Collection == "stream" && c.Element[0] == 'g':
+	case !c.Deleted, c.Element == nil, c.Collection == "stream" && bytes.HasPrefix(c.Element, []byte("g")):
 		s.serve([]string{string(c.Key)})
 	}
 	if c.Range {

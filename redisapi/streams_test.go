@@ -400,7 +400,8 @@ func TestNotificationsOfStreams(t *testing.T) {
 // What other doors write in place of an element of a stream is an error, and no more.
 func TestStrangeElements(t *testing.T) {
 	s, address := newServer(t)
-	p := dial(t, address)
+	s.notifies(notifyKeyevent | notifyAll) // so that each change is told
+	p, waits := dial(t, address), dial(t, address)
 	requests := []string{"XADD s * a 1", "XLEN s", "XRANGE s - +", "XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s 0",
 		"XACK s g 1-1", "XPENDING s g", "XPENDING s g - + 10", "XPENDING s g - + 10 c", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XINFO STREAM s", "XINFO STREAM s FULL",
 		"XINFO GROUPS s", "XINFO CONSUMERS s g", "XTRIM s MAXLEN 0", "XDEL s 1-1", "XSETID s 9999999999999-1", "XGROUP DELCONSUMER s g c", "XGROUP DESTROY s g"}
@@ -417,7 +418,14 @@ func TestStrangeElements(t *testing.T) {
 			for _, request := range requests {
 				p.do(request)
 			}
-			p.want("PING", "PONG")
+			if _, err := s.DB.Raw().Stream([]byte("s")).Delete(name); err != nil {
+				t.Fatal(err)
+			}
+			waits.send("XREAD BLOCK 0 STREAMS told 0")
+			if err := s.DB.Raw().Stream([]byte("told")).Set(entryName(streamID{1, 1}), nil); err != nil {
+				t.Fatal(err)
+			}
+			waits.wantNext(`[["told" [["1-1" nil[]]]]]`)
 		}
 	}
 }
