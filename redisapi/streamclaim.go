@@ -1,6 +1,10 @@
 package redisapi
 
-import "math"
+import (
+	"math"
+
+	"github.com/copaldb/copal/internal/redisstream"
+)
 
 // claiming is what XCLAIM and XAUTOCLAIM ask for.
 type claiming struct {
@@ -8,7 +12,7 @@ type claiming struct {
 	at            int64 // when it was delivered, from then on
 	times         int64 // so often; negative to leave that, or to count this one
 	force, justID bool
-	lastID        streamID
+	lastID        redisstream.ID
 }
 
 func (c *call) claimOptions(args [][]byte, now int64) (o claiming, err error) {
@@ -67,7 +71,7 @@ func (c *call) xclaim() error {
 	if err != nil {
 		return errorf("ERR Invalid min-idle-time argument for XCLAIM")
 	}
-	var ids []streamID
+	var ids []redisstream.ID
 	rest := c.args[5:]
 	for ; len(rest) > 0; rest = rest[1:] {
 		id, err := parseStreamID(rest[0], 0)
@@ -86,9 +90,9 @@ func (c *call) xclaim() error {
 	if err != nil {
 		return err
 	}
-	if g.last.less(o.lastID) {
-		g.last = o.lastID
-		w.sets[groupName(g.name)] = g.value()
+	if g.Last.Less(o.lastID) {
+		g.Last = o.lastID
+		w.sets[redisstream.GroupName(g.name)] = g.Value()
 	}
 	var list []streamEntry
 	for _, id := range ids {
@@ -127,10 +131,10 @@ func (c *call) replyClaimed(list []streamEntry, justID bool) {
 }
 
 // pendingNow is pending, after what the consumer has got.
-func (w *consumerWork) pendingNow(id streamID) (p pendingEntry, ok bool, err error) {
-	name := pendingName(w.group.name, id)
+func (w *consumerWork) pendingNow(id redisstream.ID) (p redisstream.Pending, ok bool, err error) {
+	name := redisstream.PendingName(w.group.name, id)
 	if value, ok := w.sets[name]; ok {
-		p, ok = parsePending(name, value)
+		p, ok = redisstream.ParsePending(name, value)
 		return p, ok, nil
 	}
 	if w.clears[name] {
@@ -140,7 +144,7 @@ func (w *consumerWork) pendingNow(id streamID) (p pendingEntry, ok bool, err err
 }
 
 // claim gives the consumer an entry that is pending, or is to be. One that was deleted is not pending any more.
-func (w *consumerWork) claim(o *claiming, id streamID, p pendingEntry, isPending bool) (e streamEntry, claimed, gone bool, err error) {
+func (w *consumerWork) claim(o *claiming, id redisstream.ID, p redisstream.Pending, isPending bool) (e streamEntry, claimed, gone bool, err error) {
 	e.id = id
 	fields, ok, err := w.s.load(id)
 	if err != nil {
@@ -148,26 +152,26 @@ func (w *consumerWork) claim(o *claiming, id streamID, p pendingEntry, isPending
 	}
 	before := ""
 	if isPending {
-		before = deliveredName(w.group.name, p.consumer, id)
+		before = redisstream.DeliveredName(w.group.name, p.Consumer, id)
 	}
 	switch {
 	case !ok && !isPending:
 		return e, false, false, nil
 	case !ok:
-		name := pendingName(w.group.name, id)
+		name := redisstream.PendingName(w.group.name, id)
 		w.clears[name], w.clears[before] = true, true
 		return e, false, true, nil
-	case isPending && o.least > 0 && w.now-p.at < o.least:
+	case isPending && o.least > 0 && w.now-p.At < o.least:
 		return e, false, false, nil
 	case !isPending:
-		p = pendingEntry{id: id, times: 1}
+		p = redisstream.Pending{ID: id, Times: 1}
 	}
-	p.at = o.at
+	p.At = o.at
 	switch {
 	case o.times >= 0:
-		p.times = o.times
+		p.Times = o.times
 	case !o.justID:
-		p.times++
+		p.Times++
 	}
 	w.got()
 	w.hold(p, before)
@@ -215,23 +219,23 @@ func (c *call) xautoclaim() error {
 	}
 	o.at = w.now
 	var list []streamEntry
-	var deleted []streamID
-	var behind streamID
+	var deleted []redisstream.ID
+	var behind redisstream.ID
 	attempts := 10 * count
 	var failed error
-	err = w.eachPending(streamSpan{from, lastStreamID}, nil, func(p pendingEntry) bool {
+	err = w.eachPending(streamSpan{from, redisstream.LastID}, nil, func(p redisstream.Pending) bool {
 		if attempts == 0 || count == 0 {
-			behind = p.id
+			behind = p.ID
 			return false
 		}
 		attempts--
-		e, claimed, gone, err := w.claim(&o, p.id, p, true)
+		e, claimed, gone, err := w.claim(&o, p.ID, p, true)
 		switch {
 		case err != nil:
 			failed = err
 			return false
 		case gone:
-			deleted = append(deleted, p.id)
+			deleted = append(deleted, p.ID)
 			count--
 		case claimed:
 			list = append(list, e)

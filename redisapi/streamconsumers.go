@@ -3,13 +3,15 @@ package redisapi
 import (
 	"maps"
 	"slices"
+
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 // consumerWork is a consumer that gets entries, and what is to be written for that, with one write.
 type consumerWork struct {
 	*group
 	name string
-	consumerState
+	redisstream.Consumer
 	now    int64
 	isNew  bool
 	sets   map[string][]byte
@@ -25,28 +27,28 @@ func (g *group) openConsumer(name string, now int64) (*consumerWork, error) {
 		return nil, err
 	}
 	w := &consumerWork{group: g, name: name, now: now, sets: map[string][]byte{}, clears: map[string]bool{}}
-	state, ok, err := valueOf(g.s, consumerName(g.name, name), parseConsumer)
+	state, ok, err := valueOf(g.s, redisstream.ConsumerName(g.name, name), redisstream.ParseConsumer)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
 		w.isNew = true
-		state = consumerState{now, now, -1}
+		state = redisstream.Consumer{Made: now, Seen: now, Active: -1}
 	}
-	w.consumerState = state
+	w.Consumer = state
 	return w, nil
 }
 
 // got notes that the consumer has got entries.
-func (w *consumerWork) got() { w.active = w.now }
+func (w *consumerWork) got() { w.Active = w.now }
 
 // write writes what the consumer has done.
 func (w *consumerWork) write() error {
-	if w.isNew || len(w.sets)+len(w.clears) > 0 || w.now-w.seen >= seenEvery {
+	if w.isNew || len(w.sets)+len(w.clears) > 0 || w.now-w.Seen >= seenEvery {
 		if !w.isNew {
-			w.seen = max(w.now, w.made+1) // a consumer that was seen when it was made is new, which a watch tells
+			w.Seen = max(w.now, w.Made+1) // a consumer that was seen when it was made is new, which a watch tells
 		}
-		w.sets[consumerName(w.group.name, w.name)] = w.value()
+		w.sets[redisstream.ConsumerName(w.group.name, w.name)] = w.Consumer.Value()
 	}
 	if len(w.clears) > 0 {
 		if _, err := w.s.of.Delete(slices.Collect(maps.Keys(w.clears))...); err != nil {
@@ -59,14 +61,11 @@ func (w *consumerWork) write() error {
 	return w.s.of.SetAll(w.sets)
 }
 
-// value is consumerState.value, which groupState has, too.
-func (w *consumerWork) value() []byte { return w.consumerState.value() }
-
 // hold makes an entry one that the consumer has not acknowledged.
-func (w *consumerWork) hold(p pendingEntry, before string) {
-	p.consumer = w.name
-	w.sets[pendingName(w.group.name, p.id)] = p.value()
-	delivered := deliveredName(w.group.name, w.name, p.id)
+func (w *consumerWork) hold(p redisstream.Pending, before string) {
+	p.Consumer = w.name
+	w.sets[redisstream.PendingName(w.group.name, p.ID)] = p.Value()
+	delivered := redisstream.DeliveredName(w.group.name, w.name, p.ID)
 	w.sets[delivered] = nil
 	if before != "" && before != delivered {
 		w.clears[before] = true
@@ -76,23 +75,23 @@ func (w *consumerWork) hold(p pendingEntry, before string) {
 // deliver gives the consumer the next entries.
 func (w *consumerWork) deliver(count int64, noAck bool) ([]streamEntry, error) {
 	g := w.group
-	from, ok := g.last.next()
-	if !ok || !g.last.less(g.s.head.last) {
+	from, ok := g.Last.Next()
+	if !ok || !g.Last.Less(g.s.head.Last) {
 		return nil, nil
 	}
-	list, err := g.s.entries(streamSpan{from, lastStreamID}, count, false)
+	list, err := g.s.entries(streamSpan{from, redisstream.LastID}, count, false)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	f := g.s.figures()
-	held := g.s.of.Count(streamSpan{from, list[len(list)-1].id}.names(pendingOf(g.name))) > 0
+	held := g.s.of.Count(streamSpan{from, list[len(list)-1].id}.names(redisstream.PendingOf(g.name))) > 0
 	for _, e := range list {
-		if g.read >= 0 && !f.holesBehind(e.id) {
-			g.read++
+		if g.Read >= 0 && !f.HolesBehind(e.id) {
+			g.Read++
 		} else {
-			g.read = f.place(e.id)
+			g.Read = f.Place(e.id)
 		}
-		g.last = e.id
+		g.Last = e.id
 		if noAck {
 			continue
 		}
@@ -104,30 +103,30 @@ func (w *consumerWork) deliver(count int64, noAck bool) ([]streamEntry, error) {
 				return nil, err
 			}
 			if ok {
-				before = deliveredName(g.name, p.consumer, e.id)
+				before = redisstream.DeliveredName(g.name, p.Consumer, e.id)
 			}
 		}
-		w.hold(pendingEntry{id: e.id, at: w.now, times: 1}, before)
+		w.hold(redisstream.Pending{ID: e.id, At: w.now, Times: 1}, before)
 	}
-	w.sets[groupName(g.name)] = g.groupState.value()
+	w.sets[redisstream.GroupName(g.name)] = g.Group.Value()
 	return list, nil
 }
 
 // again gives the consumer what it has got and not acknowledged. An entry that was deleted has no fields.
-func (w *consumerWork) again(behind streamID, count int64) (list []streamEntry, err error) {
-	from, ok := behind.next()
+func (w *consumerWork) again(behind redisstream.ID, count int64) (list []streamEntry, err error) {
+	from, ok := behind.Next()
 	if !ok {
 		return nil, nil
 	}
-	err2 := w.eachPending(streamSpan{from, lastStreamID}, &w.name, func(p pendingEntry) bool {
-		e := streamEntry{id: p.id}
-		if e.fields, ok, err = w.s.load(p.id); err != nil {
+	err2 := w.eachPending(streamSpan{from, redisstream.LastID}, &w.name, func(p redisstream.Pending) bool {
+		e := streamEntry{id: p.ID}
+		if e.fields, ok, err = w.s.load(p.ID); err != nil {
 			return false
 		}
 		if ok {
-			p.at = w.now
-			p.times++
-			w.sets[pendingName(w.group.name, p.id)] = p.value()
+			p.At = w.now
+			p.Times++
+			w.sets[redisstream.PendingName(w.group.name, p.ID)] = p.Value()
 		}
 		list = append(list, e)
 		return int64(len(list)) != count

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 // group is a group of consumers of a stream.
 type group struct {
 	s    *stream
 	name string
-	groupState
+	redisstream.Group
 }
 
 // group is the one of a stream with a name, nil if there is no such stream or group.
@@ -26,7 +27,7 @@ func (s *stream) group(name string) (*group, error) {
 	if err := fitNames(name, ""); err != nil {
 		return nil, err
 	}
-	state, ok, err := valueOf(s, groupName(name), parseGroup)
+	state, ok, err := valueOf(s, redisstream.GroupName(name), redisstream.ParseGroup)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -41,77 +42,34 @@ func fitNames(group, consumer string) error {
 	return nil
 }
 
-// streamFigures are what the places of groups are counted by.
-type streamFigures struct {
-	first, last, maxDeleted streamID
-	length, added           int64
-}
-
-func (s *stream) figures() streamFigures {
+// figures are what the places of groups are counted by.
+func (s *stream) figures() redisstream.Figures {
 	first, _ := s.edge(false)
 	n := int64(s.length())
-	return streamFigures{first, s.head.last, s.head.maxDeleted, n, n + s.head.gone}
-}
-
-// holesBehind reports whether XDEL has, or may have, taken out entries from an id on.
-func (f *streamFigures) holesBehind(id streamID) bool {
-	return f.length > 0 && !f.maxDeleted.isZero() && !f.maxDeleted.less(f.first) && !f.maxDeleted.less(id)
-}
-
-// place is how many entries have been added up to an id, as far as Redis would know it: readUnknown if it does not.
-func (f *streamFigures) place(id streamID) int64 {
-	switch {
-	case f.added == 0:
-		return 0
-	case f.length == 0 && !f.last.less(id):
-		return f.added
-	case id == f.last:
-		return f.added
-	case f.last.less(id):
-		return readUnknown
-	case !f.maxDeleted.isZero() && !f.maxDeleted.less(f.first):
-		return readUnknown
-	case id.less(f.first):
-		return f.added - f.length
-	case id == f.first:
-		return f.added - f.length + 1
-	}
-	return readUnknown
-}
-
-// lag is how many entries a group has not got yet. ok is false if that is not known.
-func (f *streamFigures) lag(g *groupState) (n int64, ok bool) {
-	if f.added == 0 {
-		return 0, true
-	}
-	if g.read >= 0 && !f.holesBehind(g.last) {
-		return f.added - g.read, true
-	}
-	place := f.place(g.last)
-	return f.added - place, place >= 0
+	return redisstream.Figures{First: first, Last: s.head.Last, MaxDeleted: s.head.MaxDeleted, Length: n, Added: n + s.head.Gone}
 }
 
 // pending reads a pending entry. ok is false if it is none.
-func (g *group) pending(id streamID) (p pendingEntry, ok bool, err error) {
-	name := pendingName(g.name, id)
-	return valueOf(g.s, name, func(value []byte) (pendingEntry, bool) { return parsePending(name, value) })
+func (g *group) pending(id redisstream.ID) (p redisstream.Pending, ok bool, err error) {
+	name := redisstream.PendingName(g.name, id)
+	return valueOf(g.s, name, func(value []byte) (redisstream.Pending, bool) { return redisstream.ParsePending(name, value) })
 }
 
 func (g *group) pendingCount() int {
-	of := pendingOf(g.name)
-	return g.s.of.Count(of, ending(of))
+	of := redisstream.PendingOf(g.name)
+	return g.s.of.Count(of, redisstream.Ending(of))
 }
 
 // countOf is how many entries a consumer has not acknowledged.
 func (g *group) countOf(consumer string) int {
-	of := deliveredTo(g.name, consumer)
-	return g.s.of.Count(of, ending(of))
+	of := redisstream.DeliveredTo(g.name, consumer)
+	return g.s.of.Count(of, redisstream.Ending(of))
 }
 
 // consumers are the names of the consumers, in order.
 func (g *group) consumers() (list []string) {
-	of := consumersOf(g.name)
-	for name := range g.s.of.KeysBetween(of, ending(of)) {
+	of := redisstream.ConsumersOf(g.name)
+	for name := range g.s.of.KeysBetween(of, redisstream.Ending(of)) {
 		list = append(list, name[len(of):])
 	}
 	return list
@@ -119,10 +77,10 @@ func (g *group) consumers() (list []string) {
 
 // eachPending calls f with what is pending in a span, in order, of one consumer unless that is nil, until f returns
 // false.
-func (g *group) eachPending(sp streamSpan, consumer *string, f func(p pendingEntry) bool) error {
+func (g *group) eachPending(sp streamSpan, consumer *string, f func(p redisstream.Pending) bool) error {
 	if consumer == nil {
-		for name, value := range g.s.of.Between(sp.names(pendingOf(g.name))) {
-			p, ok := parsePending(name, value)
+		for name, value := range g.s.of.Between(sp.names(redisstream.PendingOf(g.name))) {
+			p, ok := redisstream.ParsePending(name, value)
 			if !ok {
 				return noStream(name)
 			}
@@ -132,8 +90,8 @@ func (g *group) eachPending(sp streamSpan, consumer *string, f func(p pendingEnt
 		}
 		return nil
 	}
-	for name := range g.s.of.KeysBetween(sp.names(deliveredTo(g.name, *consumer))) {
-		id, _ := idOf(name)
+	for name := range g.s.of.KeysBetween(sp.names(redisstream.DeliveredTo(g.name, *consumer))) {
+		id, _ := redisstream.IDOf(name)
 		p, ok, err := g.pending(id)
 		if err != nil {
 			return err
@@ -158,7 +116,7 @@ const errNoStream replyError = "ERR The XGROUP subcommand requires the key to ex
 
 // groupOptions reads the options of XGROUP CREATE and XGROUP SETID.
 func (c *call) groupOptions() (make bool, read int64, err error) {
-	read = readUnknown
+	read = redisstream.ReadUnknown
 	for i := 5; i < len(c.args); i++ {
 		switch arg := c.args[i]; {
 		case c.cmd.name == "create" && is(arg, "MKSTREAM"):
@@ -168,7 +126,7 @@ func (c *call) groupOptions() (make bool, read int64, err error) {
 			if read, err = parseInt(c.args[i]); err != nil {
 				return make, read, err
 			}
-			if read < 0 && read != readUnknown {
+			if read < 0 && read != redisstream.ReadUnknown {
 				return make, read, errorf("ERR value for ENTRIESREAD must be positive or -1")
 			}
 		default:
@@ -214,7 +172,7 @@ func (c *call) xgroupCreate() error {
 	case len(c.args) > 8:
 		return c.badSubcommand()
 	}
-	id := s.head.last
+	id := s.head.Last
 	if string(c.args[4]) != "$" {
 		if id, err = parseStreamID(c.args[4], 0); err != nil {
 			return err
@@ -228,10 +186,10 @@ func (c *call) xgroupCreate() error {
 	case g != nil:
 		return replyError("BUSYGROUP Consumer Group name already exists")
 	}
-	state := groupState{last: id, read: read}
-	elements := map[string][]byte{groupName(name): state.value()}
+	state := redisstream.Group{Last: id, Read: read}
+	elements := map[string][]byte{redisstream.GroupName(name): state.Value()}
 	if !exists {
-		elements[headName] = s.head.value()
+		elements[redisstream.HeadName] = s.head.Value()
 	}
 	if err := s.of.SetAll(elements); err != nil {
 		return err
@@ -254,19 +212,19 @@ func (c *call) xgroupSetID() error {
 	}
 	switch arg := string(c.args[4]); arg {
 	case "$":
-		g.last = g.s.head.last
+		g.Last = g.s.head.Last
 	case "-":
-		g.last = streamID{}
+		g.Last = redisstream.ID{}
 	case "+":
-		g.last = lastStreamID
+		g.Last = redisstream.LastID
 	default:
-		if g.last, err = parseStreamID(c.args[4], 0); err != nil {
+		if g.Last, err = parseStreamID(c.args[4], 0); err != nil {
 			return err
 		}
 	}
-	g.read = read
-	g.sets++
-	if err := g.s.of.Set(groupName(g.name), g.value()); err != nil {
+	g.Read = read
+	g.Sets++
+	if err := g.s.of.Set(redisstream.GroupName(g.name), g.Value()); err != nil {
 		return err
 	}
 	c.OK()
@@ -279,9 +237,9 @@ func (c *call) xgroupDestroy() error {
 		c.Int(0)
 		return err
 	}
-	names := []string{groupName(g.name)}
-	for _, of := range []string{consumersOf(g.name), pendingOf(g.name), "d" + withLength(g.name)} {
-		names = slices.AppendSeq(names, s.of.KeysBetween(of, ending(of)))
+	names := []string{redisstream.GroupName(g.name)}
+	for _, of := range []string{redisstream.ConsumersOf(g.name), redisstream.PendingOf(g.name), redisstream.DeliveredOf(g.name)} {
+		names = slices.AppendSeq(names, s.of.KeysBetween(of, redisstream.Ending(of)))
 	}
 	if _, err := s.of.Delete(names...); err != nil {
 		return err
@@ -311,12 +269,12 @@ func (c *call) xgroupDelConsumer() error {
 		return err
 	}
 	consumer := string(c.args[4])
-	names := []string{consumerName(g.name, consumer)}
+	names := []string{redisstream.ConsumerName(g.name, consumer)}
 	n := 0
-	of := deliveredTo(g.name, consumer)
-	for name := range g.s.of.KeysBetween(of, ending(of)) {
-		id, _ := idOf(name)
-		names = append(names, name, pendingName(g.name, id))
+	of := redisstream.DeliveredTo(g.name, consumer)
+	for name := range g.s.of.KeysBetween(of, redisstream.Ending(of)) {
+		id, _ := redisstream.IDOf(name)
+		names = append(names, name, redisstream.PendingName(g.name, id))
 		n++
 	}
 	if _, err := g.s.of.Delete(names...); err != nil {
@@ -337,7 +295,7 @@ func (c *call) xack() error {
 		return err
 	}
 	var names []string
-	seen := map[streamID]bool{}
+	seen := map[redisstream.ID]bool{}
 	for _, id := range ids {
 		if seen[id] {
 			continue
@@ -348,7 +306,7 @@ func (c *call) xack() error {
 		}
 		if ok {
 			seen[id] = true
-			names = append(names, pendingName(g.name, id), deliveredName(g.name, p.consumer, id))
+			names = append(names, redisstream.PendingName(g.name, id), redisstream.DeliveredName(g.name, p.Consumer, id))
 		}
 	}
 	if len(names) > 0 {

@@ -2,6 +2,8 @@ package redisapi
 
 import (
 	"strings"
+
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 func (c *call) xpending() error {
@@ -43,10 +45,10 @@ func (c *call) xpending() error {
 		consumer = &name
 	}
 	now := c.now().UnixMilli()
-	var list []pendingEntry
+	var list []redisstream.Pending
 	if count > 0 {
-		err = g.eachPending(sp, consumer, func(p pendingEntry) bool {
-			if least == 0 || now-p.at >= least {
+		err = g.eachPending(sp, consumer, func(p redisstream.Pending) bool {
+			if least == 0 || now-p.At >= least {
 				list = append(list, p)
 			}
 			return int64(len(list)) < count
@@ -58,10 +60,10 @@ func (c *call) xpending() error {
 	c.Array(len(list))
 	for _, p := range list {
 		c.Array(4)
-		c.replyID(p.id)
-		c.BulkString(p.consumer)
-		c.Int(max(now-p.at, 0))
-		c.Int(p.times)
+		c.replyID(p.ID)
+		c.BulkString(p.Consumer)
+		c.Int(max(now-p.At, 0))
+		c.Int(p.Times)
 	}
 	return nil
 }
@@ -84,14 +86,14 @@ func (c *call) pendingSummary() error {
 		c.NullArray()
 		return nil
 	}
-	of := pendingOf(g.name)
+	of := redisstream.PendingOf(g.name)
 	for _, from := range []bool{false, true} {
 		h := g.s.of
 		if from {
 			h = h.Backward()
 		}
-		for name := range h.KeysBetween(of, ending(of)) {
-			id, _ := idOf(name)
+		for name := range h.KeysBetween(of, redisstream.Ending(of)) {
+			id, _ := redisstream.IDOf(name)
 			c.replyID(id)
 			break
 		}
@@ -123,7 +125,7 @@ func (c *call) infoStream() (*stream, error) {
 
 func (s *stream) groups() (list []*group, err error) {
 	for name, value := range s.of.Between("g", "h") {
-		state, ok := parseGroup(value)
+		state, ok := redisstream.ParseGroup(value)
 		if !ok {
 			return nil, noStream(name)
 		}
@@ -137,7 +139,7 @@ func (c *call) field(name string, n int64) {
 	c.Int(n)
 }
 
-func (c *call) fieldID(name string, id streamID) {
+func (c *call) fieldID(name string, id redisstream.ID) {
 	c.BulkString(name)
 	c.replyID(id)
 }
@@ -166,25 +168,25 @@ func (c *call) xinfoStream() error {
 		return err
 	}
 	f := s.figures()
-	nodes := (f.length + nodeEntries - 1) / nodeEntries
+	nodes := (f.Length + nodeEntries - 1) / nodeEntries
 	if full {
 		c.Map(9)
 	} else {
 		c.Map(10)
 	}
-	c.field("length", f.length)
+	c.field("length", f.Length)
 	c.field("radix-tree-keys", nodes)
 	c.field("radix-tree-nodes", nodes+1)
-	c.fieldID("last-generated-id", s.head.last)
-	c.fieldID("max-deleted-entry-id", s.head.maxDeleted)
-	c.field("entries-added", f.added)
-	c.fieldID("recorded-first-entry-id", f.first)
+	c.fieldID("last-generated-id", s.head.Last)
+	c.fieldID("max-deleted-entry-id", s.head.MaxDeleted)
+	c.field("entries-added", f.Added)
+	c.fieldID("recorded-first-entry-id", f.First)
 	if full {
 		return c.fullStream(s, &f, groups, count)
 	}
 	c.field("groups", int64(len(groups)))
 	for _, name := range []string{"first-entry", "last-entry"} {
-		list, err := s.entries(streamSpan{streamID{}, lastStreamID}, 1, name == "last-entry")
+		list, err := s.entries(streamSpan{redisstream.ID{}, redisstream.LastID}, 1, name == "last-entry")
 		if err != nil {
 			return err
 		}
@@ -199,8 +201,8 @@ func (c *call) xinfoStream() error {
 }
 
 // fullStream is the end of XINFO STREAM FULL, with up to count entries of each kind, all if it is 0.
-func (c *call) fullStream(s *stream, f *streamFigures, groups []*group, count int64) error {
-	list, err := s.entries(streamSpan{streamID{}, lastStreamID}, count, false)
+func (c *call) fullStream(s *stream, f *redisstream.Figures, groups []*group, count int64) error {
+	list, err := s.entries(streamSpan{redisstream.ID{}, redisstream.LastID}, count, false)
 	if err != nil {
 		return err
 	}
@@ -222,10 +224,10 @@ func (c *call) fullStream(s *stream, f *streamFigures, groups []*group, count in
 		c.Array(len(pending))
 		for _, p := range pending {
 			c.Array(4)
-			c.replyID(p.id)
-			c.BulkString(p.consumer)
-			c.Int(p.at)
-			c.Int(p.times)
+			c.replyID(p.ID)
+			c.BulkString(p.Consumer)
+			c.Int(p.At)
+			c.Int(p.Times)
 		}
 		if err := c.fullConsumers(g, count); err != nil {
 			return err
@@ -239,7 +241,7 @@ func (c *call) fullConsumers(g *group, count int64) error {
 	c.BulkString("consumers")
 	c.Array(len(names))
 	for _, name := range names {
-		state, _, err := valueOf(g.s, consumerName(g.name, name), parseConsumer)
+		state, _, err := valueOf(g.s, redisstream.ConsumerName(g.name, name), redisstream.ParseConsumer)
 		if err != nil {
 			return err
 		}
@@ -250,24 +252,24 @@ func (c *call) fullConsumers(g *group, count int64) error {
 		c.Map(5)
 		c.BulkString("name")
 		c.BulkString(name)
-		c.field("seen-time", state.seen)
-		c.field("active-time", state.active)
+		c.field("seen-time", state.Seen)
+		c.field("active-time", state.Active)
 		c.field("pel-count", int64(g.countOf(name)))
 		c.BulkString("pending")
 		c.Array(len(pending))
 		for _, p := range pending {
 			c.Array(3)
-			c.replyID(p.id)
-			c.Int(p.at)
-			c.Int(p.times)
+			c.replyID(p.ID)
+			c.Int(p.At)
+			c.Int(p.Times)
 		}
 	}
 	return nil
 }
 
 // somePending is up to count of what is pending, all if it is 0.
-func (g *group) somePending(consumer *string, count int64) (list []pendingEntry, err error) {
-	err = g.eachPending(streamSpan{streamID{}, lastStreamID}, consumer, func(p pendingEntry) bool {
+func (g *group) somePending(consumer *string, count int64) (list []redisstream.Pending, err error) {
+	err = g.eachPending(streamSpan{redisstream.ID{}, redisstream.LastID}, consumer, func(p redisstream.Pending) bool {
 		list = append(list, p)
 		return int64(len(list)) != count
 	})
@@ -275,16 +277,16 @@ func (g *group) somePending(consumer *string, count int64) (list []pendingEntry,
 }
 
 // groupPlace replies how far a group has come.
-func (c *call) groupPlace(f *streamFigures, g *group) {
-	c.fieldID("last-delivered-id", g.last)
+func (c *call) groupPlace(f *redisstream.Figures, g *group) {
+	c.fieldID("last-delivered-id", g.Last)
 	c.BulkString("entries-read")
-	if g.read >= 0 {
-		c.Int(g.read)
+	if g.Read >= 0 {
+		c.Int(g.Read)
 	} else {
 		c.Null()
 	}
 	c.BulkString("lag")
-	if n, ok := f.lag(&g.groupState); ok {
+	if n, ok := f.Lag(&g.Group); ok {
 		c.Int(n)
 	} else {
 		c.Null()
@@ -328,19 +330,19 @@ func (c *call) xinfoConsumers() error {
 	names, now := g.consumers(), c.now().UnixMilli()
 	c.Array(len(names))
 	for _, name := range names {
-		state, _, err := valueOf(s, consumerName(g.name, name), parseConsumer)
+		state, _, err := valueOf(s, redisstream.ConsumerName(g.name, name), redisstream.ParseConsumer)
 		if err != nil {
 			return err
 		}
 		inactive := int64(-1)
-		if state.active >= 0 {
-			inactive = max(now-state.active, 0)
+		if state.Active >= 0 {
+			inactive = max(now-state.Active, 0)
 		}
 		c.Map(4)
 		c.BulkString("name")
 		c.BulkString(name)
 		c.field("pending", int64(g.countOf(name)))
-		c.field("idle", max(now-state.seen, 0))
+		c.field("idle", max(now-state.Seen, 0))
 		c.field("inactive", inactive)
 	}
 	return nil

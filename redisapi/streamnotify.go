@@ -1,13 +1,17 @@
 package redisapi
 
-import "github.com/copaldb/copal"
+import (
+	"github.com/copaldb/copal"
+
+	"github.com/copaldb/copal/internal/redisstream"
+)
 
 // streamNews are the changes of a stream that count together. Which command has made them is known by which elements
 // there are among them.
 type streamNews struct {
 	key       []byte // nil if nothing has changed
 	added     bool
-	head      headBy
+	head      redisstream.By
 	written   bool // consumers
 	made      int  // of them
 	lost      int
@@ -32,21 +36,21 @@ func (n *streamNews) note(c *copal.Change) {
 	case kind == 'e' && !c.Deleted:
 		n.added = true
 	case kind == 'm' && !c.Deleted:
-		if h, ok := parseHead(value); ok {
-			n.head = h.by
+		if h, ok := redisstream.ParseHead(value); ok {
+			n.head = h.By
 		}
 	case kind == 'c' && c.Deleted:
 		n.lost++
 	case kind == 'c':
 		n.written = true
-		if state, ok := parseConsumer(value); ok && state.made == state.seen {
+		if state, ok := redisstream.ParseConsumer(value); ok && state.Made == state.Seen {
 			n.made++
 		}
 	case kind == 'g' && c.Deleted:
 		n.destroyed++
 	case kind == 'g':
-		switch g, ok := parseGroup(value); {
-		case ok && g.sets > 0:
+		switch g, ok := redisstream.ParseGroup(value); {
+		case ok && g.Sets > 0:
 			n.set++
 		case ok:
 			n.created++
@@ -65,9 +69,9 @@ func (n *streamNews) tell(s *Server) {
 		}
 	}
 	event(n.added, "xadd")
-	event(n.head == byTrimming, "xtrim")
-	event(n.head == byDeleting, "xdel")
-	event(n.head == bySetting, "xsetid")
+	event(n.head == redisstream.Trimming, "xtrim")
+	event(n.head == redisstream.Deleting, "xdel")
+	event(n.head == redisstream.Setting, "xsetid")
 	for range n.created {
 		event(!n.written, "xgroup-create")
 	}

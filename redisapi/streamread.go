@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 // streamReading is what XREAD and XREADGROUP ask for.
@@ -177,11 +178,11 @@ func (c *call) xread() error {
 		}
 		var all []foundEntries
 		for i, s := range streams {
-			from, ok := behind[i].next()
-			if s == nil || !ok || !behind[i].less(s.head.last) {
+			from, ok := behind[i].Next()
+			if s == nil || !ok || !behind[i].Less(s.head.Last) {
 				continue
 			}
-			list, err := s.entries(streamSpan{from, lastStreamID}, o.count, false)
+			list, err := s.entries(streamSpan{from, redisstream.LastID}, o.count, false)
 			if err != nil {
 				return false, err
 			}
@@ -198,18 +199,18 @@ func (c *call) xread() error {
 
 // placesToRead are the ids behind which XREAD reads, and the streams, nil where there is none. A $ is replaced by the
 // last id of now: a client that waits, waits for what follows on that.
-func (c *call) placesToRead(o *streamReading) (behind []streamID, streams []*stream, err error) {
+func (c *call) placesToRead(o *streamReading) (behind []redisstream.ID, streams []*stream, err error) {
 	for i := range o.n {
 		s, ok, err := c.stream(c.args[o.at+i])
 		if err != nil {
 			return nil, nil, err
 		}
-		var id streamID
+		var id redisstream.ID
 		switch arg := c.args[o.at+o.n+i]; string(arg) {
 		case "$":
-			id = s.head.last
+			id = s.head.Last
 			c.args = slices.Clone(c.args)
-			c.args[o.at+o.n+i] = id.append(nil)
+			c.args[o.at+o.n+i] = id.Append(nil)
 		case ">":
 			return nil, nil, errorf("ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.")
 		default:
@@ -234,7 +235,7 @@ func (c *call) xreadgroup() error {
 		type reading struct {
 			g      *group
 			fresh  bool // >
-			behind streamID
+			behind redisstream.ID
 		}
 		var list []reading
 		groups := map[string]*group{} // one for all that is said of a stream, so that it goes on where it was left
@@ -261,7 +262,7 @@ func (c *call) xreadgroup() error {
 				if r.behind, err = parseStreamID(arg, 0); err != nil {
 					return false, err
 				}
-				r.fresh = r.behind == lastStreamID // as Redis has it
+				r.fresh = r.behind == redisstream.LastID // as Redis has it
 			}
 			list = append(list, r)
 		}

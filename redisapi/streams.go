@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 func streamCommands() family {
@@ -59,7 +61,7 @@ const (
 )
 
 // parseStreamID reads an id, or a number of milliseconds alone: then its second number is missing.
-func parseStreamID(arg []byte, missing uint64) (streamID, error) {
+func parseStreamID(arg []byte, missing uint64) (redisstream.ID, error) {
 	id, auto, err := parseAnyID(arg, missing)
 	if err == nil && auto {
 		err = errStreamID
@@ -68,17 +70,17 @@ func parseStreamID(arg []byte, missing uint64) (streamID, error) {
 }
 
 // parseAnyID is parseStreamID that takes 5-*, too, and says so.
-func parseAnyID(arg []byte, missing uint64) (id streamID, auto bool, err error) {
+func parseAnyID(arg []byte, missing uint64) (id redisstream.ID, auto bool, err error) {
 	ms, seq, both := cut(arg, '-')
-	id.seq = missing
-	if id.ms, err = parseIDNumber(ms); err != nil || !both {
+	id.Seq = missing
+	if id.MS, err = parseIDNumber(ms); err != nil || !both {
 		return id, false, err
 	}
 	if string(seq) == "*" {
-		id.seq = 0
+		id.Seq = 0
 		return id, true, nil
 	}
-	id.seq, err = parseIDNumber(seq)
+	id.Seq, err = parseIDNumber(seq)
 	return id, false, err
 }
 
@@ -98,26 +100,26 @@ func parseIDNumber(arg []byte) (uint64, error) {
 }
 
 // bound reads an end of a range: - and + are the first and the last id, and ( excludes the one behind it.
-func bound(arg []byte, missing uint64) (id streamID, exclusive bool, err error) {
+func bound(arg []byte, missing uint64) (id redisstream.ID, exclusive bool, err error) {
 	switch {
 	case len(arg) > 1 && arg[0] == '(':
 		id, err = parseStreamID(arg[1:], missing)
 		return id, true, err
 	case string(arg) == "-":
-		return streamID{}, false, nil
+		return redisstream.ID{}, false, nil
 	case string(arg) == "+":
-		return lastStreamID, false, nil
+		return redisstream.LastID, false, nil
 	}
 	id, err = parseStreamID(arg, missing)
 	return id, false, err
 }
 
 // start is the first id of a range.
-func rangeStart(arg []byte) (streamID, error) {
+func rangeStart(arg []byte) (redisstream.ID, error) {
 	id, exclusive, err := bound(arg, 0)
 	if err == nil && exclusive {
 		var ok bool
-		if id, ok = id.next(); !ok {
+		if id, ok = id.Next(); !ok {
 			err = errStartID
 		}
 	}
@@ -125,20 +127,20 @@ func rangeStart(arg []byte) (streamID, error) {
 }
 
 // rangeEnd is the last id of a range.
-func rangeEnd(arg []byte) (streamID, error) {
+func rangeEnd(arg []byte) (redisstream.ID, error) {
 	id, exclusive, err := bound(arg, math.MaxUint64)
 	if err == nil && exclusive {
 		var ok bool
-		if id, ok = id.previous(); !ok {
+		if id, ok = id.Previous(); !ok {
 			err = errEndID
 		}
 	}
 	return id, err
 }
 
-func (c *client) replyID(id streamID) {
+func (c *client) replyID(id redisstream.ID) {
 	var text [48]byte
-	c.Bulk(id.append(text[:0]))
+	c.Bulk(id.Append(text[:0]))
 }
 
 func (c *client) replyEntry(e streamEntry) {
@@ -159,7 +161,7 @@ type trimming struct {
 	by     byte // 'l' for MAXLEN, 'i' for MINID, 0 for none
 	about  bool // ~
 	most   int64
-	before streamID
+	before redisstream.ID
 	limit  int64 // of entries that are taken out, 0 for none
 }
 
@@ -167,7 +169,7 @@ type trimming struct {
 type streamAdding struct {
 	trim      trimming
 	mustExist bool
-	id        streamID
+	id        redisstream.ID
 	given     bool // an id
 	auto      bool // of its second number
 }
@@ -253,7 +255,7 @@ func (c *call) xadd() error {
 	if len(fields) < 2 || len(fields)%2 == 1 {
 		return errorf("ERR wrong number of arguments for 'xadd' command")
 	}
-	if o.given && !o.auto && o.id.isZero() {
+	if o.given && !o.auto && o.id.IsZero() {
 		return errIDOfZero
 	}
 	s, exists, err := c.stream(c.args[1])
@@ -264,18 +266,18 @@ func (c *call) xadd() error {
 		c.Null()
 		return nil
 	}
-	id, err := o.next(s.head.last, uint64(c.now().UnixMilli()))
+	id, err := o.next(s.head.Last, uint64(c.now().UnixMilli()))
 	if err != nil {
 		return err
 	}
-	value := appendFields(nil, fields)
+	value := redisstream.AppendFields(nil, fields)
 	if exists {
-		err = s.of.Set(entryName(id), value)
+		err = s.of.Set(redisstream.EntryName(id), value)
 	} else {
-		err = s.of.SetAll(map[string][]byte{headName: s.head.value(), entryName(id): value})
+		err = s.of.SetAll(map[string][]byte{redisstream.HeadName: s.head.Value(), redisstream.EntryName(id): value})
 	}
 	if err == nil && o.trim.by != 0 {
-		s.head.last = id
+		s.head.Last = id
 		_, err = s.trim(&o.trim)
 	}
 	if err == nil {
@@ -285,24 +287,24 @@ func (c *call) xadd() error {
 }
 
 // next is the id of the entry that is to be added behind the last one.
-func (o *streamAdding) next(last streamID, now uint64) (id streamID, err error) {
-	if last == lastStreamID {
+func (o *streamAdding) next(last redisstream.ID, now uint64) (id redisstream.ID, err error) {
+	if last == redisstream.LastID {
 		return id, errNoMoreIDs
 	}
 	switch {
-	case o.given && o.auto && o.id.ms == last.ms:
-		if last.seq == math.MaxUint64 {
+	case o.given && o.auto && o.id.MS == last.MS:
+		if last.Seq == math.MaxUint64 {
 			return id, errLowerID
 		}
-		id = streamID{last.ms, last.seq + 1}
+		id = redisstream.ID{MS: last.MS, Seq: last.Seq + 1}
 	case o.given:
 		id = o.id
-	case now > last.ms:
-		id.ms = now
+	case now > last.MS:
+		id.MS = now
 	default:
-		id, _ = last.next()
+		id, _ = last.Next()
 	}
-	if !last.less(id) {
+	if !last.Less(id) {
 		return id, errLowerID
 	}
 	return id, nil
@@ -314,7 +316,7 @@ func (s *stream) trim(t *trimming) (int, error) {
 	if t.by == 'l' {
 		n = max(s.length()-clamped(t.most), 0)
 	} else {
-		n = s.of.Count("e", entryName(t.before))
+		n = s.of.Count("e", redisstream.EntryName(t.before))
 	}
 	if t.limit > 0 && int64(n) > t.limit {
 		n = int(t.limit)
@@ -322,18 +324,18 @@ func (s *stream) trim(t *trimming) (int, error) {
 	if t.about {
 		n -= n % nodeEntries
 	}
-	return s.drop(func(yield func(streamID) bool) {
+	return s.drop(func(yield func(redisstream.ID) bool) {
 		left := n
 		for name := range s.of.KeysBetween("e", "f") {
 			if left == 0 {
 				return
 			}
 			left--
-			if id, ok := idOf(name); ok && !yield(id) {
+			if id, ok := redisstream.IDOf(name); ok && !yield(id) {
 				return
 			}
 		}
-	}, byTrimming)
+	}, redisstream.Trimming)
 }
 
 func (c *call) xtrim() error {
@@ -417,8 +419,8 @@ func (c *call) streamSpan(from, to []byte) (sp streamSpan, err error) {
 }
 
 // ids are arguments that are ids.
-func parseIDs(args [][]byte) ([]streamID, error) {
-	list := make([]streamID, len(args))
+func parseIDs(args [][]byte) ([]redisstream.ID, error) {
+	list := make([]redisstream.ID, len(args))
 	for i, arg := range args {
 		var err error
 		if list[i], err = parseStreamID(arg, 0); err != nil {
@@ -438,7 +440,7 @@ func (c *call) xdel() error {
 	if err != nil {
 		return err
 	}
-	n, err := s.drop(s.deleting(ids), byDeleting)
+	n, err := s.drop(s.deleting(ids), redisstream.Deleting)
 	if err == nil {
 		c.Int(int64(n))
 	}
@@ -446,15 +448,15 @@ func (c *call) xdel() error {
 }
 
 // deleting yields those of the ids that are there, each once, and notes the highest.
-func (s *stream) deleting(ids []streamID) iter.Seq[streamID] {
-	return func(yield func(streamID) bool) {
-		seen := map[streamID]bool{}
+func (s *stream) deleting(ids []redisstream.ID) iter.Seq[redisstream.ID] {
+	return func(yield func(redisstream.ID) bool) {
+		seen := map[redisstream.ID]bool{}
 		for _, id := range ids {
 			if seen[id] || !s.has(id) {
 				continue
 			}
 			seen[id] = true
-			s.head.maxDeleted = maxID(s.head.maxDeleted, id)
+			s.head.MaxDeleted = redisstream.MaxID(s.head.MaxDeleted, id)
 			if !yield(id) {
 				return
 			}
@@ -467,7 +469,7 @@ func (c *call) xsetid() error {
 	if err != nil {
 		return err
 	}
-	added, deleted := int64(-1), streamID{}
+	added, deleted := int64(-1), redisstream.ID{}
 	for i := 3; i < len(c.args); i += 2 {
 		more := i+1 < len(c.args)
 		switch arg := c.args[i]; {
@@ -482,7 +484,7 @@ func (c *call) xsetid() error {
 			if deleted, err = parseStreamID(c.args[i+1], 0); err != nil {
 				return err
 			}
-			if id.less(deleted) {
+			if id.Less(deleted) {
 				return errorf("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
 			}
 		default:
@@ -495,26 +497,26 @@ func (c *call) xsetid() error {
 		return err
 	case !ok:
 		return errNoKey
-	case id.less(s.head.maxDeleted):
+	case id.Less(s.head.MaxDeleted):
 		return errorf("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
 	}
 	n := int64(s.length())
 	if last, ok := s.edge(true); ok {
 		switch {
-		case id.less(last):
+		case id.Less(last):
 			return errorf("ERR The ID specified in XSETID is smaller than the target stream top item")
 		case added != -1 && added < n:
 			return errorf("ERR The entries_added specified in XSETID is smaller than the target stream length")
 		}
 	}
-	s.head.last = id
+	s.head.Last = id
 	if added != -1 {
-		s.head.gone = added - n
+		s.head.Gone = added - n
 	}
-	if !deleted.isZero() {
-		s.head.maxDeleted = deleted
+	if !deleted.IsZero() {
+		s.head.MaxDeleted = deleted
 	}
-	if err := s.writeHead(bySetting); err != nil {
+	if err := s.writeHead(redisstream.Setting); err != nil {
 		return err
 	}
 	c.OK()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 // All who wait for an entry get it, by whatever door it comes.
@@ -56,7 +58,7 @@ func TestReadersWait(t *testing.T) {
 		a := dial()
 		a.want("XADD s 1-1 first 1", `"1-1"`)
 		a.begin("XREAD BLOCK 0 STREAMS s $")
-		if err := s.DB.Raw().Stream([]byte("s")).Set(entryName(streamID{2, 2}), appendFields(nil, [][]byte{[]byte("a"), []byte("1")})); err != nil {
+		if err := s.DB.Raw().Stream([]byte("s")).Set(redisstream.EntryName(redisstream.ID{MS: 2, Seq: 2}), redisstream.AppendFields(nil, [][]byte{[]byte("a"), []byte("1")})); err != nil {
 			t.Fatal(err)
 		}
 		a.wantNext(`[["s" [["2-2" ["a" "1"]]]]]`)
@@ -405,7 +407,7 @@ func TestStrangeElements(t *testing.T) {
 	requests := []string{"XADD s * a 1", "XLEN s", "XRANGE s - +", "XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s 0",
 		"XACK s g 1-1", "XPENDING s g", "XPENDING s g - + 10", "XPENDING s g - + 10 c", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XINFO STREAM s", "XINFO STREAM s FULL",
 		"XINFO GROUPS s", "XINFO CONSUMERS s g", "XTRIM s MAXLEN 0", "XDEL s 1-1", "XSETID s 9999999999999-1", "XGROUP DELCONSUMER s g c", "XGROUP DESTROY s g"}
-	id := string(streamID{1, 1}.bytes())
+	id := string(redisstream.ID{MS: 1, Seq: 1}.Bytes())
 	for _, name := range []string{"", "e", "e1", "e" + id, "m", "gg", "g", "c\x01gc", "c", "p\x01g" + id, "p\x01g", "p", "d\x01g\x01c" + id, "d\x01g\x01c", "x"} {
 		for _, value := range []string{"", "\xff", "\x80", strings.Repeat("\xff", 40)} {
 			p.do("FLUSHALL")
@@ -422,71 +424,10 @@ func TestStrangeElements(t *testing.T) {
 				t.Fatal(err)
 			}
 			waits.send("XREAD BLOCK 0 STREAMS told 0")
-			if err := s.DB.Raw().Stream([]byte("told")).Set(entryName(streamID{1, 1}), nil); err != nil {
+			if err := s.DB.Raw().Stream([]byte("told")).Set(redisstream.EntryName(redisstream.ID{MS: 1, Seq: 1}), nil); err != nil {
 				t.Fatal(err)
 			}
 			waits.wantNext(`[["told" [["1-1" nil[]]]]]`)
 		}
 	}
-}
-
-// An id is what it was written as, and its neighbours are those that sort there.
-func FuzzStreamIDs(f *testing.F) {
-	f.Add(uint64(0), uint64(0))
-	f.Add(^uint64(0), ^uint64(0))
-	f.Add(uint64(7), ^uint64(0))
-	f.Fuzz(func(t *testing.T, ms, seq uint64) {
-		id := streamID{ms, seq}
-		if got, err := parseStreamID(id.append(nil), 0); got != id || err != nil {
-			t.Errorf("%v %v", got, err)
-		}
-		if got, ok := idOf("e" + string(id.bytes())); got != id || !ok {
-			t.Error(got, ok)
-		}
-		if after, ok := id.next(); ok != (id != lastStreamID) || ok && (!id.less(after) || entryName(id) >= entryName(after)) {
-			t.Errorf("behind %v stands %v", id, after)
-		} else if before, _ := after.previous(); ok && before != id {
-			t.Errorf("before %v stands %v", after, before)
-		}
-		if _, ok := id.previous(); ok != (id != streamID{}) {
-			t.Error(ok)
-		}
-	})
-}
-
-// FuzzStreamValues: what was written is read, and what is read was written so.
-func FuzzStreamValues(f *testing.F) {
-	f.Add([]byte("\x01a\x01b"))
-	f.Add((&streamHead{streamID{1, 2}, streamID{3, 4}, -5, byTrimming}).value())
-	f.Add((&groupState{streamID{1, 2}, -1, 6}).value())
-	f.Add((&consumerState{1, 2, -1}).value())
-	f.Add((&pendingEntry{at: 1, times: 2, consumer: "c"}).value())
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if list, ok := fieldsOf(b); ok {
-			if again, ok := fieldsOf(appendFields(nil, list)); !ok || len(again) != len(list) || !slices.EqualFunc(list, again, slices.Equal) {
-				t.Errorf("%q, %q", list, again)
-			}
-		}
-		if v, ok := parseHead(b); ok {
-			if again, ok := parseHead(v.value()); again != v || !ok {
-				t.Error(v, again)
-			}
-		}
-		if v, ok := parseGroup(b); ok {
-			if again, ok := parseGroup(v.value()); again != v || !ok {
-				t.Error(v, again)
-			}
-		}
-		if v, ok := parseConsumer(b); ok {
-			if again, ok := parseConsumer(v.value()); again != v || !ok {
-				t.Error(v, again)
-			}
-		}
-		name := pendingName("g", streamID{1, 2})
-		if v, ok := parsePending(name, b); ok {
-			if again, ok := parsePending(name, v.value()); again != v || !ok {
-				t.Error(v, again)
-			}
-		}
-	})
 }
