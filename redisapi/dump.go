@@ -12,9 +12,9 @@ import (
 func dumpCommands() family {
 	return known("generic", "Dumps",
 		&command{name: "dump", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).dump, since: "2.6.0", summary: "Returns what a key holds, in a form of bytes that RESTORE takes.",
-			differs: "always in the plain forms, which Redis takes from version 5 on; streams are an error"},
+			differs: "always in the plain forms, which Redis takes from version 5 on, and streams from 7.0"},
 		&command{name: "restore", arity: -4, how: changing, flags: write, keys: oneKey, run: (*call).restore, since: "2.6.0", summary: "Gives a key what DUMP has returned, here or by Redis.",
-			differs: "takes strings, lists, sets, sorted sets and hashes of Redis 4 to 7.2"},
+			differs: "takes strings, lists, sets, sorted sets, hashes and streams of Redis 4 to 7.2"},
 	)
 }
 
@@ -28,14 +28,16 @@ func (c *call) dump() error {
 	case err != nil:
 		return err
 	}
-	if kind == "stream" {
-		return errorf("ERR streams cannot be dumped")
-	}
 	v, err := c.contents(kind, key)
-	if err == nil {
-		c.Bulk(rdb.Append(nil, v))
+	if err != nil {
+		return err
 	}
-	return err
+	dump, err := rdb.Append(nil, v)
+	if err != nil {
+		return errorf("ERR an element of the stream has been written by other means, and makes no sense")
+	}
+	c.Bulk(dump)
+	return nil
 }
 
 // contents is what a key of a type holds. The text of a value stays until the next call of take.

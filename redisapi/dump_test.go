@@ -61,10 +61,27 @@ func carry(t *testing.T, from, to *peer) {
 	}
 }
 
+// fillStream makes a stream of many nodes.
+func (p *peer) fillStream() {
+	p.do("DEL s")
+	for i := range 700 {
+		p.do(fmt.Sprintf("XADD s %d-%d f%d v g %s", i/7+1, i%7+1, i/90, strings.Repeat("w", max(1, i%100*i-60_000))))
+	}
+	p.do("XGROUP CREATE s g 0")
+	p.do("XREADGROUP GROUP g c COUNT 200 STREAMS s >")
+	p.do("XDEL s 1-1 20-1")
+	p.do("XACK s g 2-1")
+}
+
 func TestDumpsAreRestored(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
 	carry(t, p, p)
+	p.fillStream()
+	p.want("RESTORE restored 0 "+p.do("DUMP s"), "OK")
+	if got, want := p.full("restored"), p.full("s"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
 	p.want("EXPIRE l1 1000", "1")
 	dump := p.do("DUMP l1")
 	p.want("RESTORE h5 5000 "+dump+" REPLACE", "OK") // another type was there
@@ -81,6 +98,10 @@ func TestDumpsOfRedis(t *testing.T) {
 	carry(t, dial(t, ours), dial(t, theirs))
 	dial(t, theirs).do("FLUSHALL")
 	carry(t, dial(t, theirs), dial(t, ours))
+	a, b := dial(t, theirs), dial(t, ours)
+	a.fillStream()
+	b.fillStream()
+	dumpsAlike(t, a, b)
 }
 
 // What a typed map would not read is refused.

@@ -121,8 +121,36 @@ func TestStreamsLikeRedis(t *testing.T) {
 			if got != want {
 				t.Fatalf("seed %d, after %s:\n%s: %s\nRedis:  %s", seed, strings.Join(history[max(0, len(history)-25):], "\n"), request, got, want)
 			}
+			if !queues && r.IntN(40) == 0 {
+				dumpsAlike(t, theirs, ours)
+			}
 		}
 	}
+}
+
+// dumpsAlike compares a stream with what the other server restores of its dump.
+func dumpsAlike(t *testing.T, theirs, ours *peer) {
+	t.Helper()
+	if theirs.do("TYPE s") != "stream" {
+		return
+	}
+	for _, c := range []struct{ from, to *peer }{{theirs, ours}, {ours, theirs}, {ours, ours}} {
+		c.to.want("RESTORE restored 0 "+c.from.do("DUMP s")+" REPLACE", "OK")
+		if got, want := c.to.full("restored"), c.from.full("s"); got != want {
+			t.Fatalf("%s\nwant %s", got, want)
+		}
+		if got, want := c.to.do("XREVRANGE restored + -"), c.from.do("XREVRANGE s + -"); got != want {
+			t.Fatalf("backward it is %s\nwant %s", got, want)
+		}
+		c.to.do("DEL restored")
+	}
+}
+
+var inTree = regexp.MustCompile(`"radix-tree-\w+":? \d+`)
+
+// full is all that there is to be known of a stream, to the millisecond.
+func (p *peer) full(key string) string {
+	return inTree.ReplaceAllString(later.ReplaceAllString(p.do("XINFO STREAM "+key+" FULL COUNT 0"), ""), "")
 }
 
 // alikeStream is a reply without what may differ.

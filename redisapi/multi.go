@@ -31,7 +31,7 @@ func multiCommands() family {
 		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: (*call).exec, since: "1.2.0", summary: "Carries out what was queued, as one transaction of the store."},
 		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: (*call).discard, since: "2.0.0", summary: "Forgets what was queued."},
 		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: (*call).watch, since: "2.2.0", summary: "Lets the next EXEC do nothing if a key changes until then.",
-			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files."},
+			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. What a group of a stream gets, acknowledges or claims is a change of the stream."},
 		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: (*call).unwatch, since: "2.2.0", summary: "Forgets the keys that are watched."},
 	)
 }

@@ -154,6 +154,9 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 		}
 	case c.Created:
 		s.event(notifyNew, "new", c.Key)
+		if c.Collection == "stream" {
+			n.stream.note(c)
+		}
 		if !c.Deadline.IsZero() {
 			s.event(notifyGeneric, "expire", c.Key)
 		}

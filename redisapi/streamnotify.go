@@ -10,6 +10,7 @@ import (
 // there are among them.
 type streamNews struct {
 	key       []byte // nil if nothing has changed
+	isNew     bool
 	added     bool
 	head      redisstream.By
 	written   bool // consumers
@@ -25,6 +26,7 @@ func (n *streamNews) note(c *copal.Change) {
 	if n.key == nil {
 		*n = streamNews{key: append([]byte{}, c.Key...)}
 	}
+	n.isNew = n.isNew || c.Created
 	if len(c.Element) == 0 {
 		return
 	}
@@ -69,9 +71,9 @@ func (n *streamNews) tell(s *Server) {
 		}
 	}
 	event(n.added, "xadd")
-	event(n.head == redisstream.Trimming, "xtrim")
-	event(n.head == redisstream.Deleting, "xdel")
-	event(n.head == redisstream.Setting, "xsetid")
+	event(n.head == redisstream.Trimming && !n.isNew, "xtrim") // a copy has the head of another
+	event(n.head == redisstream.Deleting && !n.isNew, "xdel")
+	event(n.head == redisstream.Setting && !n.isNew, "xsetid")
 	for range n.created {
 		event(!n.written, "xgroup-create")
 	}

@@ -362,6 +362,8 @@ func TestNotificationsOfStreams(t *testing.T) {
 			{"XADD s 4-1 a 1", "xadd"},
 			{"XDEL s 3-1", "xdel"},
 			{"XTRIM s MAXLEN 1", "xtrim"},
+			{"COPY s t", "xadd t"},
+			{"DEL t", "del t"},
 			{"XDEL s 9-9", ""},
 			{"XSETID s 5-5", "xsetid"},
 			{"XGROUP CREATE s g 0", "xgroup-create"},

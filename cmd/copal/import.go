@@ -47,8 +47,8 @@ amid the others that is none ends the import, unless --skip-bad leaves it out. E
 that have expired are left out and counted.
 
 After an import from Redis, file or server, all is read once more, and each key compared
-with what the store has under it. Streams, values of modules and functions are told of,
-counted and left out. Of a server that is written to meanwhile, the keys that differ are
+with what the store has under it. Values of modules and functions are told of, counted
+and left out. Of a server that is written to meanwhile, the keys that differ are
 those to be imported once more.
 
 What was interrupted can be done again from the beginning, which gives the same, or with

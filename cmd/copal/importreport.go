@@ -21,7 +21,7 @@ type importJSON struct {
 	Resumed  int64  `json:"resumed,omitempty"`
 	Bad      int64  `json:"bad,omitempty"`
 
-	LeftOut   map[string]int64 `json:"leftOut,omitempty"`   // by what they are: "stream"
+	LeftOut   map[string]int64 `json:"leftOut,omitempty"`   // by what they are: "library of functions"
 	Verified  int64            `json:"verified,omitempty"`  // entries that were read again and are in the store as they were read
 	Different int64            `json:"different,omitempty"` // those that are not
 

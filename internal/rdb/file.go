@@ -24,8 +24,8 @@ type Entry struct {
 	Expires time.Time // the deadline, to the millisecond; the zero Time for none
 	Begins  bool
 
-	// What is passed over, such as "stream"; then there is no value. Without a Key it is nothing of a database, such
-	// as "library of functions".
+	// What is passed over, such as "value of module graphdata"; then there is no value. Without a Key it is nothing of
+	// a database, such as "library of functions".
 	Foreign string
 }
 

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 // golden is a file that redis-server 7.0.15 has written.
@@ -79,7 +81,7 @@ var goldenContents = []string{
 	`0 plainnode: list ["` + strings.Repeat("y", 9000) + `" "z"]`,
 	`0 quick: list ["a" "1" "300" "70000" "-3" "1234567890123" "-9000000" "` + strings.Repeat("x", 70) + `" ""]`,
 	`0 set: set ["1" "a" "b"] until 2100-01-01T00:00:00Z`,
-	`0 stream: stream`,
+	`0 stream: stream c "g c1" {1795618703992 1795618703993 1795618703993}, d "g" c1 1-1, e "1-1" ["f" "v"], e "1-2" ["f" "w"], g "g" {{1 1} 1 0}, m "" {{1 2} {0 0} 0 0}, p "g" {{1 1} 1795618703993 1 c1}`,
 	`0 text: value "hello"`,
 	`0 zset: zset ["c" "a" "b" "d"] [-3 1 2.5 +Inf]`,
 	`3 h: hash ["f" "v"]`,
@@ -152,7 +154,6 @@ func stringOf(s string) string { return string(appendString(nil, []byte(s))) }
 
 // What redis-server 7.0 does not write, by its description.
 func TestReadOtherOperations(t *testing.T) {
-	id := strings.Repeat("\x00", 16)
 	module := "\x81\x00\x00\x00\x00\x00\x00\x04\x00" // the name AAAAAAAAB
 	for name, c := range map[string]struct {
 		file []byte
@@ -165,14 +166,14 @@ func TestReadOtherOperations(t *testing.T) {
 		"no checksum": {append(bytes.Clone([]byte("REDIS0011\x00\x01k\x01v\xff")), make([]byte, 8)...), []string{`0 k: value "v"`}},
 		"a deadline is of the next key": {fileOf(11, "\xfc\xff\xff\xff\xff\xff\xff\xff\xff", keyOf(0, "a", "\x01x"), keyOf(0, "b", "\x01y")),
 			[]string{`0 a: value "x" until 1969-12-31T23:59:59.999Z`, `0 b: value "y"`}},
-		"a database":        {fileOf(11, "\xfe\x80\x7f\xff\xff\xff", keyOf(0, "a", "\x01x")), []string{`2147483647 a: value "x"`}},
-		"an empty name":     {fileOf(11, keyOf(0, "", "\x01x")), []string{`0 : value "x"`}},
-		"a quicklist":       {fileOf(9, keyOf(typeQuicklist, "k", "\x02"+stringOf(ziplistOf("\x01a", "\xf1"))+stringOf(ziplistOf("\x01b")))), []string{`0 k: list ["a" "0" "b"]`}},
-		"no elements":       {fileOf(11, keyOf(typeHash, "k", "\x00"), keyOf(0, "b", "\x01y")), []string{`0 b: value "y"`, `0 k: hash without elements`}},
-		"a module's value":  {fileOf(11, keyOf(typeModule2, "k", module+"\x01\x05\x02\x40\xff\x03abcd\x0412345678\x05\x01s\x00"), keyOf(0, "l", "\x01v")), []string{`0 k: value of module AAAAAAAAB`, `0 l: value "v"`}},
-		"a module's data":   {fileOf(11, "\xf7", module, "\x02\x01\x00", keyOf(0, "l", "\x01v")), []string{`0 : data of module AAAAAAAAB`, `0 l: value "v"`}},
-		"a stream of old":   {fileOf(9, keyOf(typeStream, "k", "\x01"+stringOf(id)+stringOf("listpack")+"\x01\x02\x03"+"\x01\x01g\x02\x03\x01"+id+"12345678\x05\x01\x01c12345678\x01"+id), keyOf(0, "l", "\x01v")), []string{`0 k: stream`, `0 l: value "v"`}},
-		"a stream of 7.2":   {fileOf(11, keyOf(typeStream3, "k", "\x00\x00\x02\x03\x01\x01\x01\x01\x01"+"\x01\x01g\x02\x03\x04\x00\x01\x01c1234567812345678\x00"), keyOf(0, "l", "\x01v")), []string{`0 k: stream`, `0 l: value "v"`}},
+		"a database":       {fileOf(11, "\xfe\x80\x7f\xff\xff\xff", keyOf(0, "a", "\x01x")), []string{`2147483647 a: value "x"`}},
+		"an empty name":    {fileOf(11, keyOf(0, "", "\x01x")), []string{`0 : value "x"`}},
+		"a quicklist":      {fileOf(9, keyOf(typeQuicklist, "k", "\x02"+stringOf(ziplistOf("\x01a", "\xf1"))+stringOf(ziplistOf("\x01b")))), []string{`0 k: list ["a" "0" "b"]`}},
+		"no elements":      {fileOf(11, keyOf(typeHash, "k", "\x00"), keyOf(0, "b", "\x01y")), []string{`0 b: value "y"`, `0 k: hash without elements`}},
+		"a module's value": {fileOf(11, keyOf(typeModule2, "k", module+"\x01\x05\x02\x40\xff\x03abcd\x0412345678\x05\x01s\x00"), keyOf(0, "l", "\x01v")), []string{`0 k: value of module AAAAAAAAB`, `0 l: value "v"`}},
+		"a module's data":  {fileOf(11, "\xf7", module, "\x02\x01\x00", keyOf(0, "l", "\x01v")), []string{`0 : data of module AAAAAAAAB`, `0 l: value "v"`}},
+		"a stream": {fileOf(10, keyOf(typeStream2, "k", streamOf(0, nodeOf(2), "\x02\x02\x00\x01\x00\x00\x00\x02")[1:]), keyOf(0, "l", "\x01v")),
+			[]string{`0 k: stream e "1-0" ["f" "v"], e "2-0" ["f" "v"], m "" {{2 0} {0 0} 0 0}`, `0 l: value "v"`}},
 		"a hash with dates": {fileOf(12, keyOf(typeDatedHash, "k", "12345678\x02\x00\x01f\x01v\x01\x01g\x01w"), keyOf(typeDatedPack, "l", "12345678\x03abc"), keyOf(0, "m", "\x01v")), []string{`0 k: hash whose fields have deadlines`, `0 l: hash whose fields have deadlines`, `0 m: value "v"`}},
 	} {
 		got, err := contents(bytes.NewReader(c.file))
@@ -249,6 +250,7 @@ func TestReadLongFile(t *testing.T) {
 type repeat struct {
 	head, each []byte
 	n          int
+	node       int // of a stream, each with an id of its own; 0 for none
 }
 
 func (r *repeat) Read(p []byte) (n int, err error) {
@@ -257,6 +259,12 @@ func (r *repeat) Read(p []byte) (n int, err error) {
 			return 0, io.EOF
 		}
 		r.head = r.each
+		if r.node > 0 {
+			var n node
+			n.add(redisstream.ID{MS: uint64(r.node)}, [][]byte{r.each, r.each})
+			r.head = n.appendTo(nil)
+			r.node++
+		}
 		r.n--
 	}
 	n = copy(p, r.head)
@@ -284,6 +292,9 @@ func TestReadTakesLittleMemory(t *testing.T) {
 		"a module's parts": {"REDIS0011" + keyOf(typeModule2, "k", "\x00"), []byte("\x05" + stringOf(strings.Repeat("v", 1000)))},
 	} {
 		in := &repeat{head: []byte(c.head), each: c.each, n: 40_000}
+		if name == "a large stream" {
+			in.node = 1
+		}
 		if c.each == nil {
 			in.each, in.n = bytes.Repeat([]byte("x"), 100_000), 1
 		}

@@ -1,8 +1,9 @@
 // Package rdb is the form in which Redis keeps values: of a key in what DUMP returns and RESTORE takes, and of all keys
 // in the files that it saves.
 //
-// It writes single values, in the plain types, which every Redis from version 5 on reads. It reads what Redis up to 7.4
-// and Valkey up to 8 write of strings, lists, sets, sorted sets and hashes, and passes over other types.
+// It writes single values, in the plain types, which every Redis from version 5 on reads, and streams as Redis 7.0
+// does. It reads what Redis up to 7.4 and Valkey up to 8 write of strings, lists, sets, sorted sets, hashes and
+// streams, and passes over other types.
 package rdb
 
 import (
@@ -14,9 +15,9 @@ import (
 
 // Value is what a key holds.
 type Value struct {
-	Type     string    // "value", "list", "set", "zset" or "hash"
+	Type     string    // "value", "list", "set", "zset", "hash" or "stream"
 	Text     []byte    // of a value
-	Elements [][]byte  // of a list, a set or a sorted set; of a hash each field and behind it its value
+	Elements [][]byte  // of a list, a set or a sorted set; of a hash each field and behind it its value; so internal/redisstream's
 	Scores   []float64 // of a sorted set
 }
 
@@ -27,8 +28,8 @@ var (
 	ErrFormat = errors.New("rdb: bad format")
 )
 
-// Foreign is the error of a whole value of a type that is not read. It says which, such as "stream". It is an
-// ErrFormat.
+// Foreign is the error of a whole value of a type that is not read. It says which, such as "value of module
+// graphdata". It is an ErrFormat.
 type Foreign string
 
 func (f Foreign) Error() string { return "rdb: a " + string(f) + " is not read" }
@@ -38,8 +39,9 @@ func (f Foreign) Is(target error) bool { return target == ErrFormat }
 
 // The versions that are written and read.
 const (
-	written = 9
-	newest  = 12
+	written       = 9
+	writtenStream = 10
+	newest        = 12
 )
 
 const footerBytes = 10 // two of the version, eight of the checksum, both lowest byte first
@@ -77,9 +79,9 @@ func checksum(b []byte) uint64 { return addChecksum(0, b) }
 
 func addChecksum(sum uint64, b []byte) uint64 { return ^crc64.Update(^sum, jones, b) }
 
-// Append appends the dump of a value.
-func Append(dst []byte, v *Value) []byte {
-	from := len(dst)
+// Append appends the dump of a value. The error is ErrFormat for elements that make no stream.
+func Append(dst []byte, v *Value) ([]byte, error) {
+	from, version := len(dst), uint16(written)
 	switch v.Type {
 	case "value":
 		dst = appendString(append(dst, typeString), v.Text)
@@ -89,37 +91,43 @@ func Append(dst []byte, v *Value) []byte {
 		dst = appendStrings(append(dst, typeSet), len(v.Elements), v.Elements)
 	case "hash":
 		dst = appendStrings(append(dst, typeHash), len(v.Elements)/2, v.Elements)
+	case "stream":
+		var err error
+		if dst, err = appendStream(append(dst, typeStream2), v.Elements); err != nil {
+			return nil, err
+		}
+		version = writtenStream
 	default:
-		dst = appendLength(append(dst, typeZset2), len(v.Elements))
+		dst = appendLength(append(dst, typeZset2), uint64(len(v.Elements)))
 		for i, m := range v.Elements {
 			dst = appendString(dst, m)
 			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Scores[i]))
 		}
 	}
-	dst = binary.LittleEndian.AppendUint16(dst, written)
-	return binary.LittleEndian.AppendUint64(dst, checksum(dst[from:]))
+	dst = binary.LittleEndian.AppendUint16(dst, version)
+	return binary.LittleEndian.AppendUint64(dst, checksum(dst[from:])), nil
 }
 
 func appendStrings(dst []byte, n int, list [][]byte) []byte {
-	dst = appendLength(dst, n)
+	dst = appendLength(dst, uint64(n))
 	for _, s := range list {
 		dst = appendString(dst, s)
 	}
 	return dst
 }
 
-func appendString(dst, s []byte) []byte { return append(appendLength(dst, len(s)), s...) }
+func appendString(dst, s []byte) []byte { return append(appendLength(dst, uint64(len(s))), s...) }
 
-func appendLength(dst []byte, n int) []byte {
+func appendLength(dst []byte, n uint64) []byte {
 	switch {
 	case n < 1<<6:
 		return append(dst, byte(n))
 	case n < 1<<14:
 		return append(dst, 0x40|byte(n>>8), byte(n))
-	case uint64(n) <= math.MaxUint32:
+	case n <= math.MaxUint32:
 		return binary.BigEndian.AppendUint32(append(dst, 0x80), uint32(n))
 	}
-	return binary.BigEndian.AppendUint64(append(dst, 0x81), uint64(n))
+	return binary.BigEndian.AppendUint64(append(dst, 0x81), n)
 }
 
 // Parse reads a dump. What it returns may be parts of it.
@@ -128,7 +136,7 @@ func Parse(dump []byte) (*Value, error) {
 	if at < 1 || binary.LittleEndian.Uint16(dump[at:]) > newest || binary.LittleEndian.Uint64(dump[at+2:]) != checksum(dump[:at+2]) {
 		return nil, ErrChecksum
 	}
-	v := &collector{}
+	v := &collector{most: 64<<20 + 256*len(dump)}
 	r := reader{b: dump[1:at], to: v}
 	r.value(dump[0])
 	switch {

@@ -253,35 +253,46 @@ func (r *reader) whole(bytes int) int64 {
 	return int64(u<<shift) >> shift
 }
 
-// listpack reads elements up to the mark of the end. Behind each stands its length, for readers that go backward.
+// listpack reads elements up to the mark of the end.
 func (r *reader) listpack() {
 	r.take(6) // how many bytes and elements there are
-	for !r.bad {
-		from := len(r.b)
-		var e []byte
-		switch c := r.take(1)[0]; {
-		case c == 0xff:
-			r.bad = r.bad || len(r.b) > 0
-			return
-		case c < 0x80:
-			e = number(int64(c))
-		case c < 0xc0:
-			e = r.run(uint64(c & 0x3f))
-		case c < 0xe0:
-			u := int64(c&0x1f)<<8 | int64(r.take(1)[0])
-			e = number(u << 51 >> 51)
-		case c < 0xf0:
-			e = r.run(uint64(c&0x0f)<<8 | uint64(r.take(1)[0]))
-		case c == 0xf0:
-			e = r.run(uint64(binary.LittleEndian.Uint32(r.take(4))))
-		case c <= 0xf4:
-			e = number(r.whole([]int{2, 3, 4, 8}[c-0xf1]))
-		default:
-			r.bad = true
-		}
-		r.take(backBytes(from - len(r.b)))
-		r.add(e)
+	for !r.packEnds() {
+		r.add(r.packElement())
 	}
+}
+
+// packEnds reports whether there are no more elements of a listpack.
+func (r *reader) packEnds() bool {
+	if r.bad || !r.has(1) {
+		return true
+	}
+	ends := r.b[0] == 0xff
+	r.bad = r.bad || ends && len(r.b) > 1
+	return ends
+}
+
+// packElement reads an element of a listpack. Behind it stands its length, for readers that go backward.
+func (r *reader) packElement() (e []byte) {
+	from := len(r.b)
+	switch c := r.take(1)[0]; {
+	case c < 0x80:
+		e = number(int64(c))
+	case c < 0xc0:
+		e = r.run(uint64(c & 0x3f))
+	case c < 0xe0:
+		u := int64(c&0x1f)<<8 | int64(r.take(1)[0])
+		e = number(u << 51 >> 51)
+	case c < 0xf0:
+		e = r.run(uint64(c&0x0f)<<8 | uint64(r.take(1)[0]))
+	case c == 0xf0:
+		e = r.run(uint64(binary.LittleEndian.Uint32(r.take(4))))
+	case c <= 0xf4:
+		e = number(r.whole([]int{2, 3, 4, 8}[c-0xf1]))
+	default:
+		r.bad = true
+	}
+	r.take(backBytes(from - len(r.b)))
+	return e
 }
 
 // backBytes is how many bytes the length of an element takes behind it.

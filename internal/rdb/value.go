@@ -16,6 +16,7 @@ type collector struct {
 	wrong   bool   // a score is no number
 
 	held int    // bytes of Elements
+	most int    // of them, in a stream; 0 for a file, of which parts are handed on
 	part func() // is told after each element, or pair, of a file; nil for a dump
 }
 
@@ -99,6 +100,8 @@ func (r *reader) value(of byte) {
 	case typeZsetListpack:
 		r.pairs("zset")
 		r.packed((*reader).listpack)
+	case typeStream, typeStream2, typeStream3:
+		r.stream(of)
 	default:
 		r.skip(of)
 	}
@@ -109,9 +112,6 @@ func (r *reader) pairs(of string) { r.to.Type, r.to.paired = of, true }
 // skip passes over a value of a type that is not read, and notes what it is.
 func (r *reader) skip(of byte) {
 	switch of {
-	case typeStream, typeStream2, typeStream3:
-		r.to.foreign = "stream"
-		r.skipStream(of)
 	case typeModule2:
 		r.to.foreign = "value of module " + moduleName(r.plain())
 		r.skipModule()
@@ -132,40 +132,6 @@ func (r *reader) skip(of byte) {
 	default:
 		r.bad = true
 	}
-}
-
-// skipStream passes over entries in listpacks, what is said of the whole, and groups with what was given to consumers
-// and not acknowledged.
-func (r *reader) skipStream(of byte) {
-	r.times(2, func() {
-		r.string()
-		r.string()
-	})
-	numbers := 3 // how many there are, and the last id
-	if of != typeStream {
-		numbers += 5 // the first id, the highest deleted one, and how many were ever added
-	}
-	r.skipLengths(numbers)
-	r.times(4, func() {
-		r.string()
-		if numbers = 2; of != typeStream {
-			numbers++
-		}
-		r.skipLengths(numbers) // the last id, and how many were read
-		r.times(25, func() {
-			r.take(16) // an id
-			r.take(8)  // when it was given
-			r.plain()  // how often
-		})
-		r.times(10, func() {
-			r.string()
-			r.take(8) // when the consumer was seen
-			if of == typeStream3 {
-				r.take(8) // when it last got something
-			}
-			r.times(16, func() { r.take(16) })
-		})
-	})
 }
 
 // times reads a number, and calls f so many times, which reads at least some bytes.

@@ -44,7 +44,7 @@ type Source struct {
 
 	Ctx     context.Context               // ends the reading of a server
 	Bad     func(*ndjson.LineError) error // gets what is no entry; reading goes on if it returns nil
-	LeftOut func(what string, key []byte) // rdb, redis: gets what a store does not have, such as a "stream"; key is nil for what is under no key
+	LeftOut func(what string, key []byte) // rdb, redis: gets what a store does not have, such as a "library of functions"; key is nil for what is under no key
 	Note    func(text string)             // gets what the caller should tell the user in the end
 }
 

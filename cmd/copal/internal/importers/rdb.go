@@ -61,7 +61,7 @@ func (k *keys) value(item *Item, v *rdb.Value, begins bool) error {
 		}
 	}
 	step := 1
-	if v.Type == "hash" {
+	if v.Type == "hash" || v.Type == "stream" {
 		step = 2
 	}
 	if v.Type == "list" {
@@ -70,7 +70,7 @@ func (k *keys) value(item *Item, v *rdb.Value, begins bool) error {
 	for i := 0; i < len(v.Elements); i += step {
 		e := Item{Element: &admin.Element{Name: v.Elements[i]}}
 		switch v.Type {
-		case "hash":
+		case "hash", "stream":
 			e.Element.Value = v.Elements[i+1]
 		case "zset":
 			score := v.Scores[i] + 0 // the zeros are one

@@ -97,7 +97,11 @@ func TestServerThatAnswersNonsense(t *testing.T) {
 	}
 	now := func(r *resp.Reply) { r.Array(2); r.BulkString("1"); r.BulkString("2") }
 	number := func(n int64) func(*resp.Reply) { return func(r *resp.Reply) { r.Int(n) } }
-	dump := text(string(rdb.Append(nil, &rdb.Value{Type: "value", Text: []byte("v")})))
+	dumped, err := rdb.Append(nil, &rdb.Value{Type: "value", Text: []byte("v")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dump := text(string(dumped))
 	for name, c := range map[string]struct {
 		answers map[string]func(*resp.Reply)
 		items   int
