@@ -29,8 +29,14 @@ var prefixes = func() (list [Databases][]byte) {
 	return list
 }()
 
+// common is what the prefixes begin with.
+var common = bytes.TrimSuffix(prefixes[1], []byte("1:"))
+
 // databaseOf is the database of a raw key, and what clients call it.
 func databaseOf(raw []byte) (database int, key []byte) {
+	if !bytes.HasPrefix(raw, common) {
+		return 0, raw
+	}
 	for n, prefix := range prefixes[1:] {
 		if bytes.HasPrefix(raw, prefix) {
 			return n + 1, raw[len(prefix):]
@@ -78,25 +84,25 @@ type span struct{ from, to []byte }
 // behind is the first key behind those with the prefix of a database, which ends with a colon.
 func behind(prefix []byte) []byte { return append(bytes.Clone(prefix[:len(prefix)-1]), ':'+1) }
 
-// spans are the raw keys of a database, in order.
-func spans(database int) (list []span) {
-	if database != 0 {
-		return []span{{prefixes[database], behind(prefixes[database])}}
-	}
-	others := slices.SortedFunc(slices.Values(prefixes[1:]), bytes.Compare)
+// spans are the raw keys of the databases, each in order.
+var spans = func() (list [Databases][]span) {
 	var from []byte
-	for _, prefix := range others {
-		list = append(list, span{from, prefix})
+	for _, prefix := range slices.SortedFunc(slices.Values(prefixes[1:]), bytes.Compare) {
+		list[0] = append(list[0], span{from, prefix})
 		from = behind(prefix)
 	}
-	return append(list, span{from, nil})
-}
+	list[0] = append(list[0], span{from, nil})
+	for n, prefix := range prefixes[1:] {
+		list[n+1] = []span{{prefix, behind(prefix)}}
+	}
+	return list
+}()
 
 // walk yields the keys of a database from one on, in order, as clients call them.
 func walk(raw *copal.Raw, database int, from []byte) iter.Seq[[]byte] {
 	from = Key(database, from)
 	return func(yield func([]byte) bool) {
-		for _, s := range spans(database) {
+		for _, s := range spans[database] {
 			if s.to != nil && bytes.Compare(from, s.to) >= 0 {
 				continue
 			}
@@ -117,7 +123,7 @@ func (c *call) walk(from []byte) iter.Seq[[]byte] { return walk(c.raw, int(c.db.
 
 // lastKey is the last key of the client's database.
 func (c *call) lastKey() (key []byte, ok bool) {
-	for _, s := range slices.Backward(spans(int(c.db.Load()))) {
+	for _, s := range slices.Backward(spans[c.db.Load()]) {
 		if raw, ok := firstOf(c.raw.Backward().KeysBetween(s.from, s.to)); ok {
 			return c.outside(raw), true
 		}
@@ -179,7 +185,7 @@ func (c *call) flush() (err error) {
 }
 
 func (c *call) flushDatabase() error {
-	for _, s := range spans(int(c.db.Load())) {
+	for _, s := range spans[c.db.Load()] {
 		if _, ok := firstOf(c.raw.KeysBetween(s.from, s.to)); !ok {
 			continue
 		}

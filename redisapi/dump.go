@@ -20,12 +20,8 @@ func dumpCommands() family {
 
 func (c *call) dump() error {
 	key := c.args[1]
-	kind, err := c.raw.Type(key)
-	switch {
-	case missing(err):
-		c.Null()
-		return nil
-	case err != nil:
+	kind, err := c.typeOrNull(key)
+	if kind == "" {
 		return err
 	}
 	v, err := c.contents(kind, key)

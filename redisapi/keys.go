@@ -89,6 +89,15 @@ func (c *call) kind() error {
 	return nil
 }
 
+// typeOrNull is the type of a key. Where there is nothing it is "", and the reply is nil.
+func (c *call) typeOrNull(key []byte) (kind string, err error) {
+	if kind, err = c.raw.Type(key); missing(err) {
+		c.Null()
+		return "", nil
+	}
+	return kind, err
+}
+
 // rename is RENAME and RENAMENX.
 func (c *call) rename() error {
 	from, to := c.args[1], c.args[2]

@@ -31,12 +31,8 @@ const (
 
 // objectEncoding names the form that Redis would use.
 func (c *call) objectEncoding() error {
-	kind, err := c.raw.Type(c.args[2])
-	switch {
-	case missing(err):
-		c.Null()
-		return nil
-	case err != nil:
+	kind, err := c.typeOrNull(c.args[2])
+	if kind == "" {
 		return err
 	}
 	name, err := c.encoding(kind, c.args[2])
@@ -180,12 +176,8 @@ func (c *call) memoryUsage() error {
 		samples = n
 	}
 	key := c.args[2]
-	kind, err := c.raw.Type(key)
-	switch {
-	case missing(err):
-		c.Null()
-		return nil
-	case err != nil:
+	kind, err := c.typeOrNull(key)
+	if kind == "" {
 		return err
 	}
 	total := int64(recordBytes + len(key))

@@ -60,12 +60,9 @@ func (c *call) claimOptions(args [][]byte, now int64) (o claiming, err error) {
 }
 
 func (c *call) xclaim() error {
-	g, err := c.group(c.args[1], string(c.args[2]))
-	switch {
-	case err != nil:
+	g, err := c.needGroup()
+	if err != nil {
 		return err
-	case g == nil:
-		return c.noGroup(c.args[1], c.args[2])
 	}
 	least, err := parseInt(c.args[4])
 	if err != nil {
@@ -206,12 +203,9 @@ func (c *call) xautoclaim() error {
 			return errSyntax
 		}
 	}
-	g, err := c.group(c.args[1], string(c.args[2]))
-	switch {
-	case err != nil:
+	g, err := c.needGroup()
+	if err != nil {
 		return err
-	case g == nil:
-		return c.noGroup(c.args[1], c.args[2])
 	}
 	w, err := g.openConsumer(string(c.args[3]), c.now().UnixMilli())
 	if err != nil {

@@ -103,9 +103,13 @@ func (g *group) eachPending(sp streamSpan, consumer *string, f func(p redisstrea
 	return nil
 }
 
-// noGroup is the error of a group that is not there.
-func (c *call) noGroup(key, group []byte) error {
-	return errorf("NOGROUP No such key '%s' or consumer group '%s'", c.outside(key), group)
+// needGroup is the group that the second argument names of the stream that the first does. It must be there.
+func (c *call) needGroup() (*group, error) {
+	g, err := c.group(c.args[1], string(c.args[2]))
+	if err == nil && g == nil {
+		err = errorf("NOGROUP No such key '%s' or consumer group '%s'", c.outside(c.args[1]), c.args[2])
+	}
+	return g, err
 }
 
 func (c *call) badSubcommand() error {

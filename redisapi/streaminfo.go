@@ -32,12 +32,9 @@ func (c *call) xpending() error {
 	if err != nil {
 		return err
 	}
-	g, err := c.group(c.args[1], string(c.args[2]))
-	switch {
-	case err != nil:
+	g, err := c.needGroup()
+	if err != nil {
 		return err
-	case g == nil:
-		return c.noGroup(c.args[1], c.args[2])
 	}
 	var consumer *string
 	if at+3 < len(c.args) {
@@ -70,12 +67,9 @@ func (c *call) xpending() error {
 
 // pendingSummary is XPENDING without a range.
 func (c *call) pendingSummary() error {
-	g, err := c.group(c.args[1], string(c.args[2]))
-	switch {
-	case err != nil:
+	g, err := c.needGroup()
+	if err != nil {
 		return err
-	case g == nil:
-		return c.noGroup(c.args[1], c.args[2])
 	}
 	n := g.pendingCount()
 	c.Array(4)
