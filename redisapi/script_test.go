@@ -1,12 +1,12 @@
 package redisapi
 
 import (
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/internal/redisserver"
 )
 
 // TestScripts carries out the requests of testdata/*.txt, and compares the replies.
@@ -34,37 +34,8 @@ func TestScriptsAreOfRedis(t *testing.T) {
 
 // redisServer starts a redis-server until the test ends, and skips the test where there is none.
 func redisServer(t *testing.T) (address string) {
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed, so replies are not compared with it")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--enable-debug-command", "yes")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	var said []byte
-	for part := make([]byte, 4096); !strings.Contains(string(said), "Ready to accept"); {
-		n, err := out.Read(part)
-		if err != nil {
-			t.Skipf("redis-server does not start: %s", said)
-		}
-		said = append(said, part[:n]...)
-	}
-	return "127.0.0.1:" + port
+	_, address = redisserver.Start(t, "--enable-debug-command", "yes")
+	return address
 }
 
 func scripts(t *testing.T) []string {

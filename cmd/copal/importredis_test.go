@@ -6,13 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -24,6 +22,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/internal/redisserver"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/redisapi"
 )
@@ -66,43 +65,6 @@ func (c *redisClient) list(args ...string) (list []string) {
 		list = append(list, string(e.([]byte)))
 	}
 	return list
-}
-
-// startRedis starts a redis-server until the test ends, and skips the test where there is none.
-func startRedis(t testing.TB, settings ...string) (dir, address string) {
-	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed, so no import is compared with it")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	dir = t.TempDir()
-	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	said := bufio.NewScanner(out)
-	for said.Scan() {
-		if strings.Contains(said.Text(), "Ready to accept") {
-			go io.Copy(io.Discard, out)
-			return dir, "127.0.0.1:" + port
-		}
-	}
-	t.Skip("redis-server does not start")
-	return "", ""
 }
 
 // serveCopal serves a store until the test ends, or stop is called.
@@ -292,7 +254,7 @@ func TestImportComparedWithRedis(t *testing.T) {
 		{"--maxmemory-policy", "allkeys-lru", "--list-compress-depth", "1", "--list-max-listpack-size", "-1"},
 	} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			dir, address := startRedis(t, settings...)
+			dir, address := redisserver.Start(t, settings...)
 			fillRedis(t, address, uint64(seed), 0, 3)
 			want := contentsOfRedis(t, address, 0, 3)
 			dialRedis(t, address).do("SAVE")
@@ -346,7 +308,7 @@ func TestImportFromCopal(t *testing.T) {
 
 // A server before 7.0 does not tell deadlines, and one with a password asks for it.
 func TestImportFromOldRedis(t *testing.T) {
-	_, address := startRedis(t, "--rename-command", "PEXPIRETIME", "", "--requirepass", "secret")
+	_, address := redisserver.Start(t, "--rename-command", "PEXPIRETIME", "", "--requirepass", "secret")
 	c := dialRedis(t, address)
 	c.do("AUTH", "secret")
 	c.do("SET", "k", "v")

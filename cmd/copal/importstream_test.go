@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/internal/redisserver"
 )
 
 // fillStreams makes streams with groups, and returns their keys.
@@ -83,7 +85,7 @@ func shown(reply any) string {
 // from one of copal.
 func TestImportStreams(t *testing.T) {
 	for seed, settings := range [][]string{nil, {"--stream-node-max-entries", "7", "--rdbcompression", "no"}, {"--stream-node-max-bytes", "100000", "--stream-node-max-entries", "0"}} {
-		dir, address := startRedis(t, settings...)
+		dir, address := redisserver.Start(t, settings...)
 		c := dialRedis(t, address)
 		c.do("SELECT", "3")
 		keys := fillStreams(c, rand.New(rand.NewPCG(uint64(seed), 0)))
