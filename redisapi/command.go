@@ -149,6 +149,9 @@ type family struct {
 func known(group, title string, commands ...*command) family {
 	for _, cmd := range commands {
 		cmd.group = group
+		if len(cmd.subs) > 0 && cmd.sub([]byte("help")) == nil {
+			cmd.subs = append(cmd.subs, &command{name: "help", arity: 2, run: (*call).subHelp, since: "5.0.0", summary: "Returns these commands."})
+		}
 		for _, sub := range cmd.subs {
 			sub.group, sub.parent = group, cmd
 		}

@@ -5,6 +5,17 @@ import (
 	"strings"
 )
 
+// subHelp is HELP of the commands that have no text of Redis.
+func (c *call) subHelp() error {
+	var lines []string
+	for _, sub := range c.cmd.parent.subs {
+		if sub != c.cmd {
+			lines = append(lines, upper(sub.name), "    "+sub.summary)
+		}
+	}
+	return c.help(lines...)
+}
+
 func commandCommands() family {
 	return known("server", "Commands about commands",
 		&command{name: "command", arity: -1, run: (*call).commandAll, since: "2.8.13", summary: "Describes all commands.", subs: []*command{

@@ -111,3 +111,20 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// HELP of a command with subcommands names each.
+func TestHelp(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	for _, cmd := range table {
+		if len(cmd.subs) == 0 {
+			continue
+		}
+		reply := p.do(cmd.name + " HELP")
+		for _, sub := range cmd.subs {
+			if !strings.HasPrefix(reply, "["+strings.ToUpper(cmd.name)+" <subcommand>") || !strings.Contains(reply, strings.ToUpper(sub.name)) {
+				t.Errorf("%s HELP does not name %s: %s", cmd.name, sub.name, reply)
+			}
+		}
+	}
+}

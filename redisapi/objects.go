@@ -1,9 +1,6 @@
 package redisapi
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 func objectCommands() family {
 	return known("generic", "What keys hold",
@@ -12,7 +9,6 @@ func objectCommands() family {
 			{name: "refcount", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectNumber, since: "2.2.3", summary: "Returns 1."},
 			{name: "idletime", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectNumber, since: "2.2.3", summary: "Returns 0.", differs: "reads leave no trace"},
 			{name: "freq", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectFreq, since: "4.0.0", summary: "Is an error, as reads leave no trace."},
-			{name: "help", arity: 2, run: (*call).objectHelp, since: "6.2.0", summary: "Returns the commands about what keys hold."},
 		}},
 		&command{name: "memory", arity: -2, since: "4.0.0", summary: "Commands about memory.", subs: []*command{
 			{name: "usage", arity: -3, how: looking, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).memoryUsage, since: "4.0.0", summary: "Returns about how many bytes a key takes, in the log."},
@@ -138,21 +134,6 @@ func (c *call) objectFreq() error {
 		return nil
 	}
 	return errorf("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.")
-}
-
-func (c *call) objectHelp() error {
-	lines := []string{"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
-	for _, sub := range c.cmd.parent.subs {
-		if sub.name != "help" {
-			lines = append(lines, strings.ToUpper(sub.name)+" <key>", "    "+sub.summary)
-		}
-	}
-	lines = append(lines, "HELP", "    Prints this help.")
-	c.Array(len(lines))
-	for _, line := range lines {
-		c.Simple(line)
-	}
-	return nil
 }
 
 // recordBytes is about what a record has beside key and value, and its place in the index.
