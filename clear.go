@@ -18,25 +18,31 @@ import (
 // others that comes before the record is removed as well. A watch gets one change, with Range set.
 //
 // In a transaction, other writes to the map before its end are no conflict: they are removed, too.
-func (m *Map[K, V]) Clear() error { return m.deleteRange(engine.PrefixRange(m.prefix)) }
+func (m *Map[K, V]) Clear() error { return m.bare.deletePrefix("") }
 
 // DeleteRange removes the entries with keys in [from, to), as Clear does. In an Ordered map it
 // reads only these keys.
 func (m *Map[K, V]) DeleteRange(from, to K) error {
-	span, err := m.span(&from, &to)
+	return m.bare.deleteBetween(m.bound(from), m.bound(to))
+}
+
+// DeletePrefix removes the entries that Prefix yields, as Clear does.
+func (m *Map[K, V]) DeletePrefix(p string) error { return m.bare.deletePrefix(p) }
+
+func (m *bareMap) deleteBetween(from, to bound) error {
+	span, err := m.span(from, to)
 	if err != nil {
 		return err
 	}
 	return m.deleteRange(engine.SortRange(m.prefix, m.order, span))
 }
 
-// DeletePrefix removes the entries that Prefix yields, as Clear does.
-func (m *Map[K, V]) DeletePrefix(p string) error {
+func (m *bareMap) deletePrefix(p string) error {
 	return m.deleteRange(engine.PrefixRange(append(m.prefix, p...)))
 }
 
 // deleteRange is deleteRange of the handle, unless the map is closed.
-func (m *Map[K, V]) deleteRange(r engine.Range) error {
+func (m *bareMap) deleteRange(r engine.Range) error {
 	if m.closed.Load() {
 		return ErrClosed
 	}

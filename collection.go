@@ -36,18 +36,16 @@ type Collection struct {
 func newCollection(db *DB, key []byte, of engine.CollectionType) Collection {
 	h := db.handle()
 	if db.driver != nil {
-		h = h.refuse(unsupported("collections"))
+		h.refuse(unsupported("collections"))
 	}
 	return Collection{handle: h, key: append([]byte{}, key...), of: of}
 }
 
-// as is the same collection with another handle.
-func (c *Collection) as(h handle) Collection { return Collection{handle: h, key: c.key, of: c.of} }
-
 // With returns a handle whose writes are as durable as d. Async is Write.
 func (c *Collection) With(d Durability) *Collection {
-	of := c.as(c.logged(d))
-	return &of
+	n := *c
+	n.logged(d)
+	return &n
 }
 
 // Name returns the key of the collection.

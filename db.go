@@ -33,7 +33,7 @@ type DB struct {
 	raw       raw
 
 	mu     sync.Mutex              // guards maps and values
-	maps   map[string]any          // by name: the *Map[K, V] that is open
+	maps   map[string]*mapCore     // by name: those that are open
 	values map[reflect.Type]*typed // of Load and Set, by the type they are called with
 }
 
@@ -99,7 +99,7 @@ func open(dir string, c config) (*DB, error) {
 }
 
 func newDB(s *engine.Store, c config) *DB {
-	return &DB{store: s, config: c, watches: feed.NewHub(), maps: map[string]any{}, values: map[reflect.Type]*typed{}}
+	return &DB{store: s, config: c, watches: feed.NewHub(), maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}}
 }
 
 // Close makes every write durable, and closes the store and its maps. An error means that some

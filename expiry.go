@@ -1,9 +1,8 @@
 package copal
 
 import (
+	"cmp"
 	"time"
-
-	"github.com/copaldb/copal/internal/engine"
 )
 
 // An entry can have a time to live. Its record keeps it as a deadline, which so survives whatever the
@@ -14,16 +13,13 @@ import (
 
 // TTL returns the time that the entry of key has left to live, 0 for an entry without a deadline.
 // The error is ErrNotFound when there is no entry.
-func (m *Map[K, V]) TTL(key K) (time.Duration, error) {
-	deadline, err := m.deadlineOf(key)
-	return m.db.store.Left(deadline), err
-}
+func (m *Map[K, V]) TTL(key K) (time.Duration, error) { return m.bare.timeLeft(m.key(key)) }
 
 // Deadline returns when the entry of key expires, to the millisecond and in UTC, and the zero time
 // for an entry without a deadline. SetUntil and ExpireAt set the same deadline from it. The error
 // is ErrNotFound when there is no entry.
 func (m *Map[K, V]) Deadline(key K) (time.Time, error) {
-	deadline, err := m.deadlineOf(key)
+	deadline, err := m.bare.deadlineOf(m.key(key))
 	return timeOf(deadline), err
 }
 
@@ -31,55 +27,65 @@ func (m *Map[K, V]) Deadline(key K) (time.Time, error) {
 // value stays, even one of SetInMemory. The error is ErrNotFound when there is no entry. Other
 // errors, and the durability, are those of Set.
 func (m *Map[K, V]) Expire(key K, d time.Duration) error {
-	deadline, err := m.db.store.Deadline(d)
-	if err != nil {
-		return err
-	}
-	return m.redate(key, deadline)
+	return m.bare.redate(m.key(key), m.bare.after(d))
 }
 
 // ExpireAt is Expire with a deadline, within the bounds of SetUntil.
 func (m *Map[K, V]) ExpireAt(key K, deadline time.Time) error {
-	at, err := m.db.store.DeadlineAt(deadline)
-	if err != nil {
-		return err
-	}
-	return m.redate(key, at)
+	return m.bare.redate(m.key(key), m.bare.until(deadline))
 }
 
 // Persist takes the deadline of the entry of key away, if it has one. Durability and errors are
 // those of Expire.
-func (m *Map[K, V]) Persist(key K) error { return m.redate(key, 0) }
+func (m *Map[K, V]) Persist(key K) error { return m.bare.redate(m.key(key), deadline{}) }
 
-func (m *Map[K, V]) deadlineOf(key K) (uint64, error) {
-	buf := buffers.Get().(*buffer)
-	defer buf.release()
-	if err := m.encodeKey(buf, key); err != nil {
-		return 0, err
-	}
-	return m.handle.deadlineOf(&m.place, buf.key)
+// What follows are deadlines of a Map without its types.
+
+// deadline is one that an entry is to have, 0 for none.
+type deadline struct {
+	at  uint64
+	err error // there is no such deadline
 }
 
-func (m *Map[K, V]) redate(key K, deadline uint64) error {
-	buf := buffers.Get().(*buffer)
-	defer buf.release()
-	if err := m.encodeKey(buf, key); err != nil {
+// usual is the deadline of an entry that is written without one.
+func (m *bareMap) usual() deadline {
+	if m.ttl == 0 {
+		return deadline{}
+	}
+	return m.after(m.ttl)
+}
+
+// after is the deadline after some time.
+func (h *handle) after(d time.Duration) deadline {
+	at, err := h.db.store.Deadline(d)
+	return deadline{at, err}
+}
+
+// until is the deadline at a time.
+func (h *handle) until(t time.Time) deadline {
+	at, err := h.db.store.DeadlineAt(t)
+	return deadline{at, err}
+}
+
+func (m *bareMap) timeLeft(key *buffer) (time.Duration, error) {
+	deadline, err := m.deadlineOf(key)
+	return m.db.store.Left(deadline), err
+}
+
+func (m *bareMap) deadlineOf(key *buffer) (uint64, error) {
+	defer key.release()
+	if key.err != nil {
+		return 0, key.err
+	}
+	return m.handle.deadlineOf(&m.place, key.key)
+}
+
+func (m *bareMap) redate(key *buffer, to deadline) error {
+	defer key.release()
+	if err := cmp.Or(to.err, key.err); err != nil {
 		return err
 	}
-	return m.handle.redate(&m.place, buf.key, deadline)
-}
-
-// tell passes an entry that has expired to the function of OnExpire.
-func (m *Map[K, V]) tell(f func(K, V), key []byte, e engine.Entry) {
-	if m.closed.Load() {
-		return
-	}
-	k, v, err := m.entry(engine.Item{Key: key, Entry: e})
-	if err != nil {
-		m.report(err)
-		return
-	}
-	f(k, v)
+	return m.handle.redate(&m.place, key.key, to.at)
 }
 
 // deadlineOf is the deadline of an entry, 0 for none.

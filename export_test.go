@@ -42,7 +42,7 @@ func CheckWith(ctx context.Context, dir string, fsys vfs.FS, progress func(done,
 }
 
 // IsOrdered reports whether the map's keys are kept in order.
-func (m *Map[K, V]) IsOrdered() bool { return m.isOrdered() }
+func (m *Map[K, V]) IsOrdered() bool { return m.bare.isOrdered() }
 
 // AnyMap is a map of string keys whose type of values is known at run time alone: what OpenMap does to let
 // values of one type be read as those of another, without a Map for each of a hundred types.

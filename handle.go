@@ -61,25 +61,26 @@ func (db *DB) handle() handle {
 	return handle{db: db}
 }
 
-// refuse is a handle whose every use is an error.
-func (h handle) refuse(err error) handle {
-	return handle{db: h.db, from: refused{err}, down: h.down, ctx: h.ctx}
+// refuse makes every use of h an error.
+func (h *handle) refuse(err error) {
+	*h = handle{db: h.db, from: refused{err}, down: h.down, ctx: h.ctx}
 }
 
 // isRefused reports whether every use of h is an error; then so is every use of a handle made of
 // it.
-func (h handle) isRefused() bool {
+func (h *handle) isRefused() bool {
 	_, is := h.from.(refused)
 	return is
 }
 
-// with is the handle whose writes are as durable as d.
-func (h handle) with(d Durability) handle {
+// with makes the writes of h as durable as d.
+func (h *handle) with(d Durability) {
 	switch {
 	case h.isRefused():
-		return h
+		return
 	case h.tx != nil:
-		return h.refuse(errTxDurability)
+		h.refuse(errTxDurability)
+		return
 	case d == Async:
 		h.by = engine.Async
 	case d == Write:
@@ -87,65 +88,61 @@ func (h handle) with(d Durability) handle {
 	case d == FSync:
 		h.by = engine.Power
 	default:
-		return h.refuse(misuse(fmt.Sprintf("With(%v); there are Async, Write and FSync", d)))
+		h.refuse(misuse(fmt.Sprintf("With(%v); there are Async, Write and FSync", d)))
+		return
 	}
 	h.set = true
-	return h
 }
 
 // logged is with for entries that are never in memory alone: Async means Write.
-func (h handle) logged(d Durability) handle {
+func (h *handle) logged(d Durability) {
 	if d == Async {
 		d = Write
 	}
-	return h.with(d)
+	h.with(d)
 }
 
-// at is the handle that reads a snapshot.
-func (h handle) at(s *Snapshot) handle {
+// at has h read a snapshot.
+func (h *handle) at(s *Snapshot) {
 	switch {
 	case h.isRefused():
-		return h
 	case s == nil:
-		return h.refuse(misuse("At: the snapshot is nil; DB.Snapshot, AsOf and AsOfSeq return one unless they fail"))
+		h.refuse(misuse("At: the snapshot is nil; DB.Snapshot, AsOf and AsOfSeq return one unless they fail"))
 	case s.db != h.db:
-		return h.refuse(misuse("At: the snapshot is of another store"))
+		h.refuse(misuse("At: the snapshot is of another store"))
 	case h.tx != nil:
-		return h.refuse(errTxMoment)
+		h.refuse(errTxMoment)
+	default:
+		h.from, h.then = ofSnapshot{refused{ErrSnapshot}, s.view}, s
 	}
-	h.from, h.then = ofSnapshot{refused{ErrSnapshot}, s.view}, s
-	return h
 }
 
-// in is the handle that reads and writes in a transaction.
-func (h handle) in(tx *Tx) handle {
+// in has h read and write in a transaction.
+func (h *handle) in(tx *Tx) {
 	switch {
 	case h.isRefused():
-		return h
 	case tx == nil:
-		return h.refuse(misuse("In: the transaction is nil; the functions of DB.Update and DB.View get one"))
+		h.refuse(misuse("In: the transaction is nil; the functions of DB.Update and DB.View get one"))
 	case tx.db != h.db:
-		return h.refuse(misuse("In: the transaction is of another store"))
+		h.refuse(misuse("In: the transaction is of another store"))
 	case h.then != nil:
-		return h.refuse(errTxMoment)
+		h.refuse(errTxMoment)
 	case h.set:
-		return h.refuse(errTxDurability)
+		h.refuse(errTxDurability)
+	default:
+		h.from, h.tx = ofTx{tx.tx, tx.by}, tx
 	}
-	h.from, h.tx = ofTx{tx.tx, tx.by}, tx
-	return h
 }
 
-func (h handle) backward() handle {
-	h.down = !h.down
-	return h
-}
+// backward turns the walks of h round.
+func (h *handle) backward() { h.down = !h.down }
 
-func (h handle) within(ctx context.Context) handle {
+// within has the calls of h end with a context.
+func (h *handle) within(ctx context.Context) {
 	h.ctx = ctx
 	if b, is := h.from.(driven); is {
 		h.from = driven{b.driver, ctx}
 	}
-	return h
 }
 
 // writable returns the error of each write through the handle that is to be so durable, whatever it

@@ -45,7 +45,8 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 	b := r.db.asBytes()
 	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.HashType), b.fields, b.values}
-	return h.to(r.handle)
+	h.handle = r.handle
+	return h
 }
 
 // Stream returns the stream under key as the Redis door keeps it: a collection of its own type whose
@@ -55,23 +56,36 @@ func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 func (r *Raw) Stream(key []byte) *HashOf[string, []byte] {
 	b := r.db.asBytes()
 	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.StreamType), b.fields, b.values}
-	return h.to(r.handle)
+	h.handle = r.handle
+	return h
 }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
-func (h *HashOf[F, V]) With(d Durability) *HashOf[F, V] { return h.to(h.logged(d)) }
+func (h *HashOf[F, V]) With(d Durability) *HashOf[F, V] {
+	n := *h
+	n.logged(d)
+	return &n
+}
 
 // At returns a handle that reads a snapshot, as Map.At does.
-func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] { return h.to(h.at(s)) }
+func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] {
+	n := *h
+	n.at(s)
+	return &n
+}
 
 // In returns a handle that reads and writes in a transaction, as Map.In does.
-func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] { return h.to(h.in(tx)) }
+func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] {
+	n := *h
+	n.in(tx)
+	return &n
+}
 
 // Backward returns a handle that yields the same fields the other way round.
-func (h *HashOf[F, V]) Backward() *HashOf[F, V] { return h.to(h.backward()) }
-
-func (h *HashOf[F, V]) to(of handle) *HashOf[F, V] {
-	return &HashOf[F, V]{h.as(of), h.fields, h.values}
+func (h *HashOf[F, V]) Backward() *HashOf[F, V] {
+	n := *h
+	n.backward()
+	return &n
 }
 
 // Set stores v in a field. When it returns nil, the field survives the death of the process, as

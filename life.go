@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"cmp"
 	"iter"
 	"time"
 
@@ -33,45 +34,56 @@ type Version[V any] struct {
 // told. Files that compaction replaces meanwhile stay until the loop ends.
 func (m *Map[K, V]) History(key K) iter.Seq2[Version[V], error] {
 	return func(yield func(Version[V], error) bool) {
-		buf := new(buffer)
-		err := m.encodeKey(buf, key)
-		if err == nil {
-			err = m.present()
-		}
-		if err != nil {
-			yield(Version[V]{}, err)
-			return
-		}
-		whole := append([]byte(nil), buf.key...)
-		for v, err := range m.db.store.History(whole) {
-			out := Version[V]{}
-			goOn := out.take(&v, err)
+		buf := m.key(key)
+		defer buf.release()
+		m.bare.history(buf.key, buf.err, func(v *engine.Version, err error) bool {
+			out := versionOf[V](v)
 			if err == nil && out.has() {
-				out.Value, err = m.decode(whole, &v.Entry)
+				out.Value, err = valueOf[V](&m.bare, buf.key, &v.Entry, false)
 			}
-			if !yield(out, m.db.lost(err)) || !goOn {
-				return
-			}
-		}
+			return yield(out, err)
+		})
 	}
 }
 
 // History is Map.History of a raw key. A value is what Load would have returned.
 func (r *Raw) History(key []byte) iter.Seq2[Version[[]byte], error] {
 	return func(yield func(Version[[]byte], error) bool) {
-		if err := r.present(); err != nil {
-			yield(Version[[]byte]{}, err)
-			return
-		}
-		for v, err := range r.db.store.History(key) {
-			out := Version[[]byte]{}
-			goOn := out.take(&v, err)
+		r.history(key, nil, func(v *engine.Version, err error) bool {
+			out := versionOf[[]byte](v)
 			if err == nil && out.has() {
 				out.Value, err = r.db.shown(nil, key, v.Value, v.Schema)
 			}
-			if !yield(out, r.db.lost(err)) || !goOn {
-				return
-			}
+			return yield(out, err)
+		})
+	}
+}
+
+// versionOf is a version but for its value.
+func versionOf[V any](v *engine.Version) Version[V] {
+	out := Version[V]{Seq: v.Seq, Time: v.Time, Deleted: v.Deleted, Expired: v.Expired, Collection: v.Collection}
+	if at := v.Deadline(); at != 0 {
+		out.Deadline = time.UnixMilli(int64(at))
+	}
+	return out
+}
+
+// has reports whether the version has a value.
+func (v *Version[V]) has() bool { return !v.Deleted && v.Collection == "" }
+
+// history calls yield with each version of an entry, unless its key has an error.
+func (h *handle) history(key []byte, err error, yield func(*engine.Version, error) bool) {
+	if err := cmp.Or(err, h.present()); err != nil {
+		yield(new(engine.Version), err)
+		return
+	}
+	for v, err := range h.db.store.History(key) {
+		if err != nil {
+			yield(new(engine.Version), h.db.lost(err))
+			return
+		}
+		if !yield(&v, nil) {
+			return
 		}
 	}
 }
@@ -89,18 +101,3 @@ func (h *handle) present() error {
 	}
 	return nil
 }
-
-// take takes over all but the value. It reports whether the iteration goes on.
-func (v *Version[V]) take(from *engine.Version, err error) bool {
-	if err != nil {
-		return false
-	}
-	v.Seq, v.Time, v.Deleted, v.Expired, v.Collection = from.Seq, from.Time, from.Deleted, from.Expired, from.Collection
-	if at := from.Deadline(); at != 0 {
-		v.Deadline = time.UnixMilli(int64(at))
-	}
-	return true
-}
-
-// has reports whether the version has a value.
-func (v *Version[V]) has() bool { return !v.Deleted && v.Collection == "" }

@@ -35,23 +35,38 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 // and one that a ListOf of another type has written is read as Raw.Get shows it.
 func (r *Raw) List(key []byte) *ListOf[[]byte] {
 	l := &ListOf[[]byte]{newCollection(r.db, key, engine.ListType), r.db.asBytes().values}
-	return l.to(r.handle)
+	l.handle = r.handle
+	return l
 }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
-func (l *ListOf[V]) With(d Durability) *ListOf[V] { return l.to(l.logged(d)) }
+func (l *ListOf[V]) With(d Durability) *ListOf[V] {
+	n := *l
+	n.logged(d)
+	return &n
+}
 
 // At returns a handle that reads a snapshot, as Map.At does.
-func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] { return l.to(l.at(s)) }
+func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] {
+	n := *l
+	n.at(s)
+	return &n
+}
 
 // In returns a handle that reads and writes in a transaction, as Map.In does.
-func (l *ListOf[V]) In(tx *Tx) *ListOf[V] { return l.to(l.in(tx)) }
+func (l *ListOf[V]) In(tx *Tx) *ListOf[V] {
+	n := *l
+	n.in(tx)
+	return &n
+}
 
 // Backward returns a handle that yields the same elements the other way round. Indexes stay what they
 // are.
-func (l *ListOf[V]) Backward() *ListOf[V] { return l.to(l.backward()) }
-
-func (l *ListOf[V]) to(of handle) *ListOf[V] { return &ListOf[V]{l.as(of), l.values} }
+func (l *ListOf[V]) Backward() *ListOf[V] {
+	n := *l
+	n.backward()
+	return &n
+}
 
 // PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as
 // Map.Set does. The error is ErrType when the key has something else than a list.

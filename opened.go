@@ -2,6 +2,7 @@ package copal
 
 import (
 	"bytes"
+	"reflect"
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
@@ -17,14 +18,14 @@ func init() {
 
 // readsOpen is opened.Reads, which the first map that is opened fills in: programs without maps do not carry it.
 var readsOpen = func(db any, key, value []byte) (open bool, err error) {
-	if m, ok := db.(*DB).openMap(key).(interface{ reads(key, value []byte) error }); ok {
+	if m := db.(*DB).openMap(key); m != nil {
 		return true, m.reads(key, value)
 	}
 	return false, nil
 }
 
 // openMap is the map that a key belongs to, nil if it is not open.
-func (db *DB) openMap(key []byte) any {
+func (db *DB) openMap(key []byte) *mapCore {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	for name, m := range db.maps {
@@ -35,7 +36,7 @@ func (db *DB) openMap(key []byte) any {
 	return nil
 }
 
-func (m *mapCore[K, V]) reads(key, value []byte) error {
-	var v V
-	return m.values.decode(key, &engine.Entry{Value: value}, &v)
+func (m *mapCore) reads(key, value []byte) error {
+	v := reflect.New(m.values.goval)
+	return m.values.decode(key, &engine.Entry{Value: value}, v.Interface())
 }

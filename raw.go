@@ -33,26 +33,47 @@ func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
 // Raw returns the entries of the transaction as bytes: db.Raw().In(tx).
 func (tx *Tx) Raw() *Raw {
 	if tx.raw.db == nil {
-		tx.raw = Raw{tx.db.handle().in(tx)}
+		tx.raw.handle = tx.db.handle()
+		tx.raw.in(tx)
 	}
 	return &tx.raw
 }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
-func (r *Raw) With(d Durability) *Raw { return &Raw{r.logged(d)} }
+func (r *Raw) With(d Durability) *Raw {
+	n := *r
+	n.logged(d)
+	return &n
+}
 
 // At returns a handle that reads a snapshot, as Map.At does.
-func (r *Raw) At(s *Snapshot) *Raw { return &Raw{r.at(s)} }
+func (r *Raw) At(s *Snapshot) *Raw {
+	n := *r
+	n.at(s)
+	return &n
+}
 
 // In returns a handle that reads and writes in a transaction, as Map.In does.
-func (r *Raw) In(tx *Tx) *Raw { return &Raw{r.in(tx)} }
+func (r *Raw) In(tx *Tx) *Raw {
+	n := *r
+	n.in(tx)
+	return &n
+}
 
 // WithContext returns a handle whose waiting calls end with ctx, as Map.WithContext says. A value
 // that Create begins ends with ctx, too.
-func (r *Raw) WithContext(ctx context.Context) *Raw { return &Raw{r.within(ctx)} }
+func (r *Raw) WithContext(ctx context.Context) *Raw {
+	n := *r
+	n.within(ctx)
+	return &n
+}
 
 // Backward returns a handle that yields the same entries the other way round.
-func (r *Raw) Backward() *Raw { return &Raw{r.backward()} }
+func (r *Raw) Backward() *Raw {
+	n := *r
+	n.backward()
+	return &n
+}
 
 // Get returns the value under key, which is the caller's own, and whether there is one. A failed
 // read counts as absent, and its error goes to the error handler; Load returns it.
@@ -225,12 +246,17 @@ func (r *Raw) GetOrSet(key, value []byte) (_ []byte, found bool, err error) {
 	if now, err := r.Load(key); !isNotFound(err) {
 		return now, err == nil, err
 	}
-	return getOrSet(value, func(f func(*Entry[[]byte]) error) ([]byte, bool, error) { return r.Update(key, f) })
+	there := false
+	now, _, err := r.Update(key, orSet(value, &there))
+	return now, there && err == nil, err
 }
 
 // GetAndDelete is Map.GetAndDelete of raw bytes.
 func (r *Raw) GetAndDelete(key []byte) (value []byte, existed bool, err error) {
-	return getAndDelete(func(f func(*Entry[[]byte]) error) ([]byte, bool, error) { return r.Update(key, f) })
+	if _, _, err = r.Update(key, takeOut(&value, &existed)); err != nil {
+		return nil, false, err
+	}
+	return value, existed, nil
 }
 
 func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durability) (value []byte, exists bool, err error) {

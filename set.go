@@ -29,22 +29,37 @@ func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 // SetOf of another type has added are the texts of its members.
 func (r *Raw) StringSet(key []byte) *SetOf[string] {
 	s := &SetOf[string]{newCollection(r.db, key, engine.SetType), r.db.asBytes().fields}
-	return s.to(r.handle)
+	s.handle = r.handle
+	return s
 }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
-func (s *SetOf[M]) With(d Durability) *SetOf[M] { return s.to(s.logged(d)) }
+func (s *SetOf[M]) With(d Durability) *SetOf[M] {
+	n := *s
+	n.logged(d)
+	return &n
+}
 
 // At returns a handle that reads a snapshot, as Map.At does.
-func (s *SetOf[M]) At(then *Snapshot) *SetOf[M] { return s.to(s.at(then)) }
+func (s *SetOf[M]) At(then *Snapshot) *SetOf[M] {
+	n := *s
+	n.at(then)
+	return &n
+}
 
 // In returns a handle that reads and writes in a transaction, as Map.In does.
-func (s *SetOf[M]) In(tx *Tx) *SetOf[M] { return s.to(s.in(tx)) }
+func (s *SetOf[M]) In(tx *Tx) *SetOf[M] {
+	n := *s
+	n.in(tx)
+	return &n
+}
 
 // Backward returns a handle that yields the same members the other way round.
-func (s *SetOf[M]) Backward() *SetOf[M] { return s.to(s.backward()) }
-
-func (s *SetOf[M]) to(of handle) *SetOf[M] { return &SetOf[M]{s.as(of), s.members} }
+func (s *SetOf[M]) Backward() *SetOf[M] {
+	n := *s
+	n.backward()
+	return &n
+}
 
 // Add adds members, all or none, and returns how many are new. When it returns nil, they survive
 // the death of the process, as with Map.Set. The error is ErrType when the key holds something

@@ -44,23 +44,38 @@ func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 // a SortedSetOf of another type has set are the texts of its members.
 func (r *Raw) SortedSet(key []byte) *SortedSetOf[string] {
 	s := &SortedSetOf[string]{newCollection(r.db, key, engine.SortedSetType), r.db.asBytes().fields}
-	return s.to(r.handle)
+	s.handle = r.handle
+	return s
 }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
-func (s *SortedSetOf[M]) With(d Durability) *SortedSetOf[M] { return s.to(s.logged(d)) }
+func (s *SortedSetOf[M]) With(d Durability) *SortedSetOf[M] {
+	n := *s
+	n.logged(d)
+	return &n
+}
 
 // At returns a handle that reads a snapshot, as Map.At does.
-func (s *SortedSetOf[M]) At(then *Snapshot) *SortedSetOf[M] { return s.to(s.at(then)) }
+func (s *SortedSetOf[M]) At(then *Snapshot) *SortedSetOf[M] {
+	n := *s
+	n.at(then)
+	return &n
+}
 
 // In returns a handle that reads and writes in a transaction, as Map.In does.
-func (s *SortedSetOf[M]) In(tx *Tx) *SortedSetOf[M] { return s.to(s.in(tx)) }
+func (s *SortedSetOf[M]) In(tx *Tx) *SortedSetOf[M] {
+	n := *s
+	n.in(tx)
+	return &n
+}
 
 // Backward returns a handle that yields the same members the other way round, the highest score
 // first, and counts ranks from there.
-func (s *SortedSetOf[M]) Backward() *SortedSetOf[M] { return s.to(s.backward()) }
-
-func (s *SortedSetOf[M]) to(of handle) *SortedSetOf[M] { return &SortedSetOf[M]{s.as(of), s.members} }
+func (s *SortedSetOf[M]) Backward() *SortedSetOf[M] {
+	n := *s
+	n.backward()
+	return &n
+}
 
 // Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
 func (s *SortedSetOf[M]) Len() int { return s.count(scoreSpan) }

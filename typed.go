@@ -229,8 +229,11 @@ func (t *typed) describe(number uint64) string {
 	return s.Codec
 }
 
-// buffer holds a key and a value while they are written.
-type buffer struct{ key, value []byte }
+// buffer holds a key and a value while they are read and written.
+type buffer struct {
+	key, value []byte
+	err        error // of encoding the key
+}
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
@@ -244,6 +247,7 @@ func (b *buffer) room() []byte {
 
 // release gives the buffer back, unless it has grown too large to keep.
 func (b *buffer) release() {
+	b.err = nil
 	if cap(b.key)+cap(b.value) <= 64<<10 {
 		buffers.Put(b)
 	}

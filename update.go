@@ -50,7 +50,7 @@ func (e *Entry[V]) Cancel() { e.decision = keep }
 // effects. If f writes the same key by other means, Update gives up with ErrNested, though such a
 // write may have been made once.
 func (m *Map[K, V]) Update(key K, f func(e *Entry[V]) error) (v V, exists bool, err error) {
-	return m.update(key, f, m.by)
+	return m.update(key, f, m.bare.by)
 }
 
 // UpdateFSync is Update with the durability of SetFSync.
@@ -73,55 +73,52 @@ func (m *Map[K, V]) UpdateInMemory(key K, f func(e *Entry[V]) error) (v V, exist
 // which. It is one step: of several goroutines, one sets. A value that it sets is as durable as one
 // of Set; an entry that it finds stays as durable as it is. Errors are those of Load and of Set.
 func (m *Map[K, V]) GetOrSet(key K, v V) (_ V, found bool, err error) {
-	if err := m.writable(m.by); err != nil {
+	if err := m.bare.writable(m.bare.by); err != nil {
 		return *new(V), false, err
 	}
 	if now, err := m.Load(key); !isNotFound(err) {
 		return now, err == nil, err
 	}
-	return getOrSet(v, func(f func(*Entry[V]) error) (V, bool, error) { return m.Update(key, f) })
+	there := false // not found, which would be on the heap from the beginning
+	now, _, err := m.Update(key, orSet(v, &there))
+	return now, there && err == nil, err
 }
 
 // GetAndDelete removes the entry of key in one step. It returns the removed value, and whether
 // there was one. Durability and errors are those of Delete.
 func (m *Map[K, V]) GetAndDelete(key K) (v V, existed bool, err error) {
-	return getAndDelete(func(f func(*Entry[V]) error) (V, bool, error) { return m.Update(key, f) })
-}
-
-// getOrSet sets a value by an update that finds none.
-func getOrSet[V any](v V, update func(func(*Entry[V]) error) (V, bool, error)) (now V, found bool, err error) {
-	now, _, err = update(func(e *Entry[V]) error {
-		if found = e.Exists; found {
-			e.Cancel()
-		} else {
-			e.Set(v)
-		}
-		return nil
-	})
-	return now, found && err == nil, err
-}
-
-// getAndDelete deletes by an update.
-func getAndDelete[V any](update func(func(*Entry[V]) error) (V, bool, error)) (v V, existed bool, err error) {
-	_, _, err = update(func(e *Entry[V]) error {
-		v, existed = e.Value, e.Exists
-		e.Delete()
-		return nil
-	})
-	if err != nil {
+	if _, _, err = m.Update(key, takeOut(&v, &existed)); err != nil {
 		return *new(V), false, err
 	}
 	return v, existed, nil
 }
 
-func (m *Map[K, V]) update(key K, f func(*Entry[V]) error, d engine.Durability) (v V, exists bool, err error) {
-	buf := buffers.Get().(*buffer)
-	defer buf.release()
-	if err := m.encodeKey(buf, key); err != nil {
-		return v, false, err
+// orSet is the function of an update that sets v where it finds no entry.
+func orSet[V any](v V, found *bool) func(*Entry[V]) error {
+	return func(e *Entry[V]) error {
+		if *found = e.Exists; *found {
+			e.Cancel()
+		} else {
+			e.Set(v)
+		}
+		return nil
 	}
-	err = m.updateEntry(&m.place, buf.key, m.flat, m.durability(d), func(found engine.Found, w *engine.Write) (write bool, err error) {
-		v, exists, write, err = m.decide(buf, found, f, w)
+}
+
+// takeOut is the function of an update that deletes the entry, and says which value it had.
+func takeOut[V any](v *V, existed *bool) func(*Entry[V]) error {
+	return func(e *Entry[V]) error {
+		*v, *existed = e.Value, e.Exists
+		e.Delete()
+		return nil
+	}
+}
+
+func (m *Map[K, V]) update(key K, f func(*Entry[V]) error, d engine.Durability) (v V, exists bool, err error) {
+	buf := m.key(key)
+	defer buf.release()
+	err = m.bare.update(buf, d, func(found engine.Found, w *engine.Write) (write bool, err error) {
+		v, exists, write, err = decide(&m.bare, buf, &found, f, w)
 		return write, err
 	})
 	if err != nil {
@@ -131,30 +128,49 @@ func (m *Map[K, V]) update(key K, f func(*Entry[V]) error, d engine.Durability) 
 }
 
 // decide calls f on the entry that was found, and prepares the write that f asks for.
-func (m *Map[K, V]) decide(buf *buffer, found engine.Found, f func(*Entry[V]) error, w *engine.Write) (v V, exists, write bool, err error) {
-	e := Entry[V]{Exists: found.Exists, TTL: m.ttl, decision: put}
+func decide[V any](m *bareMap, buf *buffer, found *engine.Found, f func(*Entry[V]) error, w *engine.Write) (v V, exists, write bool, err error) {
+	ttl := m.left(found)
+	e := Entry[V]{Exists: found.Exists, TTL: ttl, decision: put}
 	if found.Exists {
-		e.TTL = m.db.store.Left(found.Expiry)
+		e.Value, err = valueOf[V](m, buf.key, &found.Entry, false)
 	}
-	ttl := e.TTL
-	if e.Value, err = m.foundValue(buf, found); err != nil {
-		return v, false, false, err
+	if err == nil {
+		err = f(&e)
 	}
-	if err = f(&e); err != nil {
+	if err != nil {
 		return v, false, false, err
 	}
 	switch e.decision {
 	case put:
-		if err = m.fill(buf, w, e.Value); err == nil {
-			w.Expiry, err = m.deadlineAfter(&found, w, ttl, e.TTL)
+		if err = fill(m, buf, w, e.Value); err == nil {
+			w.Expiry, err = m.deadlineAfter(found, w, ttl, e.TTL)
 		}
 		return e.Value, true, true, err
 	case remove:
 		w.Delete = true
 		return v, false, true, nil
 	}
-	v, err = m.foundValue(buf, found) // f may have changed its copy
+	if found.Exists { // f may have changed its copy
+		v, err = valueOf[V](m, buf.key, &found.Entry, false)
+	}
 	return v, err == nil && found.Exists, false, err
+}
+
+// What follows are updates of a Map without its types.
+
+func (m *bareMap) update(key *buffer, d engine.Durability, decide engine.Decide) error {
+	if key.err != nil {
+		return key.err
+	}
+	return m.updateEntry(&m.place, key.key, m.flat, m.durability(d), decide)
+}
+
+// left is the time that an entry has to live when its update begins.
+func (m *bareMap) left(found *engine.Found) time.Duration {
+	if !found.Exists {
+		return m.ttl
+	}
+	return m.db.store.Left(found.Expiry)
 }
 
 // deadlineAfter is the deadline that an Update stores, from the TTL before and after its function.
@@ -168,12 +184,4 @@ func (h *handle) deadlineAfter(found *engine.Found, w *engine.Write, before, aft
 		return 0, nil
 	}
 	return h.db.store.Deadline(after)
-}
-
-// foundValue is the value that an update has found.
-func (m *Map[K, V]) foundValue(buf *buffer, found engine.Found) (v V, err error) {
-	if !found.Exists {
-		return v, nil
-	}
-	return m.valueOf(buf.key, &found.Entry, false)
 }

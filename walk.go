@@ -63,68 +63,130 @@ func OrderedKeys() Option { return storeOption(func(c *config) { c.orderedKeys =
 // changes an entry that has not been yielded yet, the change shows; a new entry may be yielded or
 // not. A change by another writer before the transaction ends is a conflict: of any entry of the
 // map or, in a walk in order, of an entry between the first and the last that the loop passed.
-func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.entries(m.items(true)) }
+func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.entries(m.bare.items(true)) }
 
 // Keys yields each key, as All does. It reads no value; in an ordered map it does not read the log.
-func (m *Map[K, V]) Keys() iter.Seq[K] { return m.keysOf(m.items(false)) }
+func (m *Map[K, V]) Keys() iter.Seq[K] { return m.keysOf(m.bare.items(false)) }
 
 // Values yields each value, as All does.
 //
 //go:noinline
 func (m *Map[K, V]) Values() iter.Seq[V] {
 	return func(yield func(V) bool) {
-		for _, v := range m.All() {
-			if !yield(v) {
-				return
-			}
-		}
+		m.All()(func(_ K, v V) bool { return yield(v) })
 	}
 }
 
 // From yields the entries with keys in [from, ∞), in their order.
-func (m *Map[K, V]) From(from K) iter.Seq2[K, V] { return m.entries(m.between(&from, nil, true)) }
+func (m *Map[K, V]) From(from K) iter.Seq2[K, V] {
+	return m.entries(m.bare.between(m.bound(from), bound{}, true))
+}
 
 // Until yields the entries with keys in (-∞, to), in their order.
-func (m *Map[K, V]) Until(to K) iter.Seq2[K, V] { return m.entries(m.between(nil, &to, true)) }
+func (m *Map[K, V]) Until(to K) iter.Seq2[K, V] {
+	return m.entries(m.bare.between(bound{}, m.bound(to), true))
+}
 
 // Between yields the entries with keys in [from, to), in their order. If keys are structs, those with
 // the string s in the first field lie in [K{s}, K{s + "\x00"}), where each other field of the bounds has
 // its least value. The zero value is that of strings, unsigned integers and bool, and does for times
 // after the year 1. For an int it is math.MinInt, and for a float NaN.
 func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
-	return m.entries(m.between(&from, &to, true))
+	return m.entries(m.bare.between(m.bound(from), m.bound(to), true))
 }
 
 // Prefix yields the entries whose keys, as text, begin with p, in the order of the keys: strings
 // that begin with p, numbers whose decimals do. If the keys are in the order of their text, it
 // looks at no others.
-func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] { return m.entries(m.prefixed(p)) }
+func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] { return m.entries(m.bare.prefixed(p)) }
 
 // KeysBetween yields the keys in [from, to), in their order, as Keys does. They are those that existed
 // when the walk began.
 func (m *Map[K, V]) KeysBetween(from, to K) iter.Seq[K] {
-	return m.keysOf(m.between(&from, &to, false))
+	return m.keysOf(m.bare.between(m.bound(from), m.bound(to), false))
 }
 
 // Range calls f for each entry, as All does, until f returns an error, which Range returns. An
 // entry that cannot be read ends Range with its error.
 func (m *Map[K, V]) Range(f func(key K, v V) error) error {
-	for item := range m.readable(m.items(true)) {
-		k, v, err := m.entry(item)
-		if err == nil {
+	var err error
+	m.bare.walk(m.bare.items(true), func(item engine.Item) bool {
+		k, v, failed := m.entry(&item)
+		if err = failed; err == nil {
 			err = f(k, v)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err == nil
+	})
+	return err
 }
 
-// items are all entries.
+// bound is an end of a range of keys: the text of a key, or nil for none.
+type bound struct {
+	key []byte
+	err error // of encoding it
+}
+
+func (m *Map[K, V]) bound(key K) bound {
+	text, err := m.keys.Append([]byte{}, key)
+	if err != nil {
+		err = m.bare.keyError(err)
+	}
+	return bound{text, err}
+}
+
+// entries decodes items. Like keysOf it is not inlined, so that its loop is compiled once, and not in each caller.
 //
 //go:noinline
-func (m *Map[K, V]) items(values bool) iter.Seq[engine.Item] {
+func (m *Map[K, V]) entries(items iter.Seq[engine.Item]) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		m.bare.walk(items, func(item engine.Item) bool {
+			k, v, err := m.entry(&item)
+			if err != nil {
+				return m.bare.report(err)
+			}
+			return yield(k, v)
+		})
+	}
+}
+
+// keysOf decodes the keys of items.
+//
+//go:noinline
+func (m *Map[K, V]) keysOf(items iter.Seq[engine.Item]) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		m.bare.walk(items, func(item engine.Item) bool {
+			k, err := m.keyOf(&item)
+			if err != nil {
+				return m.bare.report(err)
+			}
+			return yield(k)
+		})
+	}
+}
+
+// entry decodes an item.
+func (m *Map[K, V]) entry(item *engine.Item) (k K, v V, err error) {
+	if k, err = m.keyOf(item); err == nil {
+		v, err = valueOf[V](&m.bare, item.Key, &item.Entry, false)
+	}
+	return k, v, err
+}
+
+// keyOf decodes the key of an item.
+func (m *Map[K, V]) keyOf(item *engine.Item) (k K, err error) {
+	if item.Err != nil {
+		return k, item.Err
+	}
+	if k, err = m.keys.Decode(item.Key[len(m.bare.prefix):]); err != nil {
+		err = typeError(err, "map %q", m.bare.name)
+	}
+	return k, err
+}
+
+// What follows are walks of a Map without its types.
+
+// items are all entries.
+func (m *bareMap) items(values bool) iter.Seq[engine.Item] {
 	switch {
 	case m.down || m.isOrdered():
 		return m.inOrder(engine.Span{}, values)
@@ -134,14 +196,12 @@ func (m *Map[K, V]) items(values bool) iter.Seq[engine.Item] {
 	return m.db.store.Entries(m.cells, values)
 }
 
-func (m *Map[K, V]) isOrdered() bool {
+func (m *bareMap) isOrdered() bool {
 	return m.sorted || m.table != nil && m.db.store.KeepsOrder(m.table, m.order)
 }
 
 // inOrder are the entries of a span of sort keys.
-//
-//go:noinline
-func (m *Map[K, V]) inOrder(span engine.Span, values bool) iter.Seq[engine.Item] {
+func (m *bareMap) inOrder(span engine.Span, values bool) iter.Seq[engine.Item] {
 	span.Down = m.down
 	if m.from != nil {
 		return m.from.inOrder(&m.place, m.order, span, values)
@@ -149,10 +209,8 @@ func (m *Map[K, V]) inOrder(span engine.Span, values bool) iter.Seq[engine.Item]
 	return m.db.store.InOrder(m.cells, m.order, span, values)
 }
 
-// between are the entries of [from, to); nil is no bound.
-//
-//go:noinline
-func (m *Map[K, V]) between(from, to *K, values bool) iter.Seq[engine.Item] {
+// between are the entries of [from, to).
+func (m *bareMap) between(from, to bound, values bool) iter.Seq[engine.Item] {
 	span, err := m.span(from, to)
 	if err != nil {
 		return refused{err}.item
@@ -160,29 +218,24 @@ func (m *Map[K, V]) between(from, to *K, values bool) iter.Seq[engine.Item] {
 	return m.inOrder(span, values)
 }
 
-// span has the sort keys in [from, to); nil is no bound.
-func (m *Map[K, V]) span(from, to *K) (engine.Span, error) {
-	span := engine.Span{HighOpen: true}
-	for _, bound := range []struct {
-		key  *K
-		sort *[]byte
-	}{{from, &span.Low}, {to, &span.High}} {
-		if bound.key == nil {
-			continue
-		}
-		own, err := m.keys.Append(nil, *bound.key)
-		if err != nil {
-			return span, typeError(err, "a key of map %q", m.name)
-		}
-		*bound.sort = m.order.AppendSortKey([]byte{}, string(own))
+// span has the sort keys in [from, to).
+func (m *bareMap) span(from, to bound) (span engine.Span, err error) {
+	span.HighOpen = true
+	if span.Low, err = m.sortKey(from); err == nil {
+		span.High, err = m.sortKey(to)
 	}
-	return span, nil
+	return span, err
+}
+
+func (m *bareMap) sortKey(b bound) ([]byte, error) {
+	if b.key == nil || b.err != nil {
+		return nil, b.err
+	}
+	return m.order.AppendSortKey([]byte{}, string(b.key)), nil
 }
 
 // prefixed are the entries whose keys' own text begins with p.
-//
-//go:noinline
-func (m *Map[K, V]) prefixed(p string) iter.Seq[engine.Item] {
+func (m *bareMap) prefixed(p string) iter.Seq[engine.Item] {
 	if m.order.IsBytes() {
 		return m.inOrder(engine.PrefixSpan([]byte(p)), true)
 	}
@@ -204,68 +257,19 @@ func beginning(p string, behind int, items iter.Seq[engine.Item]) iter.Seq[engin
 	}
 }
 
-// entries decodes items.
-//
-//go:noinline
-func (m *Map[K, V]) entries(items iter.Seq[engine.Item]) iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for item := range m.readable(items) {
-			k, v, err := m.entry(item)
-			if err != nil && !m.report(err) || err == nil && !yield(k, v) {
-				return
-			}
-		}
+// walk calls f with each item until f returns false. When the map is closed, that is the last error.
+func (m *bareMap) walk(items iter.Seq[engine.Item], f func(engine.Item) bool) {
+	if m.closed.Load() {
+		f(engine.Item{Err: ErrClosed})
+		return
 	}
-}
-
-// keysOf decodes the keys of items.
-//
-//go:noinline
-func (m *Map[K, V]) keysOf(items iter.Seq[engine.Item]) iter.Seq[K] {
-	return func(yield func(K) bool) {
-		for item := range m.readable(items) {
-			k, err := m.key(item)
-			if err != nil && !m.report(err) || err == nil && !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// readable are the items until the map is closed, which is an error.
-func (m *mapCore[K, V]) readable(items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
-	return func(yield func(engine.Item) bool) {
+	for item := range items {
 		if m.closed.Load() {
-			yield(engine.Item{Err: ErrClosed})
+			f(engine.Item{Err: ErrClosed})
 			return
 		}
-		for item := range items {
-			if m.closed.Load() {
-				yield(engine.Item{Err: ErrClosed})
-				return
-			}
-			if !yield(item) {
-				return
-			}
+		if !f(item) {
+			return
 		}
 	}
-}
-
-// entry decodes an item.
-func (m *Map[K, V]) entry(item engine.Item) (k K, v V, err error) {
-	if k, err = m.key(item); err == nil {
-		v, err = m.valueOf(item.Key, &item.Entry, false)
-	}
-	return k, v, err
-}
-
-// key decodes the key of an item.
-func (m *mapCore[K, V]) key(item engine.Item) (k K, err error) {
-	if item.Err != nil {
-		return k, item.Err
-	}
-	if k, err = m.keys.Decode(item.Key[len(m.prefix):]); err != nil {
-		err = typeError(err, "map %q", m.name)
-	}
-	return k, err
 }

@@ -206,13 +206,13 @@ type MapChange[K comparable, V any] struct {
 	Value  V // the caller's own; zero if the entry was deleted
 	Change   // of which Key is the whole key, with the map's name
 
-	in *mapCore[K, V]
+	in *Map[K, V]
 }
 
 // Covers reports whether the entry under key is one of those that were changed: it is Key, or in the range.
 func (c *MapChange[K, V]) Covers(key K) bool {
-	whole, err := c.in.keys.Append(bytes.Clone(c.in.prefix), key)
-	return err == nil && c.Change.Covers(whole)
+	own := c.in.bound(key)
+	return own.err == nil && c.Change.Covers(append(bytes.Clone(c.in.bare.prefix), own.key...))
 }
 
 // Watch is DB.Watch of the map; of a handle of At it begins behind the snapshot. An error that comes with a
@@ -220,44 +220,60 @@ func (c *MapChange[K, V]) Covers(key K) bool {
 // other errors come with none, and end it. A map that is closed is ErrClosed; a watch that was under way then
 // goes on.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
+	changes := m.bare.watch(ctx, opts)
+	return func(yield func(MapChange[K, V], error) bool) {
+		changes(func(c Change, err error) bool {
+			now := MapChange[K, V]{Change: c, in: m}
+			if err == nil && !c.Range {
+				err = now.decode()
+			}
+			return yield(now, err)
+		})
+	}
+}
+
+// decode fills in the key and the value.
+func (c *MapChange[K, V]) decode() (err error) {
+	if c.Key, err = c.in.keys.Decode(c.Change.Key[len(c.in.bare.prefix):]); err != nil {
+		return typeError(err, "key %q", c.Change.Key)
+	}
+	e, err := c.entry()
+	if e != nil {
+		c.Value, err = valueOf[V](&c.in.bare, c.Change.Key, e, false)
+	}
+	return err
+}
+
+// What follows is Map.Watch without the types of the map.
+
+func (m *bareMap) watch(ctx context.Context, opts []WatchOption) iter.Seq2[Change, error] {
 	if from, is := m.from.(refused); is {
-		return func(yield func(MapChange[K, V], error) bool) { yield(MapChange[K, V]{}, from.err) }
+		return func(yield func(Change, error) bool) { yield(Change{}, from.err) }
 	}
 	if m.then != nil {
 		opts = append([]WatchOption{WithAfter(m.then.Seq())}, opts...)
 	}
 	changes := m.db.Watch(ctx, append(opts[:len(opts):len(opts)], WithPrefix(m.prefix))...)
-	return func(yield func(MapChange[K, V], error) bool) {
+	return func(yield func(Change, error) bool) {
 		if m.closed.Load() {
-			yield(MapChange[K, V]{}, ErrClosed)
+			yield(Change{}, ErrClosed)
 			return
 		}
-		for c, err := range changes {
-			now := MapChange[K, V]{Change: c, in: m.mapCore}
-			if err == nil && !c.Range {
-				err = c.within(len(m.prefix), func(key []byte) (err error) { now.Key, err = m.keys.Decode(key); return err }, func(e *engine.Entry) (err error) { now.Value, err = m.decode(c.Key, e); return err })
-			}
-			if !yield(now, err) {
-				return
-			}
-		}
+		changes(yield)
 	}
 }
 
-// within decodes the change of an entry of the map of which the keys begin with so many bytes.
-func (c *Change) within(prefix int, key func([]byte) error, value func(*engine.Entry) error) error {
-	if err := key(c.Key[prefix:]); err != nil {
-		return typeError(err, "key %q", c.Key)
-	}
+// entry is the entry of a map after the change, nil if there is none.
+func (c *Change) entry() (*engine.Entry, error) {
 	if c.Collection != "" {
-		return &CollectionError{Key: c.Key, Type: c.Collection}
+		return nil, &CollectionError{Key: c.Key, Type: c.Collection}
 	}
 	if c.Deleted {
-		return nil
+		return nil, nil
 	}
 	text, err := feed.Value(c.db.store, &c.event)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return value(&engine.Entry{Value: text, Schema: c.event.Schema})
+	return &engine.Entry{Value: text, Schema: c.event.Schema}, nil
 }
