@@ -2,9 +2,11 @@ package engine
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -193,4 +195,40 @@ func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
 	}
 	s.wantSame(t, content)
 	mustClose(t, s)
+}
+
+// TestDamagedSnapshotThatDividesAGroup: what a snapshot knows of a group that it divides is there although its parts are
+// damaged, and the first of them is asked for before recovery comes to the commit.
+func TestDamagedSnapshotThatDividesAGroup(t *testing.T) {
+	mem := vfs.NewMem()
+	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, small)
+	mustSet(t, s, "first0", "old")
+	first, second := underWay(t, s, "first"), underWay(t, s, "second")
+	commitBehindADeletion(t, s, first)
+	mem = mem.ProcessCrash()
+	second.group.End()
+	mustClose(t, s)
+	name := logtest.Index(mem)
+	text := logtest.Read(t, mem, name)
+	f, err := mem.Open(filepath.Join("db", name), vfs.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := checkpoint.Read(f, int64(len(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range x.Tables {
+		for _, p := range table.Parts {
+			text[p.Offset] ^= 1
+		}
+	}
+	logtest.Write(t, mem, name, text)
+	s = mustOpen(t, mem, small)
+	defer mustClose(t, s)
+	wantFirstAlone(t, s)
 }

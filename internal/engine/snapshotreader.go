@@ -204,6 +204,9 @@ func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
 	}
 	s := f.store
 	s.log.ReportRebuilt(cause)
+	if s.reading != nil && len(s.reading.Divided) > 0 { // the commit may be yet to be read, and what comes before it would not count
+		return fmt.Errorf("%w: %w", seglog.ErrMismatch, cause)
+	}
 	if !s.opts.ReadOnly {
 		s.log.ReportError("removing the damaged snapshot of the index", s.log.RemoveSnapshot())
 	}
