@@ -137,7 +137,7 @@ func (r *Recovery) Run() error {
 	}
 	defer r.closeRing()
 	if r.OpenSeed != nil {
-		l.earlier = m.Indexes[:max(len(m.Indexes)-1, 0)]
+		l.earlier = l.earlierIn(m)
 		r.seed = r.OpenSeed()
 	}
 	if err := r.openSegments(); err != nil {

@@ -139,6 +139,17 @@ func (l *Log) indexesLocked() (list []ManifestIndex) {
 	return list
 }
 
+// earlierIn are the snapshots that a manifest names beside the last one, as far as somebody can use them: for the sake
+// of a window of history alone, and only those of which there is a file.
+func (l *Log) earlierIn(m *Manifest) []ManifestIndex {
+	if m.History == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(m.Indexes[:max(len(m.Indexes)-1, 0)]), func(x ManifestIndex) bool {
+		return !slices.Contains(l.indexFiles, x.FileName())
+	})
+}
+
 func (l *Log) removeIndex(line ManifestIndex) error {
 	return files.Remove(l.FS, filepath.Join(l.Dir, line.FileName()))
 }
@@ -183,8 +194,23 @@ func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 			}
 		}
 	}
-	m.Indexes = append(l.apart(m, m.Indexes), x.ManifestIndex)
+	list := m.Indexes
+	if before := l.Snapshot.Load(); before != nil && !before.isOfSegments(m) { // it is the last of them
+		list = list[:len(list)-1]
+	}
+	m.Indexes = append(l.apart(m, list), x.ManifestIndex)
 	return nil
+}
+
+// isOfSegments reports whether a manifest has all segments that the snapshot names. The files of others go when it is not
+// the last one any more.
+func (x *SavedIndex) isOfSegments(m *Manifest) bool {
+	for id := range x.covered {
+		if _, found := m.Find(id); !found {
+			return false
+		}
+	}
+	return true
 }
 
 // removeOutlived removes the files of segments that have left the log, but for those that the snapshot names.
