@@ -106,8 +106,8 @@ func TestSwapsNameNoMissingIndex(t *testing.T) {
 	}
 }
 
-// TestIndexOfReplacedSegmentsDoesNotStay: a snapshot that names segments which compaction has replaced, from before there
-// was a window of history, is of no use to a moment when their files are gone.
+// TestIndexOfReplacedSegmentsDoesNotStay: a snapshot that names segments which compaction has replaced, from before
+// there was a window of history, is of no use to a moment when their files are gone.
 func TestIndexOfReplacedSegmentsDoesNotStay(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes, o.LogPerIndex = 600, -1 }

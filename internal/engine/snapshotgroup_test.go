@@ -197,8 +197,8 @@ func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDamagedSnapshotThatDividesAGroup: what a snapshot knows of a group that it divides is there although its parts are
-// damaged, and the first of them is asked for before recovery comes to the commit.
+// TestDamagedSnapshotThatDividesAGroup: what a snapshot knows of a group that it divides is there although its parts
+// are damaged, and the first of them is asked for before recovery comes to the commit.
 func TestDamagedSnapshotThatDividesAGroup(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }

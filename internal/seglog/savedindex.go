@@ -202,8 +202,8 @@ func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 	return nil
 }
 
-// isOfSegments reports whether a manifest has all segments that the snapshot names. The files of others go when it is not
-// the last one any more.
+// isOfSegments reports whether a manifest has all segments that the snapshot names. The files of others go when it is
+// not the last one any more.
 func (x *SavedIndex) isOfSegments(m *Manifest) bool {
 	for id := range x.covered {
 		if _, found := m.Find(id); !found {
