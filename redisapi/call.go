@@ -64,15 +64,23 @@ const (
 // dispatch carries out a request, and replies.
 func (c *client) dispatch(args [][]byte) {
 	c.s.counts.commands.Add(1)
+	c.from = len(c.Buf)
 	cmd, err := find(args)
 	if err == nil {
 		err = c.carryOut(cmd, args)
+		c.leave()
 	} else if c.queue != nil {
 		c.queue.bad = true
 	}
 	if err != nil {
 		c.fail(err)
 	}
+	if c.silent() {
+		c.Buf = c.Buf[:c.from]
+		c.silence.tookBack = true
+	}
+	c.silence.skips = c.silence.skipsNext
+	c.silence.skipsNext = false
 }
 
 func (c *client) carryOut(cmd *command, args [][]byte) error {
@@ -81,6 +89,10 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	}
 	if err := c.mayRun(cmd); err != nil {
 		return c.reject(cmd, err)
+	}
+	args, ok := c.enter(cmd, args)
+	if !ok {
+		return nil
 	}
 	if c.listens() {
 		c.hold()

@@ -49,6 +49,8 @@ type client struct {
 	known    bool         // it has given the password, or needs none
 	closing  bool         // after what is answered now
 	queue    *queue       // since MULTI, nil without
+	silence  silence
+	from     int // where in Buf the reply begins to the command that runs
 	watches  []watched
 	unsynced bool      // it has written something that is to be on the disk before it is answered
 	clock    time.Time // when the last command of what has arrived ended, zero for none
@@ -64,6 +66,7 @@ type client struct {
 	holds        bool // the outbox
 	outbox       outbox
 
+	entered   bool                    // it shares pausing.writing
 	inPlaceOf *blocked                // of a client that carries out a command for another
 	waits     atomic.Pointer[blocked] // while it waits for a key
 
@@ -118,6 +121,7 @@ func (c *client) serve() {
 	if err == nil {
 		err = c.safely(c.requests)
 	}
+	c.leave() // if a command has panicked
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -166,7 +170,9 @@ func (c *client) requests() error {
 	for {
 		args, n, err := c.parser.Next(c.in[c.off:])
 		if err != nil {
-			c.Error("ERR " + err.Error())
+			if !c.silent() {
+				c.Error("ERR " + err.Error())
+			}
 			return errors.Join(err, c.flush())
 		}
 		if n == 0 {
@@ -198,7 +204,8 @@ func (c *client) requests() error {
 // flush sends the replies, with one write. What was written for a client that wants it on the disk is
 // there before.
 func (c *client) flush() error {
-	if len(c.Buf) == 0 {
+	c.from = 0
+	if len(c.Buf) == 0 && !c.silence.tookBack {
 		if c.holds {
 			c.sending.Lock()
 			c.release()
@@ -208,12 +215,19 @@ func (c *client) flush() error {
 	}
 	if err := c.sync(); err != nil {
 		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
-		c.Buf = c.Buf[:0]
-		c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
+		if len(c.Buf) > 0 {
+			c.Buf = c.Buf[:0]
+			c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
+		}
 		c.closing = true
 	}
+	c.silence.tookBack = false
 	c.sending.Lock()
-	n, err := c.write(c.Buf)
+	var n int
+	var err error
+	if len(c.Buf) > 0 { // a write of nothing may wait for the client
+		n, err = c.write(c.Buf)
+	}
 	c.release()
 	c.sending.Unlock()
 	c.s.counts.out.Add(int64(n))
@@ -270,7 +284,9 @@ func (c *client) read() error {
 	c.off = 0
 	switch wants := int64(c.parser.Wants(len(c.in))); {
 	case int64(len(c.in)) >= c.s.MaxRequest:
-		c.Error("ERR Protocol error: too big request")
+		if !c.silent() {
+			c.Error("ERR Protocol error: too big request")
+		}
 		return errors.Join(errors.New("a request is too long"), c.flush())
 	case len(c.in) == 0:
 		return c.idle()

@@ -46,7 +46,8 @@ const (
 	noAuth  // it works before AUTH
 	noMulti // it cannot be queued
 	noScript
-	atOnce // it is carried out at once, and not queued
+	atOnce     // it is carried out at once, and not queued
+	replicated // Redis may tell replicas of it, although it does not write
 )
 
 // keys says which arguments are keys: from first to last, each step one. A negative last counts

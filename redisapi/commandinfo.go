@@ -42,7 +42,7 @@ var flagNames = []struct {
 	name string
 }{
 	{write, "write"}, {readonly, "readonly"}, {fast, "fast"}, {blocking, "blocking"}, {admin, "admin"}, {pubsub, "pubsub"},
-	{noAuth, "no_auth"}, {noMulti, "no_multi"}, {noScript, "noscript"},
+	{noAuth, "no_auth"}, {noMulti, "no_multi"}, {noScript, "noscript"}, {replicated, "may_replicate"},
 }
 
 // flagList are the flags of a command as COMMAND tells them.

@@ -40,6 +40,11 @@ func connectionCommands() family {
 			{name: "trackinginfo", arity: 2, flags: fast, run: (*call).clientTrackingInfo, since: "6.2.0", summary: "Returns what CLIENT TRACKING has asked for."},
 			{name: "getredir", arity: 2, flags: fast, run: (*call).clientGetRedir, since: "6.0.0", summary: "Returns which connection is told of changes."},
 			{name: "unblock", arity: -3, flags: admin, run: (*call).clientUnblock, since: "5.0.0", summary: "Ends the waiting of a connection for a key."},
+			{name: "reply", arity: 3, flags: noMulti, run: (*call).clientReply, since: "3.2.0", summary: "Says whether the connection gets replies, or that the next command has none. Messages come all the same.",
+				differs: "Not within MULTI, where a client of Redis cannot tell which replies of EXEC are missing. What MONITOR shows is a message, too"},
+			{name: "pause", arity: -3, flags: admin, run: (*call).clientPause, since: "3.0.0", summary: "Holds the commands of connections back for a time, all or those that write.",
+				differs: "What is held when the server shuts down is not carried out. Writes by other doors of the store are not held"},
+			{name: "unpause", arity: 2, flags: admin, run: (*call).clientUnpause, since: "6.2.0", summary: "Ends a pause of writes. One of all commands holds it, too."},
 			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Is taken, and changes nothing: no connection is closed for want of memory."},
 			{name: "no-touch", arity: 3, flags: fast, run: (*call).clientSwitch, since: "7.2.0", summary: "Is taken, and changes nothing: reads leave no trace."},
 			{name: "durability", arity: -2, flags: fast, run: (*call).clientDurability, since: "", summary: "Says what an OK of this connection means: async, write or fsync.", differs: "is of copal alone"},
@@ -78,6 +83,7 @@ func (c *call) quit() error {
 
 func (c *call) reset() error {
 	c.queue = nil
+	c.silence.off, c.silence.skipsNext = false, false
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -403,6 +409,32 @@ func (c *call) clientSwitch() error {
 		return errSyntax
 	}
 	c.OK()
+	return nil
+}
+
+// silence says which replies a client does not get.
+type silence struct {
+	off              bool
+	skips, skipsNext bool // that to this command, or to the next
+	tookBack         bool // a reply, since replies were last sent
+}
+
+// silent reports whether the client gets no reply to the command that runs. Its reply is made, and taken back.
+func (c *client) silent() bool { return c.silence.off || c.silence.skips }
+
+// clientReply is CLIENT REPLY.
+func (c *call) clientReply() error {
+	switch arg := c.args[2]; {
+	case is(arg, "ON"):
+		c.silence.off, c.silence.skips = false, false
+		c.OK()
+	case is(arg, "OFF"):
+		c.silence.off = true
+	case is(arg, "SKIP"):
+		c.silence.skipsNext = !c.silence.off
+	default:
+		return errSyntax
+	}
 	return nil
 }
 

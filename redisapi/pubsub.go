@@ -16,8 +16,8 @@ func pubsubCommands() family {
 		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to patterns no longer, to none if it names none."},
 		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Listens to channels of a shard, of which there is one."},
 		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Listens to channels of a shard no longer, to none if it names none."},
-		&command{name: "publish", arity: 3, flags: pubsub | fast, run: (*call).publish, since: "2.0.0", summary: "Sends a message to those who listen to a channel, within MULTI once that has committed."},
-		&command{name: "spublish", arity: 3, flags: pubsub | fast, run: (*call).publish, since: "7.0.0", summary: "Sends a message to those who listen to a channel of a shard."},
+		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "2.0.0", summary: "Sends a message to those who listen to a channel, within MULTI once that has committed."},
+		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "7.0.0", summary: "Sends a message to those who listen to a channel of a shard."},
 		&command{name: "pubsub", arity: -2, flags: pubsub, since: "2.8.0", summary: "Tells of channels.", subs: []*command{
 			{name: "channels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "2.8.0", summary: "Returns the channels to which somebody listens."},
 			{name: "numsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "2.8.0", summary: "Counts those who listen to channels."},
@@ -69,12 +69,30 @@ func (c *call) subscribe() error {
 	kind := c.kindOf()
 	for _, name := range c.args[1:] {
 		c.s.audience.add(c.client, kind, string(name))
-		c.Push(3)
-		c.BulkString(c.cmd.name)
-		c.Bulk(name)
-		c.Int(c.heard(kind))
+		c.confirm(kind, name)
 	}
 	return nil
+}
+
+// confirm replies that the client listens to a name, or does no longer. Where replies are off it is a message.
+func (c *call) confirm(kind int, name []byte) {
+	n, command := c.heard(kind), c.cmd.name
+	text := func(r *resp.Reply) {
+		r.Push(3)
+		r.BulkString(command)
+		if name == nil {
+			r.Null()
+		} else {
+			r.Bulk(name)
+		}
+		r.Int(n)
+	}
+	if c.silent() {
+		c.hold()
+		c.later(func() { c.client.push(text) })
+	} else {
+		text(&c.Reply)
+	}
 }
 
 // unsubscribe is UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
@@ -88,16 +106,10 @@ func (c *call) unsubscribe() error {
 	}
 	for _, name := range names {
 		c.s.audience.remove(c.client, kind, string(name))
-		c.Push(3)
-		c.BulkString(c.cmd.name)
-		c.Bulk(name)
-		c.Int(c.heard(kind))
+		c.confirm(kind, name)
 	}
 	if len(names) == 0 {
-		c.Push(3)
-		c.BulkString(c.cmd.name)
-		c.Null()
-		c.Int(c.heard(kind))
+		c.confirm(kind, nil)
 	}
 	return nil
 }

@@ -12,8 +12,9 @@ import (
 // TestScripts carries out the requests of testdata/*.txt, and compares the replies.
 //
 // A line that begins with > is a request, and the next its reply, as peer.read shows it. 3> is a request by RESP3. A
-// line that begins with ! is a request whose reply is not that of redis-server 7.0. With COPAL_WRITE=1 the test writes
-// the replies.
+// line that begins with ! is a request whose reply is not that of redis-server 7.0, and one that begins with / or 3/ a
+// request that has no reply. The request of > alone is empty: what has come is the reply to an earlier one. With
+// COPAL_WRITE=1 the test writes the replies.
 func TestScripts(t *testing.T) {
 	for _, name := range scripts(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -63,6 +64,10 @@ func runScript(t *testing.T, name, address string, update, redis bool) {
 		if request != line {
 			by = p3
 		}
+		if strings.HasPrefix(request, "/") {
+			by.send(request[1:])
+			continue
+		}
 		if !strings.HasPrefix(request, ">") && !own {
 			continue
 		}
@@ -94,5 +99,5 @@ func runScript(t *testing.T, name, address string, update, redis bool) {
 
 // isReply reports whether a line of a script is a reply.
 func isReply(line string) bool {
-	return line != "" && !strings.ContainsAny(line[:1], "#>!") && !strings.HasPrefix(line, "3>")
+	return line != "" && !strings.ContainsAny(line[:1], "#>!/") && !strings.HasPrefix(line, "3>") && !strings.HasPrefix(line, "3/")
 }

@@ -47,8 +47,9 @@ type Server struct {
 	cursors     cursors
 	buffers     sync.Pool // of *lent
 	waiting     waiting
+	pausing     pausing
 	audience    audience
-	senders     sync.WaitGroup // goroutines that send messages, or compact
+	senders     sync.WaitGroup // goroutines that send messages, compact, or end a pause
 	feed        feed
 	notify      atomic.Uint32 // classes of keyspace notifications
 	tracking    tracking
@@ -209,7 +210,7 @@ func (s *Server) accept(nc net.Conn) {
 }
 
 // Shutdown closes the listeners, lets each client finish the requests that have arrived, and closes
-// the connections. A client that has not read its replies ten seconds later is closed, too. When ctx is done before
+// the connections. Requests that CLIENT PAUSE holds back are not carried out. A client that has not read its replies ten seconds later is closed, too. When ctx is done before
 // that, it closes them at once, and returns the error of ctx; a command that runs still ends by itself then. The store
 // stays open.
 func (s *Server) Shutdown(ctx context.Context) error {

@@ -1,7 +1,6 @@
 package redisapi
 
 import (
-	"bytes"
 	"container/list"
 	"errors"
 	"maps"
@@ -30,6 +29,7 @@ type waiting struct {
 	mu    sync.Mutex // held while a client is served; taken before all locks of the store, and not in a transaction
 	count atomic.Int64
 	of    map[string]*list.List // of *blocked, the first to come first
+	held  map[*blocked]struct{} // clients that wait for the end of a pause, and for no key
 }
 
 // blocked is a client that waits.
@@ -41,7 +41,7 @@ type blocked struct {
 	args  [][]byte
 	done  bool    // it is served, or need not be; guarded by waiting.mu, as is the reply
 	gone  bool    // it need not wait any more when the key holds no such entry: its command is an error then
-	place *client // carries out the command in the place of c
+	place *client // carries out the command in the place of c; nil for a client that waits for the end of a pause
 }
 
 // areFor reports whether clients wait for one of the keys.
@@ -82,6 +82,7 @@ func (w *waiting) addLocked(b *blocked) {
 // endLocked takes a client out of its queues, and wakes it unless it does so itself.
 func (w *waiting) endLocked(b *blocked, wake bool) {
 	b.done = true
+	delete(w.held, b)
 	for _, key := range b.keys {
 		l := w.of[key]
 		for e := l.Front(); e != nil; e = e.Next() {
@@ -102,10 +103,7 @@ func (w *waiting) endLocked(b *blocked, wake bool) {
 
 // wait has the client wait until it is served, for ever if most is 0.
 func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
-	b := &blocked{c: c.client, kind: kind, cmd: c.cmd, gone: c.cmd.name == "xreadgroup"}
-	for _, a := range c.args {
-		b.args = append(b.args, bytes.Clone(a))
-	}
+	b := &blocked{c: c.client, kind: kind, cmd: c.cmd, args: cloned(c.args), gone: c.cmd.name == "xreadgroup"}
 	seen := map[string]bool{}
 	for _, key := range keys {
 		if !seen[string(key)] {
@@ -131,6 +129,7 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 	w.addLocked(b)
 	w.mu.Unlock()
 	c.waits.Store(b)
+	c.leave()
 	c.s.serve(b.keys)
 	err := c.untilServed(b)
 	c.waits.Store(nil)
@@ -197,7 +196,7 @@ func (s *Server) serve(keys []string) {
 			if err != nil && !missing(err) {
 				break
 			}
-			if (kind == b.kind || b.gone) && b.serve() {
+			if (kind == b.kind || b.gone) && !s.pausing.now.Load().holds(b.cmd.writes()) && b.serve() {
 				w.endLocked(b, true)
 				if b.cmd.flags&write == 0 {
 					continue
@@ -242,7 +241,7 @@ func (c *client) stopWaiting(reply func(*resp.Reply)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := c.waits.Load()
-	if b == nil || b.done {
+	if b == nil || b.done || b.place == nil {
 		return false
 	}
 	b.place.Buf = b.place.Buf[:0]
