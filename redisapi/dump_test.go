@@ -1,9 +1,13 @@
 package redisapi
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc64"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/copaldb/copal"
 )
@@ -131,5 +135,90 @@ func typed(t *testing.T, s *Server) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Clients that wait for entries of a stream get those of one that is restored in its place.
+func TestRestoreServesReaders(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		read, grouped, lost, control := dial(), dial(), dial(), dial()
+		for _, words := range []string{"XADD from 9-1 f v", "XGROUP CREATE from g 0", "XADD s 5-1 f v", "XGROUP CREATE s g $", "XGROUP CREATE s other $"} {
+			control.do(words)
+		}
+		dump := control.do("DUMP from")
+		read.begin("XREAD BLOCK 0 STREAMS s $")
+		grouped.begin("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+		lost.begin("XREADGROUP GROUP other c BLOCK 0 STREAMS s >")
+		control.want("RESTORE s 5000 "+dump+" REPLACE", "OK")
+		read.wantNext(`[["s" [["9-1" ["f" "v"]]]]]`)
+		grouped.wantNext(`[["s" [["9-1" ["f" "v"]]]]]`)
+		lost.wantNext("(error) NOGROUP No such key 's' or consumer group 'other' in XREADGROUP with GROUP option")
+		control.want("PTTL s", "5000")
+		// One that has nothing new serves nobody.
+		read.begin("XREAD BLOCK 0 STREAMS s 9-1")
+		control.want("RESTORE s 0 "+dump+" REPLACE", "OK")
+		control.want("PTTL s", "-1")
+		synctest.Wait()
+		if s.waiting.count.Load() != 1 {
+			t.Error("a client is served")
+		}
+		control.want("XADD s 9-2 f w", `"9-2"`)
+		read.wantNext(`[["s" [["9-2" ["f" "w"]]]]]`)
+		// Past deadlines leave nothing, and those who read a group learn it.
+		grouped.begin("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+		grouped.wantNext(`[["s" [["9-1" ["f" "v"]] ["9-2" ["f" "w"]]]]]`)
+		grouped.begin("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
+		control.want("RESTORE s 1 "+dump+" ABSTTL REPLACE", "OK")
+		grouped.wantNext("(error) NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option")
+		control.want("EXISTS s", "0")
+	})
+}
+
+// A dump of a stream with any byte changed is refused, or makes a stream that all commands take, and that is dumped and
+// restored as it is.
+func TestRestoreFlippedStreams(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	for _, words := range []string{"XADD s 5-1 f v g w", "XADD s 5-2 f 12 g 4000", "XADD s 7-1 other v", "XADD s 18446744073709551610-3 f v", "XGROUP CREATE s g 5-2",
+		"XGROUP CREATE s h 0", "XREADGROUP GROUP h c COUNT 2 STREAMS s >", "XREADGROUP GROUP h d COUNT 1 STREAMS s >", "XDEL s 7-1"} {
+		if got := p.do(words); strings.HasPrefix(got, "(error)") {
+			t.Fatal(words, got)
+		}
+	}
+	text, _ := strconv.Unquote(p.do("DUMP s"))
+	jones := crc64.MakeTable(0x95ac9329ac4bc9b5)
+	taken := 0
+	for i := range len(text) - 10 {
+		for _, x := range []byte{0x01, 0x02, 0x40, 0x80, 0xff, 0x7f} {
+			b := []byte(text[:len(text)-8])
+			b[i] ^= x
+			b = binary.LittleEndian.AppendUint64(b, ^crc64.Update(^uint64(0), jones, b))
+			if !strings.HasPrefix(p.do("RESTORE r 0 "+strconv.Quote(string(b))+" REPLACE"), "OK") {
+				continue
+			}
+			if p.do("TYPE r") != "stream" {
+				continue
+			}
+			taken++
+			full := p.do("XINFO STREAM r FULL COUNT 0")
+			dump := p.do("DUMP r")
+			if got := p.do("RESTORE again 0 " + dump + " REPLACE"); got != "OK" {
+				t.Errorf("byte %d, %x: its dump: %s", i, x, got)
+			} else if again := p.do("XINFO STREAM again FULL COUNT 0"); again != full {
+				t.Errorf("byte %d, %x: %s\nagain %s", i, x, full, again)
+			}
+			for _, words := range []string{
+				"XRANGE r - +", "XREVRANGE r + -", "XINFO GROUPS r", "XINFO CONSUMERS r h",
+				"XPENDING r h", "XPENDING r h - + 10", "XREADGROUP GROUP h e STREAMS r >", "XAUTOCLAIM r h z 0 0",
+				"XTRIM r MAXLEN 1", "XADD r * f v", "XINFO STREAM r FULL", "XGROUP DESTROY r h", "DUMP r",
+			} {
+				if got := p.do(words); strings.HasPrefix(got, "(error)") && !strings.Contains(got, "NOGROUP") && !strings.Contains(got, "no such key") && !strings.Contains(got, "has exhausted the last possible ID") {
+					t.Errorf("byte %d, %x: %s: %s", i, x, words, got)
+				}
+			}
+		}
+	}
+	if taken == 0 {
+		t.Error("no stream was restored")
 	}
 }
