@@ -49,7 +49,8 @@ that have expired are left out and counted.
 After an import from Redis, file or server, all is read once more, and each key compared
 with what the store has under it. Values of modules and functions are told of, counted
 and left out. Of a server that is written to meanwhile, the keys that differ are
-those to be imported once more.
+those to be imported once more; keys that are deleted there meanwhile stay in the store,
+and those without a deadline are counted.
 
 What was interrupted can be done again from the beginning, which gives the same, or with
 --resume, which goes on about where it ended: the file IMPORT in the store's directory
@@ -166,8 +167,9 @@ type intake struct {
 	anew     bool            // nothing of it is in the store
 	gone     bool            // it is left out
 
-	wrong  []string // keys that differ from what was read
-	misfit error    // why the entry that was read last cannot be one of the store
+	wrong   []string // keys that differ from what was read
+	lasting int64    // entries without a deadline
+	misfit  error    // why the entry that was read last cannot be one of the store
 
 	result importJSON
 }
@@ -465,6 +467,9 @@ func (in *intake) deal(item *importers.Item) error {
 		return nil
 	default:
 		in.result.Entries++
+		if item.Expires.IsZero() {
+			in.lasting++
+		}
 	}
 	if in.db == nil || item.Collection != "" {
 		return nil

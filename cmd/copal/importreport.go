@@ -24,6 +24,7 @@ type importJSON struct {
 	LeftOut   map[string]int64 `json:"leftOut,omitempty"`   // by what they are: "library of functions"
 	Verified  int64            `json:"verified,omitempty"`  // entries that were read again and are in the store as they were read
 	Different int64            `json:"different,omitempty"` // those that are not
+	Gone      int64            `json:"gone,omitempty"`      // entries without a deadline that were not there when it was read again
 
 	Bytes    int64     `json:"bytes"`
 	Complete bool      `json:"complete"`

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -30,6 +31,7 @@ type verifier struct {
 	of     importers.Item // the collection whose elements are read; none if it has no type
 	sum    tally          // of its elements
 	scored bool           // they are members of a sorted set, with scores
+	found  int64          // entries that the store has without a deadline
 }
 
 // tally is a sum of elements in any order.
@@ -69,6 +71,9 @@ func (in *intake) verify() (err error) {
 	err = in.format.Read(&source, v.item)
 	if err == nil {
 		err = v.end()
+	}
+	if in.skip == 0 {
+		in.result.Gone = max(0, in.lasting-v.found)
 	}
 	switch {
 	case in.ctx.Err() != nil:
@@ -115,7 +120,13 @@ func (v *verifier) item(item *importers.Item) error {
 func (v *verifier) end() error {
 	of, read, scored := v.of, v.sum, v.scored
 	v.of, v.sum, v.scored = importers.Item{}, tally{}, false
-	if of.Collection == "" || read.count == 0 { // all elements were left out
+	switch {
+	case of.Collection == "":
+		return nil
+	case read.count == 0: // all elements were left out
+		if of.Expires.IsZero() {
+			v.found++
+		}
 		return nil
 	}
 	var is tally
@@ -153,10 +164,11 @@ func (t *tally) add(seed maphash.Seed, name, value []byte) {
 
 // judge counts an entry. It is the same if its value is, which was looked up with err, and its deadline.
 func (v *verifier) judge(item *importers.Item, same bool, err error) error {
-	var deadline time.Time
-	if err == nil {
-		deadline, err = v.now.Raw().Deadline(item.Key)
+	deadline, absent := v.now.Raw().Deadline(item.Key)
+	if absent == nil && deadline.IsZero() {
+		v.found++
 	}
+	err = cmp.Or(err, absent)
 	switch {
 	case err != nil && !errors.Is(err, copal.ErrNotFound) && !errors.Is(err, copal.ErrType):
 		return err
@@ -182,6 +194,23 @@ func sameTime(a, b time.Time, within time.Duration) bool {
 
 // different is the error of an import whose verification has found differences.
 func (in *intake) different() error {
+	return errors.Join(in.changedThere(), in.deletedThere())
+}
+
+// deletedThere is the error of entries that were there when they were read, and not when they were verified. They are counted
+// and not known. Those with a deadline are not among them, for they may have expired.
+func (in *intake) deletedThere() error {
+	switch n := in.result.Gone; n {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("verified: 1 entry is not in %s any more, and still is in the store", in.path)
+	default:
+		return fmt.Errorf("verified: %d entries are not in %s any more, and still are in the store", n, in.path)
+	}
+}
+
+func (in *intake) changedThere() error {
 	n := in.result.Different
 	if n == 0 {
 		return nil
