@@ -210,9 +210,9 @@ func (s *Server) accept(nc net.Conn) {
 }
 
 // Shutdown closes the listeners, lets each client finish the requests that have arrived, and closes
-// the connections. Requests that CLIENT PAUSE holds back are not carried out. A client that has not read its replies ten seconds later is closed, too. When ctx is done before
-// that, it closes them at once, and returns the error of ctx; a command that runs still ends by itself then. The store
-// stays open.
+// the connections. Requests that CLIENT PAUSE holds back are not carried out. A client that has not read its replies
+// ten seconds later is closed, too. When ctx is done before that, it closes them at once, and returns the error of ctx;
+// a command that runs still ends by itself then. The store stays open.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()

@@ -197,8 +197,8 @@ func (in *intake) different() error {
 	return errors.Join(in.changedThere(), in.deletedThere())
 }
 
-// deletedThere is the error of entries that were there when they were read, and not when they were verified. They are counted
-// and not known. Those with a deadline are not among them, for they may have expired.
+// deletedThere is the error of entries that were there when they were read, and not when they were verified. They are
+// counted and not known. Those with a deadline are not among them, for they may have expired.
 func (in *intake) deletedThere() error {
 	switch n := in.result.Gone; n {
 	case 0:
