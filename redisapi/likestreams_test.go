@@ -125,6 +125,10 @@ func TestStreamsLikeRedis(t *testing.T) {
 				dumpsAlike(t, theirs, ours)
 			}
 		}
+		if queues {
+			theirs.want("DISCARD", "OK")
+			ours.want("DISCARD", "OK")
+		}
 	}
 }
 
