@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/copaldb/copal/internal/checkpoint"
@@ -69,15 +68,12 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 // past. Without one, which is nil, the log is read, so nothing that is wrong with it is an error.
 func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	list := r.Log.Manifest.Indexes
-	if s.opts.Until != nil {
-		list = slices.DeleteFunc(slices.Clone(list), func(x seglog.ManifestIndex) bool {
-			return !x.Helps(*s.opts.Until) || x.Number >= s.opts.indexBelow
-		})
+	for i := len(list) - 1; i >= 0; i-- {
+		if x := list[i]; s.opts.Until == nil || x.Helps(*s.opts.Until) && x.Number < s.opts.indexBelow {
+			return openNamed(s, r.Log, x)
+		}
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	return openNamed(s, r.Log, list[len(list)-1])
+	return nil
 }
 
 func openNamed(s *Store, l *seglog.Log, line seglog.ManifestIndex) *snapshotFile {

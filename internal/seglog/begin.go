@@ -163,7 +163,7 @@ func (l *Log) tidyLocked() {
 	}
 	named := l.indexes()
 	for _, name := range l.indexFiles {
-		if !slices.ContainsFunc(named, func(x ManifestIndex) bool { return name == x.FileName() }) {
+		if !names(named, name) {
 			l.ReportError("removing a snapshot of the index that is of no use", files.Remove(l.FS, filepath.Join(l.Dir, name)))
 		}
 	}

@@ -114,7 +114,7 @@ func (l *Log) published(before []ManifestIndex, x *SavedIndex, err error) {
 	}
 	named := l.indexes()
 	for _, line := range before {
-		if !slices.Contains(named, line) {
+		if !names(named, line.FileName()) {
 			l.ReportError("removing a snapshot of the index", l.removeIndex(line))
 		}
 	}
@@ -141,13 +141,26 @@ func (l *Log) indexesLocked() (list []ManifestIndex) {
 
 // earlierIn are the snapshots that a manifest names beside the last one, as far as somebody can use them: for the sake
 // of a window of history alone, and only those of which there is a file.
-func (l *Log) earlierIn(m *Manifest) []ManifestIndex {
+func (l *Log) earlierIn(m *Manifest) (list []ManifestIndex) {
 	if m.History == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(m.Indexes[:max(len(m.Indexes)-1, 0)]), func(x ManifestIndex) bool {
-		return !slices.Contains(l.indexFiles, x.FileName())
-	})
+	for _, x := range m.Indexes[:max(len(m.Indexes)-1, 0)] {
+		if slices.Contains(l.indexFiles, x.FileName()) {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// names reports whether a list has the snapshot in a file.
+func names(list []ManifestIndex, file string) bool {
+	for _, x := range list {
+		if x.FileName() == file {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Log) removeIndex(line ManifestIndex) error {
