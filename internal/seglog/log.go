@@ -95,7 +95,7 @@ type Options struct {
 	RingBytes    int64       // size of the ring to be made, 0 for none
 	Window       int64       // the length of the window of history that is asked for, in milliseconds: 0 for none in particular, negative for no window, math.MaxInt64 for ever
 	WindowBytes  int64       // and in bytes of the log: 0 for as many as there are
-	LogPerIndex  int64       // as many times as long as a snapshot of the index is the log up to it that makes it worth keeping beside a newer one; 0 for 8
+	LogPerIndex  int64       // bytes of the log for each byte of a snapshot of the index that stays beside a newer one; 0 for 8
 	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
 	Begun        func()      // called when this process has begun to write; must not wait
 	Filled       func()      // called when a segment has become full; must not wait
