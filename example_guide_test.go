@@ -538,80 +538,43 @@ func Example_guideBefore() {
 	stock, _ := copal.OpenMap[string, int](db, "stock")
 	stock.Set("apples", 1)
 
-	text := func(v *int) string {
-		if v == nil {
-			return "none"
-		}
-		return fmt.Sprint(*v)
-	}
-	tell := func(then, now *copal.Snapshot) { // what each change between two moments has made of what
-		last := map[string]*int{} // of entries that have changed since then; nil for none
-		was := func(key string) *int {
-			if v, changed := last[key]; changed {
-				return v
-			}
-			if v, there := stock.At(then).Get(key); there {
-				return &v
-			}
-			return nil
-		}
-		becomes := func(key string, v *int) {
-			fmt.Printf("%s: %s -> %s\n", key, text(was(key)), text(v))
-			last[key] = v
-		}
-		for c, err := range stock.At(then).Watch(ctx, copal.WithUntil(now.Seq())) {
-			switch {
-			case err != nil:
-				log.Fatal(err)
-			case c.Range: // what there was then, and what has come since
-				for key := range stock.At(then).Keys() {
-					if c.Covers(key) && was(key) != nil {
-						becomes(key, nil)
-					}
-				}
-				for key, v := range last {
-					if c.Covers(key) && v != nil {
-						becomes(key, nil)
-					}
-				}
-			case c.Deleted:
-				becomes(c.Key, nil)
-			default:
-				becomes(c.Key, &c.Value)
-			}
-		}
-	}
-	then, err := db.Snapshot() // or db.AsOfSeq(n), after the number up to which a former run has told all
+	told := uint64(0)
+	stock.Set("apples", 2)
+	stock.Set("pears", 5)
+	stock.Delete("pears")
+	stock.Clear()
+	now, err := db.Snapshot()
 	if err != nil {
 		log.Fatal(err)
 	}
-	round := func() {
-		now, err := db.Snapshot()
+	defer now.Close()
+	for c, err := range stock.Watch(ctx, copal.WithAfter(told), copal.WithUntil(now.Seq()), copal.OldValues()) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		tell(then, now)
-		then.Close()
-		then = now
+		was, err := c.Old()
+		switch {
+		case err != nil && !errors.Is(err, copal.ErrNotFound):
+			log.Fatal(err)
+		case c.Range:
+			fmt.Println("all of a range was deleted")
+		case c.Deleted:
+			fmt.Printf("%s: %d -> none\n", c.Key, was)
+		case err != nil:
+			fmt.Printf("%s: none -> %d\n", c.Key, c.Value)
+		default:
+			fmt.Printf("%s: %d -> %d\n", c.Key, was, c.Value)
+		}
+		if !c.More {
+			told = c.Seq // to be kept: the next loop goes on from here
+		}
 	}
-	stock.Set("apples", 2)
-	stock.Set("apples", 3)
-	stock.Set("pears", 5)
-	stock.Clear()
-	round()
-	stock.Set("pears", 6)
-	for range stock.At(then).Watch(ctx) { // waits for a change that has not been told
-		break
-	}
-	round()
-	then.Close()
 	// Output:
+	// apples: none -> 1
 	// apples: 1 -> 2
-	// apples: 2 -> 3
 	// pears: none -> 5
-	// apples: 3 -> none
 	// pears: 5 -> none
-	// pears: none -> 6
+	// all of a range was deleted
 }
 
 func Example_guideCopy() {

@@ -40,6 +40,8 @@ type historyModel struct {
 	last    int
 	lost    int // moments that were not to be had, and need not have been
 	seen    int
+	befores int        // entries that were something else before
+	watch   *pastWatch // that goes on while the script does; nil for none
 }
 
 // historyState is what the store has: values by their whole keys, and collections.
@@ -135,6 +137,8 @@ func (x *historyModel) run() {
 	for range 10 {
 		x.compare()
 	}
+	x.watched()
+	x.endWatch()
 	mustClose(x.t, x.db)
 	if x.window > 0 && x.seen == 0 {
 		x.t.Error("no moment was seen")
@@ -240,7 +244,11 @@ func (x *historyModel) step() {
 	case 13:
 		x.again()
 	default:
-		x.compare()
+		if rng.IntN(3) == 0 {
+			x.watched()
+		} else {
+			x.compare()
+		}
 		return
 	}
 	x.note()
@@ -450,6 +458,7 @@ func (x *historyModel) compact() {
 
 // again ends the process, in one way or the other, and opens the store without the option, which it keeps to.
 func (x *historyModel) again() {
+	x.endWatch()
 	if x.rng.IntN(2) == 0 {
 		mustClose(x.t, x.db)
 	} else {

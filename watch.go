@@ -3,6 +3,7 @@ package copal
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -33,10 +34,10 @@ type Change struct {
 	Deadline time.Time // from which on the entry has expired; zero if it does not
 	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
 
-	// Of a collection these say what has happened to it. A new one is Created, and its elements are told behind it. One
-	// that was renamed had its elements under the key From: a copy takes them over from the store, for changes
-	// of them that the watch came by later than the renaming are not told. Otherwise an Element has changed or,
-	// when that is nil, the Deadline.
+	// Of a collection these say what has happened to it. A new one is Created, and its elements are told behind
+	// it. One that was renamed had its elements under the key From: a copy takes them over from the store, for
+	// changes of them that the watch came by later than the renaming are not told. Otherwise an Element has
+	// changed or, when that is nil, the Deadline.
 	Collection string // "hash", "list", "set", "zset" or "stream" if the change is of a collection
 	Element    []byte // the field of a hash, the member of a set or a sorted set, the position of an element of a list: bytes in whose order the elements stand
 	Created    bool
@@ -44,6 +45,7 @@ type Change struct {
 
 	db    *DB
 	event feed.Event
+	past  *feed.Past // of a watch with OldValues
 }
 
 // Value returns what Raw.Load would have returned after the change or, of an Element, the value of the field, the
@@ -59,6 +61,26 @@ func (c *Change) Value() ([]byte, error) {
 		return nil, err
 	}
 	return c.db.shown(nil, c.Key, value, c.event.Schema)
+}
+
+// Old returns what Value would have returned before the change, of a watch with OldValues. It is to be called before
+// the next change is asked for. The error is ErrNotFound if there was nothing, or it had expired; of an Expired entry
+// it is what expired. It is ErrNotFound of a Range, too: a snapshot of DB.AsOfSeq(c.Seq-1) has what was in it. It is
+// ErrType where a value has replaced a collection, and ErrHandle without OldValues.
+func (c *Change) Old() ([]byte, error) {
+	e, err := c.old()
+	if err != nil {
+		return nil, err
+	}
+	return c.db.shown(nil, c.Key, e.Value, e.Schema)
+}
+
+func (c *Change) old() (*engine.Entry, error) {
+	if c.past == nil {
+		return nil, fmt.Errorf("%w: the watch was begun without OldValues", ErrHandle)
+	}
+	value, schema, err := c.past.Value(&c.event)
+	return &engine.Entry{Value: value, Schema: schema}, err
 }
 
 // Covers reports whether a whole key is one of those that were changed: the Key, or one of the range.
@@ -78,6 +100,7 @@ type watching struct {
 	key    []byte // nil for all with the prefix
 	after  *uint64
 	until  *uint64
+	old    bool
 }
 
 // WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. It is for
@@ -113,6 +136,15 @@ func WithAfter(seq uint64) WatchOption {
 // it tells what is there, and does not wait for more.
 func WithUntil(seq uint64) WatchOption {
 	return func(w *watching) { w.until = &seq }
+}
+
+// OldValues lets Change.Old tell what an entry was before it changed. For that the watch opens the moment at which it
+// begins, as DB.AsOfSeq does, and goes on with it: it costs what that costs, an index in memory for as long as the
+// loop goes on, and a second reading of the log. The error is ErrHistoryLost where the moment cannot be read any
+// more, and when compaction has taken away what the watch has yet to read: a window of history (WithHistory) keeps
+// it.
+func OldValues() WatchOption {
+	return func(w *watching) { w.old = true }
 }
 
 // changes opens what the watch reads. The caller calls end.
@@ -170,8 +202,19 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 			return
 		}
 		defer end()
+		var past *feed.Past
+		if w.old {
+			if past, err = feed.OpenPast(db.store, from.Seq); err != nil {
+				yield(Change{}, db.lost(err))
+				return
+			}
+			defer past.Close()
+		}
 		for {
 			e, err := next(ctx)
+			if err == nil && past != nil {
+				err = past.Before(&e)
+			}
 			if err == io.EOF {
 				return
 			}
@@ -179,8 +222,15 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 				yield(Change{}, err)
 				return
 			}
-			if !yield(db.change(e), nil) {
+			c := db.change(e)
+			if c.past = past; !yield(c, nil) {
 				return
+			}
+			if past != nil {
+				if err := past.After(&e); err != nil {
+					yield(Change{}, err)
+					return
+				}
 			}
 		}
 	}
@@ -230,6 +280,15 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 			return yield(now, err)
 		})
 	}
+}
+
+// Old is Change.Old as a value of the map. It is the caller's own.
+func (c *MapChange[K, V]) Old() (v V, err error) {
+	e, err := c.old()
+	if err != nil {
+		return v, err
+	}
+	return valueOf[V](&c.in.bare, c.Change.Key, e, false)
 }
 
 // decode fills in the key and the value.

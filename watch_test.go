@@ -3,8 +3,10 @@ package copal_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,5 +206,90 @@ func TestWatchUntil(t *testing.T) {
 	}
 	for c, err := range db.Watch(t.Context(), copal.WithAfter(s.Seq()), copal.WithUntil(0)) {
 		t.Errorf("behind its end %q is told, %v", c.Key, err)
+	}
+}
+
+// TestWatchOldValues: a watch with OldValues tells of each change what was there, in the types of the map and as raw
+// bytes.
+func TestWatchOldValues(t *testing.T) {
+	clock := newManualClock()
+	db, err := copal.OpenMemory(copal.WithClock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	m, err := copal.OpenMap[string, []string](db, "m", copal.ExpiryEvents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := db.Raw().Hash([]byte("h"))
+	err = errors.Join(m.Set("a", []string{"0"}), h.Set("f", []byte("old")), m.SetTTL("b", []string{"mortal"}, time.Second), db.Raw().Set([]byte("v"), make([]byte, 2<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	then, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer then.Close()
+	err = errors.Join(m.Set("a", []string{"1"}), m.Set("c", nil), h.Set("f", []byte("new")), db.Update(func(tx *copal.Tx) error {
+		_, err := m.In(tx).Delete("a")
+		return errors.Join(err, m.In(tx).Set("c", []string{"in a transaction"}))
+	}), db.Raw().Set([]byte("v"), nil), db.Raw().Set([]byte("h2"), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(2 * time.Second)
+	if m.Has("b") {
+		t.Error("b has not expired")
+	}
+	if err := errors.Join(m.Clear(), db.Raw().Set([]byte("end"), nil)); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for c, err := range db.Watch(t.Context(), copal.WithAfter(then.Seq()), copal.OldValues()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := c.Old()
+		switch {
+		case errors.Is(err, copal.ErrNotFound):
+			told = append(told, fmt.Sprintf("%s%s: none", c.Key, c.Element))
+		case err != nil:
+			t.Errorf("%s: %v", c.Key, err)
+		case len(was) > 100:
+			told = append(told, fmt.Sprintf("%s: %d bytes", c.Key, len(was)))
+		default:
+			told = append(told, fmt.Sprintf("%s%s: %s", c.Key, c.Element, was))
+		}
+		if string(c.Key) == "end" {
+			break
+		}
+	}
+	const want = `m:a: ["0"]|m:c: none|hf: old|m:a: ["1"]|m:c: null|v: 2097152 bytes|h2: none|m:b: ["mortal"]|m:: none|end: none`
+	if got := strings.Join(told, "|"); got != want {
+		t.Errorf("told is\n%s, want\n%s", got, want)
+	}
+
+	// The values of a map are the caller's own. The store may be closed within the loop.
+	var last error
+	for c, err := range m.Watch(t.Context(), copal.WithAfter(then.Seq()), copal.OldValues()) {
+		if err != nil {
+			last = err
+			break
+		}
+		was, err := c.Old()
+		if err != nil || was[0] != "0" {
+			t.Fatalf("%v, %v", was, err)
+		}
+		if _, err := (&copal.Change{}).Old(); !errors.Is(err, copal.ErrHandle) {
+			t.Errorf("without the option: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !errors.Is(last, copal.ErrClosed) {
+		t.Errorf("the loop ends with %v", last)
 	}
 }

@@ -96,37 +96,35 @@ func (p *Part) bytes() int64 { return p.Entries * index.SlotBytes }
 //	part 3f offset 80 entries 10 crc 1f0c9a3e schemas 0:1,2:f
 //	end 1f0c9a3e
 func (x *Index) Encode() []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nstore %016x seq %x time %x reach %x tail %x crc %08x\n", record.Title("index"), x.Store, x.Seq, x.Time, x.Reach, x.Tail, x.TailCRC)
+	b := fmt.Appendf(nil, "%s\nstore %016x seq %x time %x reach %x tail %x crc %08x\n", record.Title("index"), x.Store, x.Seq, x.Time, x.Reach, x.Tail, x.TailCRC)
 	for _, s := range x.Segments {
-		fmt.Fprintf(&b, "segment %s salt %016x bytes %x records %x first %x last %x dead %x\n", s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last, max(s.Dead, 0))
+		b = fmt.Appendf(b, "segment %s salt %016x bytes %x records %x first %x last %x dead %x\n", s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last, max(s.Dead, 0))
 	}
 	for _, g := range x.Groups {
-		fmt.Fprintf(&b, "Group %x commit %x members %s\n", g.Number, g.Commit, joinSegments(g.Segments))
+		b = fmt.Appendf(b, "Group %x commit %x members %s\n", g.Number, g.Commit, joinSegments(g.Segments))
 	}
 	for _, s := range x.Schemas {
-		fmt.Fprintf(&b, "schema %x %s %s\n", s.Number, strconv.QuoteToASCII(s.Codec), strconv.QuoteToASCII(s.Text))
+		b = fmt.Appendf(b, "schema %x %s %s\n", s.Number, strconv.QuoteToASCII(s.Codec), strconv.QuoteToASCII(s.Text))
 	}
-	for _, t := range x.Tables {
-		b.WriteString(t.encode())
-		if t.Order != nil {
-			b.WriteString(t.Order.encode())
+	for i := range x.Tables {
+		t := &x.Tables[i]
+		if b = append(b, t.encode()...); t.Order != nil {
+			b = append(b, t.Order.encode()...)
 		}
 		for _, d := range t.Due {
-			fmt.Fprintf(&b, "due %x offset %x items %x first %x crc %08x\n", d.Shard, d.Offset, d.Items, d.First, d.CRC)
+			b = fmt.Appendf(b, "due %x offset %x items %x first %x crc %08x\n", d.Shard, d.Offset, d.Items, d.First, d.CRC)
 		}
 		for _, p := range t.Parts {
-			fmt.Fprintf(&b, "part %x offset %x entries %x crc %08x schemas %s\n", p.Shard, p.Offset, p.Entries, p.CRC, schemaCounts(p.Schemas))
+			b = fmt.Appendf(b, "part %x offset %x entries %x crc %08x schemas %s\n", p.Shard, p.Offset, p.Entries, p.CRC, schemaCounts(p.Schemas))
 		}
 	}
 	if x.Swept {
-		b.WriteString("swept 1\n")
+		b = append(b, "swept 1\n"...)
 	}
 	for _, line := range x.Other {
-		b.WriteString(line + "\n")
+		b = append(append(b, line...), '\n')
 	}
-	b.WriteString("end")
-	return record.Seal([]byte(b.String()))
+	return record.Seal(append(b, "end"...))
 }
 
 func joinSegments(list []record.SegmentID) string {

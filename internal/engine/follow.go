@@ -16,6 +16,13 @@ type Follower interface {
 
 	// Look returns when the store shows everything that was written, by whatever process, before the call.
 	Look() error
+
+	// To replays what comes up to the record with a number, which the log has, and nothing behind it. It is for a store
+	// of OpenBehind. The error is ErrHistoryLost when compaction has been there.
+	To(seq uint64) error
+
+	// Leave gives back what To has open. Close of the store calls it, and nothing is called behind it.
+	Leave()
 }
 
 // unfollowing is the room of a store that is opened without one, which shows what there was then, and of one that
@@ -24,6 +31,8 @@ type unfollowing struct{}
 
 func (unfollowing) Keep(<-chan struct{}) {}
 func (unfollowing) Look() error          { return nil }
+func (unfollowing) To(uint64) error      { return seglog.ErrHistoryLost }
+func (unfollowing) Leave()               {}
 
 // Follower is what Options.Follower has made.
 func (s *Store) Follower() Follower { return s.follower }
@@ -181,6 +190,9 @@ func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotS
 // TakeOutExpired takes out the entries that still stand in the given slots when all copies were applied:
 // those that had expired when their segments were compacted. The caller is in Replay.
 func (s *Store) TakeOutExpired(slots seglog.SlotSet) error {
+	if clock, is := s.opts.Clock.(*still); is {
+		clock.advance(clock.now())
+	}
 	in := s.life.enter()
 	tables := s.allTables()
 	s.life.leave(in)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -32,7 +33,10 @@ type moments struct {
 }
 
 // still is the clock of a moment. While the log is read it shows the time of the last record.
-type still struct{ ms atomic.Uint64 }
+type still struct {
+	ms  atomic.Uint64
+	now func() uint64 // the time of those who write
+}
 
 func (c *still) Now() time.Time { return time.UnixMilli(int64(c.ms.Load())) }
 
@@ -67,12 +71,23 @@ func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 // behind damage, as a store that is opened read-only does.
 func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
 	opts := s.opts
+	opts.Follower = nil
+	return s.openMoment(at, opts, pass)
+}
+
+// OpenBehind opens the store as it was behind the record with a number, and it can go on from there: its follower is
+// what Options.Follower has made. Its clock stands where the moment is, or where compaction has been last.
+func (s *Store) OpenBehind(seq uint64) (*Store, error) {
+	return s.openMoment(seglog.AtSeq(seq), s.opts, true)
+}
+
+func (s *Store) openMoment(at seglog.Moment, opts Options, pass bool) (*Store, error) {
 	opts.ReadOnly, opts.Inline, opts.NoCompaction = true, true, true
-	opts.Compaction, opts.Follower, opts.Progress = nil, nil, nil
+	opts.Compaction, opts.Progress = nil, nil
 	opts.MaxMemory /= 4
 	opts.OnError = s.reports.add
 	opts.Until, opts.indexBelow = &at, seglog.Unbounded
-	m, err := openMoment(s.log.Dir, opts, pass)
+	m, err := openUntil(s.log.Dir, opts, s.now, pass)
 	if err != nil {
 		return nil, err
 	}
@@ -85,15 +100,15 @@ func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
 	return m, nil
 }
 
-// openMoment opens the store up to a moment. A snapshot of the index lacks what had expired when it was finished. If
+// openUntil opens the store up to a moment. A snapshot of the index lacks what had expired when it was finished. If
 // that was later than the moment turns out to be, whose number alone is known, another one helps, from before.
-func openMoment(dir string, opts Options, pass bool) (*Store, error) {
+func openUntil(dir string, opts Options, now func() uint64, pass bool) (*Store, error) {
 	opened := Open
 	if !pass {
 		opened = openIntact
 	}
 	for {
-		clock := new(still)
+		clock := &still{now: now}
 		if opts.Until.Time != seglog.Unbounded {
 			clock.advance(opts.Until.Time)
 		}
@@ -113,7 +128,26 @@ func openMoment(dir string, opts Options, pass bool) (*Store, error) {
 	}
 }
 
-// CloseMoment closes what OpenMoment has opened.
+// Standing is the record that stands under a key, of an element or else of an entry, whether or not it has expired. Its
+// bytes are the caller's; of a large value they are put together.
+func (s *Store) Standing(kind record.Kind, key []byte) (e seglog.Record, err error) {
+	err = s.Inside(func() error {
+		t := s.spaces[0].route(kind, key)
+		at, err := t.readNow(&e, t.hash(key), key, nil)
+		switch {
+		case err != nil:
+			return err
+		case at == 0:
+			return ErrNotFound
+		case e.Large > 0:
+			e.Value, err = s.ReadParts(e)
+		}
+		return errOr(err, isValue(&e))
+	})
+	return e, err
+}
+
+// CloseMoment closes what OpenMoment or OpenBehind has opened.
 func (s *Store) CloseMoment(m *Store) error {
 	s.moments.remove(m)
 	return m.Close()

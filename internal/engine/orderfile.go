@@ -206,9 +206,9 @@ func (s *Store) removeRuns(x *checkpoint.Index, alone bool) {
 		return
 	}
 	needed := map[uint64]bool{}
-	for _, t := range x.Tables {
-		if t.Order != nil {
-			for _, id := range t.Order.Runs {
+	for i := range x.Tables {
+		if o := x.Tables[i].Order; o != nil {
+			for _, id := range o.Runs {
 				needed[id] = true
 			}
 		}

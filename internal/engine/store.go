@@ -396,6 +396,7 @@ func (s *Store) close() error {
 		return nil
 	}
 	s.closed = true
+	s.follower.Leave()
 	s.log.EndWaiting()
 	var last flushed
 	for _, c := range *s.attached.Load() {

@@ -3,6 +3,7 @@ package follow
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
@@ -19,7 +20,8 @@ import (
 type Follower struct {
 	store  *engine.Store
 	log    *seglog.Log
-	tailer *seglog.Tailer // guarded by Store.Replay
+	tailer *seglog.Tailer   // guarded by Store.Replay
+	halted *seglog.Manifest // of a look that has halted on its way (To), nil for none
 }
 
 // New is the follower of a read-only store that has just been read.
@@ -59,32 +61,63 @@ func (f *Follower) Keep(stop <-chan struct{}) {
 }
 
 // Look replays what is new. It returns when the store shows everything that was written before the call.
-func (f *Follower) Look() error { return f.store.Replay(f.look) }
+func (f *Follower) Look() error {
+	return f.store.Replay(func() error {
+		err := f.look(math.MaxUint64)
+		if errors.Is(err, seglog.ErrBehind) {
+			return f.beginAnew()
+		}
+		return err
+	})
+}
 
-func (f *Follower) look() (err error) {
+// To replays what comes up to the record with a number. A look may halt on its way, and the next one goes on from
+// there.
+func (f *Follower) To(seq uint64) error {
+	return f.store.Replay(func() error {
+		for f.tailer.R.Next <= seq {
+			before, whole := f.tailer.R.Next, f.halted == nil
+			err := f.look(seq)
+			if errors.Is(err, seglog.ErrBehind) || err == nil && whole && f.tailer.R.Next == before {
+				return seglog.ErrHistoryLost
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Leave gives back what a look has open that has halted.
+func (f *Follower) Leave() { f.tailer.Leave() }
+
+func (f *Follower) look(until uint64) (err error) {
 	for looks := (seglog.Looks{}); ; {
-		if err = f.catchUp(); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
+		if err = f.catchUp(until); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
 			return err
 		}
 		if !looks.Again(err) {
-			break
+			return err
 		}
 	}
-	if errors.Is(err, seglog.ErrBehind) {
-		return f.beginAnew()
-	}
-	return err
 }
 
-// catchUp is one look.
-func (f *Follower) catchUp() error {
-	t := f.tailer
-	m, err := t.Look(f.store.Alone)
-	if m == nil || err != nil {
+// catchUp is one look, or a part of it.
+func (f *Follower) catchUp(until uint64) (err error) {
+	t, m := f.tailer, f.halted
+	if f.halted = nil; m == nil {
+		if m, err = t.Look(f.store.Alone); m == nil || err != nil {
+			return err
+		}
+	}
+	halted, err := t.Advance(m, until)
+	if err != nil {
 		return err
 	}
-	if err := t.Advance(m); err != nil {
-		return err
+	if halted {
+		f.halted = m
+		return nil
 	}
 	if err := f.replace(m); err != nil {
 		return err

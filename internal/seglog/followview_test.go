@@ -1,6 +1,7 @@
 package seglog
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func tailed(t *testing.T, mem vfs.FS) (l *Log, look func()) {
 		t.Helper()
 		m, err := tailer.Look(func(take func()) { take() })
 		if err == nil {
-			err = tailer.Advance(m)
+			_, err = tailer.Advance(m, math.MaxUint64)
 		}
 		if err == nil {
 			err = tailer.Settle(m)

@@ -38,6 +38,8 @@ type Tailer struct {
 	at     *Segment // where the log goes on; nil where there is none yet
 	sum    [8]byte  // checksum of the newest record there
 	Missed bool     // a record that counts as read was not taken in: only recovery will do
+
+	halted *TailReader // of at, when Advance has halted on its way; nil if it has not
 }
 
 // ErrBehind says that the log cannot be followed from where we are.
@@ -95,32 +97,38 @@ func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 	return m, nil
 }
 
-// Advance hands on the records from where we are to the end of the log.
-func (t *Tailer) Advance(m *Manifest) (err error) {
+// Advance hands on the records from where we are to the end of the log, and none with a number beyond until. It reports
+// whether it has halted before such a one: then it goes on when it is called with the same manifest again, and Leave
+// gives up.
+func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 	l := t.log
-	if m.Writing != nil {
+	if m.Writing != nil && t.R.ring == nil {
 		if t.R.ring, err = OpenRing(l.FS, l.Dir, m, m.SameCache(l.FS.CacheID(l.Dir))); err != nil {
-			return err
+			return false, err
 		}
-		defer t.R.closeRing()
 	}
+	defer func() {
+		if !halted {
+			t.Leave()
+		}
+	}()
 	for {
 		e, named := ManifestSegment{}, false
 		if t.at != nil {
 			if e, named = m.Find(t.at.ID); named && (e.Salt != t.at.Salt || e.Sealed && e.Bytes < t.at.End.Load()) {
-				return ErrBehind // it is not what we have read
+				return false, ErrBehind // it is not what we have read
 			}
-			if err := t.read(t.at, e); err != nil {
-				return err
+			if halted, err := t.read(t.at, e, until); halted || err != nil {
+				return halted, err
 			}
 		}
 		next, err := t.next(m)
 		if next == nil || err != nil {
-			return err
+			return false, err
 		}
 		if t.at != nil && named && !e.Sealed { // is it really over?
 			if next, err = t.begun(m, next); next == nil || err != nil {
-				return err
+				return false, err
 			}
 		}
 		if t.at != nil {
@@ -130,6 +138,12 @@ func (t *Tailer) Advance(m *Manifest) (err error) {
 		}
 		t.at = next
 	}
+}
+
+// Leave gives back what Advance has open where it has halted.
+func (t *Tailer) Leave() {
+	t.halted = nil
+	t.R.closeRing()
 }
 
 // next is the segment that follows on the present one in the manifest, nil when there is none.
@@ -216,42 +230,55 @@ func (t *Tailer) reader(seg *Segment, end int64) (*TailReader, error) {
 }
 
 // read hands on the records of a segment that are new. e is what the manifest says of it, zero when it says
-// nothing any more.
-func (t *Tailer) read(seg *Segment, e ManifestSegment) error {
-	if err := t.unchanged(seg); err != nil {
-		return err
-	}
-	if e.Sealed && seg.End.Load() == e.Bytes {
-		return nil
-	}
-	end := int64(0)
-	if e.Sealed {
-		end = e.Bytes
-	}
-	tail, err := t.reader(seg, end)
-	if err != nil {
-		return err
+// nothing any more. It halts before one with a number
+// beyond until.
+func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted bool, err error) {
+	tail := t.halted
+	t.halted = nil
+	switch {
+	case tail != nil && tail.Ring == nil && !e.Sealed: // what it has read ahead may have been cut back
+		if err := tail.lookAgain(); err != nil {
+			return false, err
+		}
+	case tail == nil:
+		if err := t.unchanged(seg); err != nil {
+			return false, err
+		}
+		if e.Sealed && seg.End.Load() == e.Bytes {
+			return false, nil
+		}
+		end := int64(0)
+		if e.Sealed {
+			end = e.Bytes
+		}
+		if tail, err = t.reader(seg, end); err != nil {
+			return false, err
+		}
 	}
 	for {
 		at, rec, healed, err := tail.Next()
 		var d *Damage
 		switch {
 		case err != nil && e.Sealed && seg.End.Load() < e.Bytes && t.replaced(seg):
-			return ErrBehind
+			return false, ErrBehind
 		case err == io.EOF && !e.Sealed:
-			return nil
+			return false, nil
 		case err == io.EOF && seg.End.Load() == e.Bytes:
-			return nil
+			return false, nil
 		case err == io.EOF:
-			return endsEarly(seg.Path, at, e.Bytes)
+			return false, endsEarly(seg.Path, at, e.Bytes)
 		case errors.As(err, &d) && (e.Sealed || errors.Is(d.Reason, record.ErrNewer)):
-			return FormatError(seg.Path, at, d.Reason)
+			return false, FormatError(seg.Path, at, d.Reason)
 		case d != nil:
-			return nil // it is being written
+			return false, nil // it is being written
 		case err != nil:
-			return err
+			return false, err
 		case rec.Seq != t.R.Next:
-			return ErrBehind
+			return false, ErrBehind
+		case rec.Seq > until:
+			tail.Offset, tail.Last = at, rec.Seq-1 // it is read again
+			t.halted = tail
+			return true, nil
 		}
 		if healed != nil {
 			seg.heal(at, healed)
@@ -261,7 +288,7 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment) error {
 		rec.Written = seg.Start + rec.Time
 		if err := t.R.record(seg, at, rec); err != nil {
 			t.Missed = true
-			return err
+			return false, err
 		}
 		t.show()
 	}

@@ -26,7 +26,7 @@ var (
 		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load MembersFrom
 		Open Peek Persist PopBack PopFront PopMax PopMin Prefix Push PushBack PushFront Range Rank Ranked Refresh Rename
 		Require		Set SetAll SetTTL SetUntil Sync TellExpiry TTL Until Update Values View Watch`)
-	says   = strings.Fields("Covers DB Maps Name Ratio Seq Size Stats Time Type Value")
+	says   = strings.Fields("Covers DB Maps Name Old Ratio Seq Size Stats Time Type Value")
 	others = strings.Fields("Error Is Read ReadAt ReadFrom Seek String Unwrap Write WriteTo")
 )
 

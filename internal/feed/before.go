@@ -1,0 +1,60 @@
+package feed
+
+import (
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A Past tells what entries were before they changed. It is a store of its own that goes behind a feed: the moment at
+// which the feed began and, record by record, what the feed has told since, replayed as a follower does it. So there is
+// no second way of finding what counts, and what compaction moves it follows. It costs an index in memory, and a second
+// reading of the log.
+//
+// It is used by one goroutine at a time.
+type Past struct {
+	store *engine.Store
+	then  *engine.Store
+}
+
+// OpenPast is the past of the changes behind the record with a number. The error is ErrHistoryLost when that moment
+// cannot be read. The caller closes it.
+func OpenPast(s *engine.Store, seq uint64) (*Past, error) {
+	then, err := s.OpenBehind(seq)
+	return &Past{s, then}, err
+}
+
+// Close gives back what it has open.
+func (p *Past) Close() error { return p.store.CloseMoment(p.then) }
+
+// Before goes to where nothing of an event has happened yet. The events come in their order.
+func (p *Past) Before(e *Event) error { return p.then.Follower().To(e.Seq - 1) }
+
+// After goes to where an event has happened, with all that counts together with it. While the feed waits then,
+// compaction takes away nothing that the past has yet to read.
+func (p *Past) After(e *Event) error {
+	if e.More {
+		return nil
+	}
+	return p.then.Follower().To(e.Seq)
+}
+
+// Value is what the entry or the element had before the event, as it was stored, and the number of its schema. The
+// error is ErrNotFound when there was none, or it had expired, and for a range, and ErrType when there was a
+// collection.
+func (p *Past) Value(e *Event) (value []byte, schema uint64, err error) {
+	if e.Op == record.Range {
+		return nil, 0, engine.ErrNotFound
+	}
+	kind, key := record.Value, e.Key
+	if e.Element != nil {
+		kind, key = record.Element, e.record
+	}
+	was, err := p.then.Standing(kind, key)
+	if was.Expiry != 0 && was.Expiry <= uint64(e.Time.UnixMilli()) && e.Op != record.Expire {
+		err = engine.ErrNotFound
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return was.Value, was.Schema, nil
+}
