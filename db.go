@@ -17,6 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/feed"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/render"
 	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -28,9 +29,9 @@ type DB struct {
 	driver driver.Driver // in its place; nil for the engine
 	config config
 
-	watches   *feed.Hub
-	renderers sync.Map // schema number → codec.Renderer, or false for none
-	raw       raw
+	watches *feed.Hub
+	renders render.Renderers
+	raw     raw
 
 	mu     sync.Mutex              // guards maps and values
 	maps   map[string]*mapCore     // by name: those that are open
@@ -99,7 +100,7 @@ func open(dir string, c config) (*DB, error) {
 }
 
 func newDB(s *engine.Store, c config) *DB {
-	return &DB{store: s, config: c, watches: feed.NewHub(), maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}}
+	return &DB{store: s, config: c, watches: feed.NewHub(), renders: render.Renderers{Store: s, Own: c.maps.codec}, maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}}
 }
 
 // Close makes every write durable, and closes the store and its maps. An error means that some

@@ -6,10 +6,12 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/render"
 )
 
 func init() {
 	opened.Engine = func(db any) *engine.Store { return db.(*DB).store }
+	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
 	opened.View = func(s any) (*engine.View, *engine.Store) {
 		snapshot := s.(*Snapshot)
 		return snapshot.view, snapshot.db.store
@@ -23,6 +25,9 @@ var readsOpen = func(db any, key, value []byte) (open bool, err error) {
 	}
 	return false, nil
 }
+
+// txOf is opened.Tx, which the first transaction fills in: programs without any do not carry it.
+var txOf = func(tx any) *engine.Tx { return tx.(*Tx).tx }
 
 // openMap is the map that a key belongs to, nil if it is not open.
 func (db *DB) openMap(key []byte) *mapCore {

@@ -90,13 +90,13 @@ func (r *Raw) Load(key []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if (r.tx == nil || e.Logged()) && r.db.renderer(e.Schema) == nil {
+		if (r.tx == nil || e.Logged()) && r.db.renders.Of(e.Schema) == nil {
 			return e.Value, nil // nobody else has it, unless it is what the transaction has written
 		}
 		return r.db.shown([]byte{}, key, e.Value, e.Schema)
 	}
 	value, schema, err := r.db.store.AppendGet(nil, key)
-	if err != nil || schema == 0 || r.db.renderer(schema) == nil {
+	if err != nil || schema == 0 || r.db.renders.Of(schema) == nil {
 		return value, err
 	}
 	return r.db.shown(nil, key, value, schema)
@@ -122,7 +122,7 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 		return f(value)
 	}
 	return r.db.store.ViewValue(key, func(value []byte, schema uint64) error {
-		if schema == 0 || r.db.renderer(schema) == nil {
+		if schema == 0 || r.db.renders.Of(schema) == nil {
 			return f(value)
 		}
 		shown, err := r.db.shown(nil, key, value, schema)
@@ -383,7 +383,7 @@ func (r *Raw) scan(span engine.Span) iter.Seq2[[]byte, []byte] {
 			value, err := item.Value, item.Err
 			switch {
 			case err != nil:
-			case r.tx != nil || r.db.renderer(item.Schema) != nil:
+			case r.tx != nil || r.db.renders.Of(item.Schema) != nil:
 				value, err = r.db.shown([]byte{}, item.Key, value, item.Schema)
 			case item.Lent:
 				value = kept.Keep(value)

@@ -128,7 +128,7 @@ func (r *Raw) Open(key []byte) (*ValueReader, error) {
 // show lets a reader read the form in which its value is shown.
 func (db *DB) show(key []byte, r *stream.Reader) error {
 	schema := r.Schema()
-	if schema == 0 || db.renderer(schema) == nil {
+	if schema == 0 || db.renders.Of(schema) == nil {
 		return nil
 	}
 	if r.Size() > engine.MaxValueBytes {

@@ -1,6 +1,9 @@
 package copal
 
-import "github.com/copaldb/copal/internal/engine"
+import (
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
+)
 
 // Tx is a transaction: reads and writes over any number of maps, collections and raw keys, as if
 // they happened at one moment and nothing else meanwhile. users.In(tx) is a map in it; collections
@@ -69,14 +72,21 @@ func (db *DB) Update(f func(tx *Tx) error) error { return db.update(engine.Proce
 func (db *DB) UpdateFSync(f func(tx *Tx) error) error { return db.update(engine.Power, f) }
 
 func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
-	return db.store.Transact(d, func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx, by: d}) })
+	return db.store.Transact(d, func(tx *engine.Tx) error { return f(db.begun(tx, d)) })
 }
 
 // View calls f once with a read-only transaction: everything as it was at one moment. Writes return
 // ErrTxReadOnly. No writer waits for it, and it waits for none. View returns the error of f, or of
 // a read that could not return its own.
 func (db *DB) View(f func(tx *Tx) error) error {
-	return db.store.Look(func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
+	return db.store.Look(func(tx *engine.Tx) error { return f(db.begun(tx, 0)) })
+}
+
+func (db *DB) begun(tx *engine.Tx, d engine.Durability) *Tx {
+	if opened.Tx.Load() == nil {
+		opened.Tx.Store(&txOf)
+	}
+	return &Tx{db: db, tx: tx, by: d}
 }
 
 // What transactions do not have.

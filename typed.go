@@ -11,6 +11,7 @@ import (
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/detach"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/render"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -45,7 +46,7 @@ func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 	if !engine.IsWord(c.Name()) {
 		return nil, fmt.Errorf("copal: a codec is called %q; its name must be a word of lower-case letters and digits", c.Name())
 	}
-	ours := codecNamed(c.Name()) == c
+	ours := render.Codec(c.Name()) == c
 	plan, err := c.Compile(t)
 	if err != nil && ours { // it names itself
 		return nil, &misfit{err: err}
@@ -192,7 +193,7 @@ func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
 	}
 	plan := t.plan
 	if schema.Codec != t.codec.Name() {
-		c := codecNamed(schema.Codec)
+		c := render.Codec(schema.Codec)
 		if c == nil {
 			return nil, fmt.Errorf("codec %q is not known here", schema.Codec)
 		}
@@ -203,16 +204,6 @@ func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
 		}
 	}
 	return plan.Decoder(schema.Text)
-}
-
-// codecNamed finds a codec that comes with copal, or returns nil.
-func codecNamed(name string) codec.Codec {
-	for _, c := range []codec.Codec{codec.JSON, codec.Binary, codec.Bytes} {
-		if c.Name() == name {
-			return c
-		}
-	}
-	return nil
 }
 
 // describe says for an error message how the values of a schema were written.

@@ -21,8 +21,8 @@ type Difference struct {
 // Diff yields the entries with keys in [from, to) that two snapshots do not have alike, in bytewise order of their
 // keys. nil is no bound. The snapshots may be two moments of a store, or of two stores.
 //
-// Entries are alike if value, codec, schema and deadline are equal. Collections are alike if type, deadline and
-// elements are: DiffElements tells those that differ. Seq and Time are not compared.
+// Entries are alike if value, codec, schema, content type and deadline are equal. Collections are alike if type,
+// deadline and elements are: DiffElements tells those that differ. Seq and Time are not compared.
 //
 // An entry that cannot be read comes as an error, with its Key if that is known, and Diff goes on; the snapshots
 // may differ in it or not. copal.ErrClosed and copal.ErrSnapshotLost are the last that it yields.
@@ -67,5 +67,5 @@ func alike(a, b *copal.Snapshot, d *Difference) (bool, error) {
 
 // sameBut reports whether two entries are alike, but for elements.
 func (e *Entry) sameBut(o *Entry) bool {
-	return bytes.Equal(e.Value, o.Value) && e.Codec == o.Codec && e.Schema == o.Schema && e.Expires.Equal(o.Expires) && e.Collection == o.Collection
+	return bytes.Equal(e.Value, o.Value) && e.Codec == o.Codec && e.Schema == o.Schema && e.Content == o.Content && e.Expires.Equal(o.Expires) && e.Collection == o.Collection
 }

@@ -19,6 +19,7 @@ type Entry struct {
 	Value   []byte    // as Codec has encoded it
 	Codec   string    // name of the codec; "" for raw bytes
 	Schema  string    // the schema by which the codec reads the value; "" for raw bytes
+	Content string    // the content type, such as "image/png"; "" where none is known
 	Expires time.Time // the deadline, to the millisecond, rounded up; the zero Time for none
 	Deleted bool      // the entry does not exist: Put removes the key
 
@@ -27,9 +28,14 @@ type Entry struct {
 	Collection string
 	Elements   int64
 
+	// The length of a value that Look does not read, because it is too long; 0 for any other.
+	Large int64
+
 	// The number and the time of the entry's record in its own store. Put does not pass them on.
 	Seq  uint64
 	Time time.Time
+
+	number uint64 // of the schema, in the store that it was read from
 }
 
 // Entries yields the entries of the snapshot, those of maps and raw ones, with keys in [from, to),
@@ -58,7 +64,7 @@ func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 
 // entryOf is an entry of the log, with the schema instead of its number.
 func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
-	e := Entry{Key: item.Key, Value: item.Value, Seq: item.Seq, Time: item.Time}
+	e := Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time, number: item.Schema}
 	if d := item.Deadline(); d != 0 {
 		e.Expires = time.UnixMilli(int64(d))
 	}
@@ -121,8 +127,8 @@ func (e *Element) take(store *engine.Store, key []byte, from *engine.Entry) (err
 // keys hold. Of several entries with one key the last counts. Put ignores Seq and Time. An entry
 // whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set.
 //
-// The errors are those of Map.Set, and one for a Codec that is no possible name of a codec. Put
-// does not check that a value is one of its schema: the first read finds out.
+// The errors are those of Map.Set, and one for a Codec that is no possible name of a codec, or a Content that
+// no record can have. Put does not check that a value is one of its schema: the first read finds out.
 func Put(db *copal.DB, entries ...*Entry) error {
 	store := opened.Engine(db)
 	at := make(map[string]int, len(entries)) // by key: which change
@@ -198,9 +204,12 @@ func (e *Entry) deadline() (uint64, error) {
 
 func writeOf(store *engine.Store, e *Entry) (engine.Write, error) {
 	deadline, err := e.deadline()
-	w := engine.Write{Key: e.Key, Value: e.Value, Expiry: deadline}
+	w := engine.Write{Key: e.Key, Value: e.Value, Type: e.Content, Expiry: deadline}
 	if err != nil {
 		return w, err
+	}
+	if !isContentType(e.Content) {
+		return w, fmt.Errorf("%w: %q is no content type of at most %d printable characters without spaces", copal.ErrType, e.Content, mostContent)
 	}
 	if e.Collection != "" {
 		return w, fmt.Errorf("%w: key %q has a %s, of which the elements are to be put", copal.ErrType, e.Key, e.Collection)
@@ -210,6 +219,19 @@ func writeOf(store *engine.Store, e *Entry) (engine.Write, error) {
 	}
 	w.Schema, err = numberOf(store, e.Codec, e.Schema)
 	return w, err
+}
+
+// mostContent is how long a content type may be in a record.
+const mostContent = 128
+
+// isContentType reports whether a record can have a text as its content type.
+func isContentType(text string) bool {
+	for _, c := range []byte(text) {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return len(text) <= mostContent
 }
 
 // numberOf returns the number of a schema in this store.

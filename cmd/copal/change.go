@@ -6,7 +6,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/cmd/copal/internal/fields"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // change is what watch and log tell of an entry, or of a range of them.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/fields"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // A difference is printed as values are shown by get, so that a person sees what a program would: the values of
@@ -88,6 +88,7 @@ func (p *differences) fieldsOf(d *admin.Difference, before, after []byte) (list 
 		{Path: "expires", Before: showExpires(d.A), After: showExpires(d.B)},
 		{Path: "codec", Before: []byte(d.A.Codec), After: []byte(d.B.Codec)},
 		{Path: "type", Before: []byte(d.A.Schema), After: []byte(d.B.Schema)},
+		{Path: "content", Before: []byte(d.A.Content), After: []byte(d.B.Content)},
 	} {
 		if string(f.Before) != string(f.After) {
 			f.Path = "(" + f.Path + ")" // which is no field of the value
@@ -278,6 +279,9 @@ func appendEntry(line []byte, name string, e *admin.Entry, value []byte) []byte 
 	if e.Codec != "" {
 		line = ndjson.AppendKey(append(line, `,"codec":`...), []byte(e.Codec))
 		line = ndjson.AppendKey(append(line, `,"type":`...), []byte(e.Schema))
+	}
+	if e.Content != "" {
+		line = ndjson.AppendKey(append(line, `,"content":`...), []byte(e.Content))
 	}
 	return append(line, '}')
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // jsonTime is a time that JSON output writes as an export does.

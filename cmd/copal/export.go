@@ -17,7 +17,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 const exportHelp = `Write entries as lines of JSON, from which 'copal import' makes the same entries again.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // An export to a file is written to FILE.part, synced, and renamed. What is interrupted stays there, whole

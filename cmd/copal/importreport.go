@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // importJSON is what --json prints.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // command runs a command line in this process.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 const scanHelp = `Print the entries whose keys begin with PREFIX, all if it is not given, in the order of

@@ -229,7 +229,8 @@ func TestCollectionAndValueOnOneKey(t *testing.T) {
 		"AppendGet": func() error { _, _, err := s.AppendGet(nil, h); return err },
 		"ViewValue": func() error { return s.ViewValue(h, func([]byte, uint64) error { return nil }) },
 		"Update": func() error {
-			return s.Update(nil, nil, h, false, Process, func(Found, *Write) (bool, error) { return false, nil })
+			_, err := s.Update(nil, nil, h, false, Process, func(Found, *Write) (bool, error) { return false, nil })
+			return err
 		},
 		"View":        func() error { _, err := view.Get(nil, h); return err },
 		"Transaction": func() error { return s.Transact(Process, func(tx *Tx) error { _, err := tx.Get(nil, h); return err }) },
@@ -1154,7 +1155,7 @@ func TestUpdateOfAKeyThatIsNoElement(t *testing.T) {
 			raw = appendElement(nil, c.ID, []byte("f"))
 		}
 		calls := 0
-		err = s.Update(nil, nil, raw, false, Process, func(_ Found, w *Write) (bool, error) {
+		_, err = s.Update(nil, nil, raw, false, Process, func(_ Found, w *Write) (bool, error) {
 			if calls++; calls == 1 { // the second time the goroutine is known
 				var other sync.WaitGroup
 				other.Go(func() { mustSet(t, s, string(raw), "1") })

@@ -245,12 +245,13 @@ func TestWhatStandsBeneathALostValue(t *testing.T) {
 			return err
 		},
 		"a raw update": func(l *lossy) error {
-			return l.s.Update(nil, nil, []byte("m:77"), false, Process, func(found Found, w *Write) (bool, error) {
+			_, err := l.s.Update(nil, nil, []byte("m:77"), false, Process, func(found Found, w *Write) (bool, error) {
 				if !found.Exists || string(found.Value) != "before" {
 					return false, fmt.Errorf("it finds %v, %q", found.Exists, found.Value)
 				}
 				return false, nil
 			})
+			return err
 		},
 	} {
 		l := openLossy(t)

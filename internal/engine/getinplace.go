@@ -91,7 +91,7 @@ func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error
 	}
 	if seg != nil {
 		defer seg.Unpin()
-		return seg.Lend(&e, fn)
+		return seg.Lend(func() error { return fn(e.Value, e.Schema) })
 	}
 	buf := arenas.Get().(*[]byte)
 	defer giveArena(buf)
@@ -100,6 +100,29 @@ func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error
 		return err
 	}
 	return fn(value, schema)
+}
+
+// ViewRecord calls fn with the record of key's entry, in place where that is possible. The bytes are fn's until it
+// returns, and it runs without a lock. Of a large value the record has the list of the parts. The errors are those of
+// Get, and of fn.
+func (s *Store) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
+	e := new(seglog.Record)
+	seg, err := s.pinInPlace(e, key)
+	if err != nil {
+		return err
+	}
+	if seg != nil {
+		defer seg.Unpin()
+		return seg.Lend(func() error { return fn(e) })
+	}
+	err = s.Inside(func() (err error) {
+		*e, err = s.Record(key)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return fn(e)
 }
 
 // giveArena is for when it was used, unless it has become large.

@@ -14,6 +14,7 @@ import (
 type Entry struct {
 	Value  []byte
 	Schema uint64    // 0: raw bytes
+	Type   string    // of the content, "" for none that is known
 	Seq    uint64    // 0, as Time is, when the log does not have it yet
 	Time   time.Time // when it was written
 

@@ -424,7 +424,7 @@ func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
 		*out = Entry{Value: f.encoded.Value, Schema: f.encoded.Schema}
 		return nil
 	}
-	out.Value, out.Schema, out.Seq, out.Cell = e.Value, e.Schema, e.Seq, nil
+	out.Value, out.Schema, out.Type, out.Seq, out.Cell = e.Value, e.Schema, e.Type, e.Seq, nil
 	out.Time = time.UnixMilli(int64(e.Written))
 	out.hit = hitOf(f.at, &e.Head, e.Bytes)
 	if e.Large > 0 {

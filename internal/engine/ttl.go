@@ -63,7 +63,7 @@ func (tx *Tx) Expire(t *Table, c *Cells, key []byte, deadline uint64) error {
 	case err != nil:
 		return err
 	}
-	return tx.Write(t, &Write{Key: key, Value: e.Value, Schema: e.Schema, Expiry: deadline, Cells: c})
+	return tx.Write(t, &Write{Key: key, Value: e.Value, Schema: e.Schema, Type: e.Type, Expiry: deadline, Cells: c})
 }
 
 func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
@@ -173,8 +173,8 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	return p.Seq, nil
 }
 
-// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one, nor while a view
-// is being opened.
+// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one or has a content type,
+// nor while a view is being opened.
 func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	if e.cells.table.Closed(e.hash) {
 		return false, seglog.ErrClosed
@@ -183,7 +183,7 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	encoded := e.encoded
 	if encoded == nil && (e.cell == nil || !e.cell.Dirty) {
 		old, err := s.readAt(e.address, nil)
-		if err != nil || old.Large > 0 {
+		if err != nil || old.Large > 0 || old.Type != "" {
 			return false, err
 		}
 		encoded = &cache.Encoded{Value: append([]byte{}, old.Value...), Schema: old.Schema}

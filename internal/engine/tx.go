@@ -256,6 +256,49 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	return e, err
 }
 
+// ViewRecord calls fn with the record of key's entry, in the sense of Get. The bytes are not to be changed. Of a large
+// value the record has the list of the parts. What the transaction has written itself has no number.
+func (tx *Tx) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
+	if tx.done.Load() {
+		return ErrTxDone
+	}
+	var e seglog.Record
+	switch c := tx.writes[view(key)]; {
+	case c == nil:
+		tx.noteRead(key)
+		beneath := tx.beneath()
+		in, err := beneath.use()
+		if err != nil {
+			return err
+		}
+		e, err = beneath.value(key)
+		beneath.leave(in)
+		tx.noteDeadline(e.Expiry)
+		if err != nil {
+			return err
+		}
+	case c.Delete:
+		return ErrNotFound
+	case c.collection != nil:
+		return c.collection.isNoValue(c.Key)
+	default:
+		e = seglog.Record{Head: record.Head{Op: record.Set, Schema: c.Schema, Type: c.Type, Expiry: c.Expiry, Large: c.Listed}, Key: key, Value: c.Value}
+	}
+	return fn(&e)
+}
+
+// Owner is the store of the transaction.
+func (tx *Tx) Owner() *Store { return tx.store }
+
+// Written is the number of the record by which a write of the transaction stands in the log, once that has committed;
+// 0 if it has written nothing under the key.
+func (tx *Tx) Written(key []byte) uint64 {
+	if c := tx.writes[view(key)]; c != nil {
+		return c.p.Seq
+	}
+	return 0
+}
+
 // DeadlineOf is the deadline of the entry of key, of a value or a collection, in the sense of Get; 0 for none.
 func (tx *Tx) DeadlineOf(t *Table, key []byte) (uint64, error) {
 	c := tx.writes[view(key)]
@@ -287,7 +330,7 @@ func (tx *Tx) own(c *Change) (e Entry, err error) {
 	case c.collection != nil:
 		return Entry{}, c.collection.isNoValue(c.Key)
 	}
-	e = Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}
+	e = Entry{Value: c.Value, Schema: c.Schema, Type: c.Type, hit: hit{expiry: c.Expiry}}
 	if c.Listed == 0 {
 		return e, nil
 	}

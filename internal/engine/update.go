@@ -41,16 +41,16 @@ type Decide func(found Found, w *Write) (write bool, err error)
 // belongs. With the cells of an open map, decide gets the entry as that map shows it; the value is
 // from its cell if own is true and the cell has one. Otherwise it gets the entry as the log has it.
 // decide may be called several times, and the last call counts. The errors are decide's and those
-// of Write.
-func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) error {
+// of Write. It returns the number of the record that was written, or of the last of the log if none was.
+func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) (uint64, error) {
 	if s.opts.ReadOnly {
-		return s.refuse(seglog.ErrReadOnly)
+		return 0, s.refuse(seglog.ErrReadOnly)
 	}
 	if err := (&Write{Key: key}).check(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.allow(key); err != nil {
-		return err
+		return 0, err
 	}
 	u := updating{table: t, cells: c, key: key, own: own, durability: d, decide: decide}
 	seq, err := s.tryUpdate(&u)
@@ -58,9 +58,9 @@ func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, d
 		seq, err = s.queuedUpdate(&u)
 	}
 	if err != nil || d != Power {
-		return err
+		return seq, err
 	}
-	return s.log.SyncTo(seq)
+	return seq, s.log.SyncTo(seq)
 }
 
 // updating is an update under way.

@@ -30,6 +30,7 @@ type Write struct {
 	Delete bool
 	Value  []byte      // encoded
 	Schema uint64      // a number from SchemaNumber, or 0 for raw bytes
+	Type   string      // of the content, which a record can have, or "" for none
 	Expiry uint64      // from Deadline, or 0 for none; with Memory the entry's own
 	Kind   record.Kind // of the record, 0 for a value
 	Later  bool        // the value is in the Cell, and is encoded when it is written to the log; of Async alone
@@ -65,20 +66,26 @@ func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err er
 // Write does what w says, and reports whether there was an entry before. Errors are
 // those of Set. A write to a key from within its own update is refused.
 func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
+	_, existed, err = s.WriteNumbered(t, w)
+	return existed, err
+}
+
+// WriteNumbered is Write that returns the number of the record, too, or of the last one if it has written none.
+func (s *Store) WriteNumbered(t *Table, w *Write) (seq uint64, existed bool, err error) {
 	if s.opts.ReadOnly {
-		return false, s.refuse(seglog.ErrReadOnly)
+		return 0, false, s.refuse(seglog.ErrReadOnly)
 	}
 	if err := w.check(); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	if err := s.allow(w.Key); err != nil {
-		return false, err
+		return 0, false, err
 	}
-	seq, existed, err := s.writeOne(t, w)
-	if err != nil || w.Durability != Power {
-		return existed, err
+	seq, existed, err = s.writeOne(t, w)
+	if err == nil && w.Durability == Power {
+		err = s.log.SyncTo(seq)
 	}
-	return existed, s.log.SyncTo(seq)
+	return seq, existed, err
 }
 
 // Writable returns the error of each write that this goroutine may make now, whatever it would find: to a store that
@@ -186,7 +193,7 @@ func (w *Write) fill(p *seglog.Pending) (parts bool) {
 	if w.Delete {
 		return false
 	}
-	p.Op, p.Schema, p.Expiry, p.Value = record.Set, w.Schema, w.Expiry, w.Value
+	p.Op, p.Schema, p.Type, p.Expiry, p.Value = record.Set, w.Schema, w.Type, w.Expiry, w.Value
 	p.Large = w.Listed
 	return w.Listed == 0
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/render"
 )
 
 // Engine returns the engine of a *copal.DB.
@@ -16,6 +17,12 @@ var Engine func(db any) *engine.Store
 // Reads reports whether the map that a key of a *copal.DB belongs to is open and, if so, why it would not read a value
 // that was written raw. It is nil in a process that has opened no map.
 var Reads atomic.Pointer[func(db any, key, value []byte) (open bool, err error)]
+
+// Tx returns the engine's transaction behind a *copal.Tx. It is nil in a process that has begun none.
+var Tx atomic.Pointer[func(tx any) *engine.Tx]
+
+// Renderers returns those of a *copal.DB.
+var Renderers func(db any) *render.Renderers
 
 // View returns the view and the engine of a *copal.Snapshot.
 var View func(snapshot any) (*engine.View, *engine.Store)

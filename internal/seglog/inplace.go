@@ -104,11 +104,11 @@ func (s *Segment) mappedEnd() int64 {
 	return min(s.InFile(s.Readable()), s.viewed)
 }
 
-// Lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error
-// says so.
-func (s *Segment) Lend(e *Record, fn func(value []byte, schema uint64) error) (err error) {
+// Lend calls fn, which uses what was read in place. Where the file cannot be read any more, fn ends there, and the
+// error says so.
+func (s *Segment) Lend(fn func() error) (err error) {
 	defer vfs.Caught(vfs.Catch(), s.mapped, &err)
-	return fn(e.Value, e.Schema)
+	return fn()
 }
 
 // nearbyLines is how many cache lines of a record are brought near: what a short one has.

@@ -123,6 +123,9 @@ func (r *Reader) Size() int64 { return r.size }
 // Schema is the number of the value's schema, 0 for raw bytes.
 func (r *Reader) Schema() uint64 { return r.entry.Schema }
 
+// Record is the record of the value. Of a large one it has no value.
+func (r *Reader) Record() *seglog.Record { return &r.entry }
+
 // Seq is the number of the record that set the value.
 func (r *Reader) Seq() uint64 { return r.entry.Seq }
 

@@ -27,9 +27,9 @@ type Writer struct {
 	partBytes int
 	ctx       context.Context
 	stop      func() bool // ends the watch over it
+	key       []byte
 
-	mu    sync.Mutex // guards the rest; taken before all locks of the store
-	write engine.Write
+	mu    sync.Mutex    // guards the rest; taken before all locks of the store
 	under *seglog.Parts // nil before the first part
 	part  seglog.Pending
 	buf   []byte // what does not make a part yet
@@ -48,7 +48,7 @@ var (
 // before the value counts, it is given up.
 func Create(ctx context.Context, s *engine.Store, key []byte, partBytes int) (*Writer, error) {
 	key = append([]byte{}, key...)
-	w := &Writer{store: s, partBytes: partBytes, ctx: ctx, write: engine.Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
+	w := &Writer{store: s, partBytes: partBytes, ctx: ctx, key: key, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
 	err := s.Inside(func() error {
 		if s.ReadOnly() {
 			return seglog.ErrReadOnly
@@ -173,26 +173,45 @@ func (w *Writer) Commit() error { return w.commit(engine.Process) }
 func (w *Writer) CommitFSync() error { return w.commit(engine.Power) }
 
 func (w *Writer) commit(d engine.Durability) error {
+	write, err := w.Finish()
+	if err != nil {
+		return err
+	}
+	write.Durability = d
+	_, err = w.store.Write(nil, &write)
+	w.End(err)
+	return err
+}
+
+// Finish ends the value, and returns the write that makes it count. The caller makes it, by itself or with others, and
+// then calls End. Until then the parts stay, whatever becomes of the context.
+func (w *Writer) Finish() (engine.Write, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
-		return w.err
+		return engine.Write{}, w.err
 	}
-	w.write.Durability = d
+	write := engine.Write{Key: w.key}
 	switch {
 	case w.ctx.Err() != nil:
 		w.giveUpLocked(context.Cause(w.ctx))
-		return w.err
+		return write, w.err
 	case w.under == nil:
-		w.write.Value = w.buf
+		write.Value = w.buf
 	case len(w.buf) > 0 && !w.putLocked(w.buf):
-		return w.err
+		return write, w.err
 	default:
-		w.write.Listed, w.write.Value = w.size, w.list
+		write.Listed, write.Value = w.size, w.list
 	}
-	_, err := w.store.Write(nil, &w.write)
+	w.err = errCommitted
+	return write, nil
+}
+
+// End says what has become of the write that Finish returned.
+func (w *Writer) End(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.endLocked(err)
-	return err
 }
 
 // Close gives the value up, if Commit has not made it count. Calls after the first do nothing.
@@ -215,7 +234,7 @@ func (w *Writer) endLocked(err error) {
 	if w.err = err; err == nil {
 		w.err = errCommitted
 	}
-	w.buf, w.list, w.write = nil, nil, engine.Write{}
+	w.buf, w.list = nil, nil
 	w.stop()
 	if w.under != nil {
 		w.store.EndParts(w.under, err)

@@ -34,6 +34,7 @@ var arrows = map[string][]string{
 	"internal/record":      {},
 	"internal/rdb":         {"internal/redisstream"},
 	"internal/redisstream": {},
+	"internal/render":      {"codec", "internal/engine"},
 	"internal/repair":      {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
 	"internal/resp":        {},
 	"internal/seglog":      {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/tail", "internal/vfs", "internal/warm"},

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // Item is what is to be done to a store. Its bytes are valid until the next one.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // readExport reads what copal export has written.

@@ -18,7 +18,7 @@ import (
 	"github.com/tidwall/buntdb"
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // got is what a format has read.

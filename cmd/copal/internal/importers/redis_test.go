@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 	"github.com/copaldb/copal/internal/rdb"
 	"github.com/copaldb/copal/internal/resp"
 )

@@ -18,9 +18,13 @@ import (
 
 var errSyntax = errors.New("it is not a JSON object")
 
-// eachField calls f for the fields of the object that line is.
-func eachField(line []byte, f func(name string, value []byte) error) error {
-	b := bytes.TrimSpace(line)
+// blank is what may stand between the parts of an object.
+const blank = " \t\r\n"
+
+// EachField calls f for the fields of the object that text is. A value is the bytes that stand there, and may be no
+// JSON unless text is. The errors are those of f, and one for a text that is no object.
+func EachField(text []byte, f func(name string, value []byte) error) error {
+	b := bytes.TrimSpace(text)
 	if len(b) < 2 || b[0] != '{' || b[len(b)-1] != '}' {
 		return errSyntax
 	}
@@ -33,28 +37,28 @@ func eachField(line []byte, f func(name string, value []byte) error) error {
 		if n == 0 {
 			return errSyntax
 		}
-		name, err := unquote(b[:n])
+		name, err := Unquote(b[:n])
 		if err != nil {
 			return err
 		}
-		b = bytes.TrimLeft(b[n:], " \t")
+		b = bytes.TrimLeft(b[n:], blank)
 		if len(b) == 0 || b[0] != ':' {
 			return errSyntax
 		}
-		b = bytes.TrimLeft(b[1:], " \t")
+		b = bytes.TrimLeft(b[1:], blank)
 		if n = lengthOf(b); n == 0 {
 			return errSyntax
 		}
 		if err := f(name, b[:n]); err != nil {
 			return err
 		}
-		if b = bytes.TrimLeft(b[n:], " \t"); len(b) == 0 {
+		if b = bytes.TrimLeft(b[n:], blank); len(b) == 0 {
 			return nil
 		}
 		if b[0] != ',' {
 			return errSyntax
 		}
-		b = bytes.TrimLeft(b[1:], " \t")
+		b = bytes.TrimLeft(b[1:], blank)
 	}
 	return nil
 }
@@ -78,7 +82,7 @@ func lengthOf(b []byte) int {
 			if depth--; depth <= 0 {
 				return i + min(depth, 0) + 1
 			}
-		case ',', ' ', '\t', ':':
+		case ',', ' ', '\t', '\r', '\n', ':':
 			if depth == 0 {
 				return i
 			}
@@ -106,8 +110,8 @@ func stringLength(b []byte) int {
 	}
 }
 
-// unquote is the string that the JSON string in b stands for.
-func unquote(b []byte) (string, error) {
+// Unquote is the string that the JSON string in b stands for.
+func Unquote(b []byte) (string, error) {
 	if len(b) < 2 || b[0] != '"' || stringLength(b) != len(b) {
 		return "", fmt.Errorf("%s is not a string", shorten(b))
 	}
@@ -174,8 +178,8 @@ func unit(b []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// appendString appends s, which is UTF-8, as a JSON string.
-func appendString(dst []byte, s string) []byte {
+// AppendString appends s, which is UTF-8, as a JSON string.
+func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	from := 0
@@ -203,7 +207,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// quotedBytes is how long appendString makes s, without the quotes.
+// quotedBytes is how long AppendString makes s, without the quotes.
 func quotedBytes(s []byte) (n int) {
 	for _, c := range s {
 		switch {
@@ -221,20 +225,20 @@ func quotedBytes(s []byte) (n int) {
 // appendName appends bytes as a string or, where they are not UTF-8, as {"base64":"…"}.
 func appendName(dst, b []byte) []byte {
 	if utf8.Valid(b) {
-		return appendString(dst, string(b))
+		return AppendString(dst, string(b))
 	}
 	dst = append(dst, `{"base64":"`...)
 	return append(base64.StdEncoding.AppendEncode(dst, b), `"}`...)
 }
 
-// parseName is what appendName has made b of.
-func parseName(b []byte) ([]byte, error) {
+// ParseKey is the key that AppendKey has made b of.
+func ParseKey(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] != '{' {
-		s, err := unquote(b)
+		s, err := Unquote(b)
 		return []byte(s), err
 	}
 	var out []byte
-	err := eachField(b, func(name string, value []byte) (err error) {
+	err := EachField(b, func(name string, value []byte) (err error) {
 		if name != "base64" || out != nil {
 			return fmt.Errorf("a field %q beside base64", name)
 		}
@@ -248,7 +252,7 @@ func parseName(b []byte) ([]byte, error) {
 }
 
 func parseBase64(b []byte) ([]byte, error) {
-	s, err := unquote(b)
+	s, err := Unquote(b)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +292,7 @@ func parseTime(b []byte) (time.Time, error) {
 		}
 		return time.UnixMilli(ms), nil
 	}
-	s, err := unquote(b)
+	s, err := Unquote(b)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 var elements = []admin.Element{

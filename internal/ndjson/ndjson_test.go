@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/ndjson"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")

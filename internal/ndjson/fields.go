@@ -20,7 +20,7 @@ func AppendValue(dst, value []byte) []byte {
 // appendPiece appends bytes as text where that is not longer than base64.
 func appendPiece(dst, b []byte) []byte {
 	if utf8.Valid(b) && quotedBytes(b) <= base64.StdEncoding.EncodedLen(len(b)) {
-		return appendString(append(dst, `"text":`...), string(b))
+		return AppendString(append(dst, `"text":`...), string(b))
 	}
 	dst = base64.StdEncoding.AppendEncode(append(dst, `"base64":"`...), b)
 	return append(dst, '"')

@@ -58,6 +58,8 @@ var ErrVersion = errors.New("it was written by a newer version")
 type Reader struct {
 	Loose bool
 
+	MaxBytes int64 // the longest line and the longest value; 0 is 1 GiB
+
 	in   *bufio.Reader
 	line []byte // the line that was read last, without its line feed
 	back bool   // it is to be read again
@@ -84,6 +86,16 @@ func (r *Reader) State() State {
 	s := r.good
 	s.Key = bytes.Clone(s.Key)
 	return s
+}
+
+// Line is the number of the line that was read last, from 1.
+func (r *Reader) Line() int64 { return r.at.Lines }
+
+func (r *Reader) most() int64 {
+	if r.MaxBytes > 0 {
+		return r.MaxBytes
+	}
+	return maxLine
 }
 
 // Offset is how far the Reader has read.
@@ -167,10 +179,10 @@ func (r *Reader) read() error {
 		r.line = append(r.line, b...)
 		r.at.Offset += int64(len(b))
 		switch {
-		case err == bufio.ErrBufferFull && len(r.line) < maxLine:
+		case err == bufio.ErrBufferFull && int64(len(r.line)) < r.most():
 			continue
 		case err == bufio.ErrBufferFull:
-			r.err = fmt.Errorf("line %d, at byte %d, has more than %d bytes", r.at.Lines+1, r.from, maxLine)
+			r.err = fmt.Errorf("line %d, at byte %d, has more than %d bytes", r.at.Lines+1, r.from, r.most())
 		case err != nil:
 			r.err = err
 		}
@@ -194,7 +206,7 @@ type fields struct {
 	copal, version, of, mapName, end, crc       []byte
 	key, schema, codec, typ, expires, seq, time []byte
 	value, text, base64, bytes, part            []byte
-	collection, elements, element               []byte
+	collection, elements, element, content      []byte
 }
 
 func (f *fields) slot(name string) *[]byte {
@@ -225,6 +237,8 @@ func (f *fields) slot(name string) *[]byte {
 		return &f.elements
 	case "element":
 		return &f.element
+	case "content":
+		return &f.content
 	case "copal":
 		return &f.copal
 	case "version":
@@ -246,7 +260,7 @@ func (f *fields) slot(name string) *[]byte {
 }
 
 func (r *Reader) split() (f fields, err error) {
-	err = eachField(r.line, func(name string, value []byte) error {
+	err = EachField(r.line, func(name string, value []byte) error {
 		slot := f.slot(name)
 		switch {
 		case slot == nil:
@@ -262,7 +276,7 @@ func (r *Reader) split() (f fields, err error) {
 
 // only reports whether a line has no fields but these.
 func (f *fields) only(of ...*[]byte) error {
-	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part", "collection", "elements", "element"} {
+	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part", "collection", "elements", "element", "content"} {
 		if slot := f.slot(name); *slot != nil && !slices.Contains(of, slot) {
 			return fmt.Errorf("a field %q in a line that has none", name)
 		}
@@ -294,7 +308,7 @@ func (r *Reader) parse() (l Line, err error) {
 	case f.key != nil:
 		return r.entry(&f)
 	case f.mapName != nil:
-		name, err := parseName(f.mapName)
+		name, err := ParseKey(f.mapName)
 		return Line{Kind: Map, Map: string(name)}, errors.Join(err, f.only(&f.mapName))
 	case f.end != nil:
 		return Line{Kind: End}, r.end(&f)
@@ -309,7 +323,7 @@ func (r *Reader) parse() (l Line, err error) {
 }
 
 func (r *Reader) begin(f *fields) error {
-	kind, err := unquote(f.copal)
+	kind, err := Unquote(f.copal)
 	if err != nil {
 		return err
 	}
@@ -343,7 +357,7 @@ func (r *Reader) begin(f *fields) error {
 	}
 	r.at.Head = Head{}
 	if f.of != nil {
-		if r.at.Head.From, err = unquote(f.of); err != nil {
+		if r.at.Head.From, err = Unquote(f.of); err != nil {
 			return err
 		}
 	}
@@ -392,11 +406,11 @@ func (r *Reader) define(f *fields) error {
 	if err != nil {
 		return err
 	}
-	codec, err := parseName(f.codec)
+	codec, err := ParseKey(f.codec)
 	if err != nil {
 		return err
 	}
-	text, err := parseName(f.typ)
+	text, err := ParseKey(f.typ)
 	if err != nil {
 		return err
 	}
@@ -415,11 +429,16 @@ func (r *Reader) define(f *fields) error {
 func (r *Reader) entry(f *fields) (l Line, err error) {
 	r.lost = f.collection != nil // until it is known to be one
 	e := &l.Entry
-	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes, &f.collection, &f.elements); err != nil {
+	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes, &f.collection, &f.elements, &f.content); err != nil {
 		return l, err
 	}
 	if err := r.describe(e, f); err != nil {
 		return l, err
+	}
+	if f.content != nil {
+		if e.Content, err = Unquote(f.content); err != nil {
+			return l, err
+		}
 	}
 	if f.collection != nil {
 		err = r.collection(e, f)
@@ -446,10 +465,10 @@ func (r *Reader) count(key []byte) {
 
 // collection reads what an entry is whose elements follow.
 func (r *Reader) collection(e *admin.Entry, f *fields) (err error) {
-	if f.value != nil || f.text != nil || f.base64 != nil || f.bytes != nil || f.schema != nil {
+	if f.value != nil || f.text != nil || f.base64 != nil || f.bytes != nil || f.schema != nil || f.content != nil {
 		return errors.New("a collection with a value")
 	}
-	if e.Collection, err = unquote(f.collection); err != nil {
+	if e.Collection, err = Unquote(f.collection); err != nil {
 		return err
 	}
 	if e.Collection == "" {
@@ -473,7 +492,7 @@ func (r *Reader) element(f *fields) (l Line, err error) {
 		return l, err
 	}
 	e := &l.Element
-	if e.Name, err = parseName(f.element); err != nil {
+	if e.Name, err = ParseKey(f.element); err != nil {
 		return l, err
 	}
 	if e.Codec, e.Schema, err = r.schemaOf(f); err != nil {
@@ -513,7 +532,7 @@ func (r *Reader) schemaOf(f *fields) (codec, text string, err error) {
 
 // describe reads what an entry is but for its value.
 func (r *Reader) describe(e *admin.Entry, f *fields) (err error) {
-	if e.Key, err = parseName(f.key); err != nil {
+	if e.Key, err = ParseKey(f.key); err != nil {
 		return err
 	}
 	if e.Codec, e.Schema, err = r.schemaOf(f); err != nil {
@@ -551,7 +570,7 @@ func (f *fields) bytesOf() ([]byte, error) {
 	case n != 1:
 		return nil, errors.New("one of value, text and base64 must be there, and one alone")
 	case f.text != nil:
-		s, err := unquote(f.text)
+		s, err := Unquote(f.text)
 		return []byte(s), err
 	case f.base64 != nil:
 		return parseBase64(f.base64)
@@ -564,7 +583,7 @@ func (f *fields) bytesOf() ([]byte, error) {
 // parts reads the lines of a value.
 func (r *Reader) parts(announced []byte) (value []byte, err error) {
 	size, err := parseNumber(announced)
-	if err != nil || size > maxLine {
+	if err != nil || size > r.most() {
 		return nil, fmt.Errorf("a value of %s bytes", shorten(announced))
 	}
 	defer func() { r.left = err != nil }()

@@ -46,7 +46,7 @@ func (w *Writer) head(h Head) {
 	w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), h.Seq, 10)
 	w.buf = AppendTime(append(w.buf, `,"time":`...), h.Time)
 	if h.From != "" {
-		w.buf = appendString(append(w.buf, `,"of":`...), h.From)
+		w.buf = AppendString(append(w.buf, `,"of":`...), h.From)
 	}
 	w.buf = append(w.buf, '}')
 }
@@ -74,6 +74,9 @@ func (w *Writer) Entry(e *admin.Entry) error {
 	if number > 0 {
 		w.buf = strconv.AppendInt(append(w.buf, `,"schema":`...), int64(number), 10)
 	}
+	if e.Content != "" {
+		w.buf = AppendString(append(w.buf, `,"content":`...), e.Content)
+	}
 	if !e.Expires.IsZero() {
 		w.buf = AppendTime(append(w.buf, `,"expires":`...), e.Expires)
 	}
@@ -83,7 +86,7 @@ func (w *Writer) Entry(e *admin.Entry) error {
 	}
 	w.key = append(w.key[:0], e.Key...)
 	if e.Collection != "" {
-		w.buf = appendString(append(w.buf, `,"collection":`...), e.Collection)
+		w.buf = AppendString(append(w.buf, `,"collection":`...), e.Collection)
 		w.buf = strconv.AppendInt(append(w.buf, `,"elements":`...), e.Elements, 10)
 		w.buf = append(w.buf, '}')
 		w.open = e.Elements

@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Source is what an entry is looked for in: a store as it is now, a snapshot, or a transaction.
+type Source interface {
+	*copal.DB | *copal.Snapshot | *copal.Tx
+}
+
+// Look calls f with the entry under key, and returns the error of f. Its Value may be the bytes of the mapped file, or
+// those of the transaction: f must not change it, and must not use it after it has returned. A value of more than 1 MiB
+// is not read; the entry says in Large how long it is, and Open reads it. In a transaction, an entry that this has
+// written itself has no Seq and no Time.
+//
+// The errors are those of copal.Raw.Load. A transaction depends on the entry then, as on any that it reads.
+func Look[S Source](in S, key []byte, f func(e *Entry) error) error {
+	var store *engine.Store
+	found := func(r *seglog.Record) error {
+		e, err := entryOfRecord(store, key, r)
+		if err != nil {
+			return err
+		}
+		return f(&e)
+	}
+	switch in := any(in).(type) {
+	case *copal.DB:
+		store = opened.Engine(in)
+		return store.ViewRecord(key, found)
+	case *copal.Tx:
+		tx := (*opened.Tx.Load())(in)
+		store = tx.Owner()
+		return tx.ViewRecord(key, found)
+	}
+	var view *engine.View
+	view, store = opened.View(in)
+	var r seglog.Record
+	err := view.Inside(func() (err error) {
+		r, err = view.Record(key)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return found(&r)
+}
+
+func entryOfRecord(store *engine.Store, key []byte, r *seglog.Record) (Entry, error) {
+	e := Entry{Key: key, Value: r.Value, Content: r.Type, Seq: r.Seq, number: r.Schema}
+	if r.Large > 0 {
+		e.Value, e.Large = nil, int64(r.Large)
+	}
+	if r.Written != 0 {
+		e.Time = time.UnixMilli(int64(r.Written))
+	}
+	if r.Expiry != 0 {
+		e.Expires = time.UnixMilli(int64(r.Expiry))
+	}
+	if r.Schema == 0 {
+		return e, nil
+	}
+	var err error
+	e.Codec, e.Schema, err = schemaOf(store, key, r.Schema)
+	return e, err
+}
+
+// AppendShown appends to dst what copal.Raw.Load shows of the value of an entry, which was read from db, a snapshot or
+// a transaction of it. The error is copal.ErrType if the bytes are no value of their schema.
+func AppendShown(dst []byte, db *copal.DB, e *Entry) ([]byte, error) {
+	r := opened.Renderers(db).Of(e.number)
+	if r == nil {
+		return append(dst, e.Value...), nil
+	}
+	out, err := r.Render(dst, e.Value)
+	if err != nil {
+		return dst, fmt.Errorf("%w: the value under key %q, written as %s: %w", copal.ErrType, e.Key, e.Codec, err)
+	}
+	return out, nil
+}
+
+// IsShown reports whether copal.Raw.Load shows the value of an entry in another form than the one that is stored: as
+// JSON.
+func IsShown(db *copal.DB, e *Entry) bool { return opened.Renderers(db).Of(e.number) != nil }
+
+// Write is Put of one entry which is as durable as d, and returns the number of its record. An entry whose Deleted is
+// set returns the number of the deletion, or of the last record if there was nothing to delete.
+func Write(db *copal.DB, e *Entry, d copal.Durability) (seq uint64, existed bool, err error) {
+	store := opened.Engine(db)
+	w, err := writeOf(store, e)
+	if err != nil {
+		return 0, false, err
+	}
+	if d == copal.FSync {
+		w.Durability = engine.Power
+	}
+	return store.WriteNumbered(nil, &w)
+}
+
+// PutIn is Put of one entry in a transaction. Where e.Deleted is set, it reads whether there is an entry.
+func PutIn(tx *copal.Tx, e *Entry) error {
+	in := (*opened.Tx.Load())(tx)
+	w, err := writeOf(in.Owner(), e)
+	switch {
+	case err != nil:
+		return err
+	case w.Delete:
+		_, err = in.Delete(nil, nil, w.Key)
+		return err
+	}
+	return in.Write(nil, &w)
+}
+
+// Written is the number of the record of what a transaction has written under a key, once copal.DB.Update has
+// returned; 0 if it wrote nothing there.
+func Written(tx *copal.Tx, key []byte) uint64 { return (*opened.Tx.Load())(tx).Written(key) }

@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A body is read as it arrives. Whatever length a client names, memory grows by what has come, and a client that stops
+// in the middle is given up after a while.
+
+const (
+	typeJSON  = "application/json"
+	typeBytes = "application/octet-stream"
+	typeMerge = "application/merge-patch+json"
+	typeLines = "application/x-ndjson"
+	typeForm  = "application/x-www-form-urlencoded" // what curl -d says unless it is told
+)
+
+// heldBytes is how much of a value comes into memory before it is streamed: what one record of the log has.
+const heldBytes = 1 << 20
+
+// contentType is the type of the body, "" where the request does not say, in the form in which a record keeps it.
+func contentType(r *http.Request) (string, error) {
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return "", problemf(wrongType, "a body with Content-Encoding %s; values are kept as they come, and have none", e)
+	}
+	given := r.Header.Get("Content-Type")
+	if given == "" {
+		return "", nil
+	}
+	kind, parameters, err := mime.ParseMediaType(given)
+	if err != nil || !strings.Contains(kind, "/") {
+		return "", problemf(wrongType, "Content-Type %q is none", given)
+	}
+	switch {
+	case kind == typeForm:
+		return "", nil
+	case kind == typeJSON:
+		return kind, nil // which is UTF-8, whatever it says
+	}
+	kept := strings.ReplaceAll(mime.FormatMediaType(kind, parameters), "; ", ";")
+	if kept == "" || len(kept) > 128 || strings.ContainsFunc(kept, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return "", problemf(wrongType, "Content-Type %q is longer than 128 characters, or has spaces within", given)
+	}
+	return kept, nil
+}
+
+// patient is a body of which each piece has to come within a time.
+type patient struct {
+	q       *request
+	body    io.ReadCloser
+	control *http.ResponseController
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	p.control.SetReadDeadline(time.Now().Add(p.q.patience))
+	n, err := p.body.Read(b)
+	if err != nil {
+		p.control.SetReadDeadline(time.Time{}) // what comes next is another request, or nothing
+	}
+	return n, err
+}
+
+// body is the body of the request, of at most so many bytes: a longer one is an error.
+func (q *request) body(most int64) io.Reader {
+	limited := http.MaxBytesReader(q.w, q.r.Body, most)
+	return &patient{q, limited, http.NewResponseController(q.w)}
+}
+
+// read appends what r has to the buffer of the request, up to so many bytes, and reports whether that was all.
+func (q *request) read(r io.Reader, most int64) (all bool, err error) {
+	b := *q.buf
+	defer func() { *q.buf = b }()
+	for int64(len(b)) < most {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):min(int64(cap(b)), most)])
+		b = b[:len(b)+n]
+		switch {
+		case err == io.EOF:
+			return true, nil
+		case err != nil:
+			return false, cutOff(err)
+		}
+	}
+	return false, nil
+}
+
+// cutOff is the error of a body that could not be read.
+func cutOff(err error) error {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return err
+	}
+	return problemf(badRequest, "the body ends before its end: %v", err)
+}
+
+// whole reads all of a body that is held in memory. It is the request's buffer, until that is used again.
+func (q *request) whole() ([]byte, error) {
+	if n := q.r.ContentLength; n > q.maxBody {
+		return nil, problemf(tooLarge, "a body of %d bytes, and the most is %d", n, q.maxBody)
+	}
+	*q.buf = (*q.buf)[:0]
+	_, err := q.read(q.body(q.maxBody), q.maxBody+1)
+	return *q.buf, err
+}
+
+// checkJSON returns a problem for what is no JSON text.
+func checkJSON(text []byte) error {
+	if utf8.Valid(text) && json.Valid(text) {
+		return nil
+	}
+	var any json.RawMessage
+	why := "it is not UTF-8"
+	if err := json.Unmarshal(text, &any); err != nil {
+		why = err.Error()
+	}
+	return problemf(badRequest, "the body is no JSON: %s", why)
+}
+
+// isJSON reports whether a content type means JSON text.
+func isJSON(kind string) bool {
+	kind, _, _ = strings.Cut(kind, ";")
+	return kind == typeJSON || strings.HasSuffix(kind, "+json")
+}
+
+// accepts reports whether the request asks for a content type by name.
+func (q *request) accepts(kind string) bool {
+	for _, line := range q.r.Header["Accept"] {
+		for item := range strings.SplitSeq(line, ",") {
+			item, _, _ = strings.Cut(item, ";")
+			if strings.EqualFold(strings.TrimSpace(item), kind) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/ndjson"
+)
+
+// chunks writes to the client in pieces of some length, as long as it takes them.
+type chunks struct {
+	q   *request
+	buf []byte
+}
+
+func (c *chunks) Write(p []byte) (int, error) {
+	c.buf = append(c.buf, p...)
+	if len(c.buf) < sentBytes {
+		return len(p), nil
+	}
+	return len(p), c.flush()
+}
+
+func (c *chunks) flush() error {
+	http.NewResponseController(c.q.w).SetWriteDeadline(time.Now().Add(c.q.patience))
+	_, err := c.q.w.Write(c.buf)
+	c.buf = c.buf[:0]
+	return gaveUp(err)
+}
+
+// bulkBytes is how much of a bulk counts together, at most.
+const bulkBytes = 256 << 10
+
+// mostErrors is how many bad lines a bulk names.
+const mostErrors = 100
+
+// lineProblem is a line of a bulk that was not carried out.
+type lineProblem struct {
+	line   int64
+	detail string
+}
+
+// bulk answers POST of lines to a map. Each line counts by itself; what was read before the connection failed stays.
+func (q *request) bulk() error {
+	name := q.r.PathValue("map")
+	kind, err := contentType(q.r)
+	switch {
+	case err != nil:
+		return err
+	case kind != "" && kind != typeLines:
+		return problemf(wrongType, "a bulk of type %s; %s is taken", kind, typeLines)
+	case q.r.Header.Get("Idempotency-Key") != "":
+		return problemf(badRequest, "Idempotency-Key with a bulk, which may be sent again as it is: each line puts what it says")
+	}
+	if _, err := wholeKey(name, ""); err != nil {
+		return err
+	}
+	d, err := q.durableAs()
+	if err != nil {
+		return err
+	}
+	if err := admin.DeclareMap(q.db, name); err != nil {
+		return err
+	}
+	in := ndjson.NewReader(&patient{q, q.r.Body, http.NewResponseController(q.w)})
+	in.Loose, in.MaxBytes = true, q.maxBody
+	written, failures, bad := int64(0), int64(0), []lineProblem(nil)
+	fail := func(line int64, detail string) {
+		if failures++; len(bad) < mostErrors {
+			bad = append(bad, lineProblem{line, detail})
+		}
+	}
+	var batch []*admin.Entry
+	size := 0
+	put := func() error {
+		err := admin.Put(q.db, batch...)
+		if err == nil {
+			written += int64(len(batch))
+		}
+		clear(batch)
+		batch, size = batch[:0], 0
+		return err
+	}
+	for {
+		l, err := in.Next()
+		var wrong *ndjson.LineError
+		if err == io.EOF {
+			break
+		}
+		if errors.As(err, &wrong) {
+			fail(wrong.Line, wrong.Reason)
+			continue
+		}
+		if err != nil {
+			return errors.Join(cutOff(err), put())
+		}
+		e, err := q.bulkEntry(name, &l)
+		if err != nil {
+			p := problemOf(err)
+			if p.Status >= http.StatusInternalServerError {
+				return err
+			}
+			fail(in.Line(), p.Detail)
+			continue
+		}
+		if e == nil {
+			continue
+		}
+		batch = append(batch, e)
+		if size += len(e.Key) + len(e.Value); size > bulkBytes || len(batch) == 1000 {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := put(); err != nil {
+		return err
+	}
+	if d == copal.FSync {
+		if err := q.db.Sync(); err != nil {
+			return err
+		}
+	}
+	body := strconv.AppendInt([]byte(`{"written":`), written, 10)
+	body = strconv.AppendInt(append(body, `,"failed":`...), failures, 10)
+	body = append(body, `,"errors":[`...)
+	for i, b := range bad {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = fmt.Appendf(body, `{"line":%d,"detail":`, b.line)
+		body = append(ndjson.AppendKey(body, []byte(b.detail)), '}')
+	}
+	return q.json(append(body, "]}\n"...))
+}
+
+// bulkEntry is the entry of a line, nil for a line that says something else.
+func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {
+	switch l.Kind {
+	case ndjson.Entry:
+	case ndjson.Element, ndjson.Map:
+		return nil, problemf(badRequest, "a line that says no entry; copal import takes it")
+	default:
+		return nil, nil
+	}
+	e := &l.Entry
+	if e.Collection != "" {
+		return nil, problemf(badRequest, "a collection; copal import takes it")
+	}
+	if e.Codec != "" && e.Codec != "json" && e.Codec != "bytes" {
+		return nil, problemf(badRequest, "a value of the codec %s; copal import takes it", e.Codec)
+	}
+	e.Codec, e.Schema = "", ""
+	own := e.Key
+	var err error
+	if e.Key, err = wholeKey(name, string(own)); err != nil {
+		return nil, err
+	}
+	if !e.Expires.IsZero() && !e.Expires.After(time.Now()) {
+		return nil, nil // it would not be there
+	}
+	return e, admin.Fits(q.db, e.Key, e.Value)
+}

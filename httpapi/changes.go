@@ -1,0 +1,315 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/ndjson"
+)
+
+// A stream of changes tells one event, or one line, for each sequence number: all that counts together under it. So an
+// event that has come is a whole one, its id says that all up to it has come, and whoever goes on from there gets each
+// change once. An event that is cut off is none: an EventSource drops it, and a line without an end is no JSON.
+//
+// The id stands behind the data, so that a client which takes it as it comes does not have it before the rest.
+
+// heartbeat is how long a stream is silent at most.
+const heartbeat = 15 * time.Second
+
+// changes answers GET of the changes of a map, or of all.
+func (q *request) changes() error {
+	since, err := q.since()
+	if err != nil {
+		return err
+	}
+	var prefix []byte
+	name := q.r.PathValue("map")
+	if name != "" {
+		prefix = append(copal.MapPrefix(name), q.query("prefix")...)
+	} else if q.query("prefix") != "" {
+		return problemf(badRequest, "prefix is for the changes of one map")
+	}
+	ctx, cancel := context.WithCancel(q.r.Context())
+	defer cancel()
+	options := []copal.WatchOption{copal.WithPrefix(prefix), copal.WithAfter(since)}
+	for _, err := range q.db.Watch(ctx, append(options, copal.WithUntil(since))...) { // which says whether it can be told
+		if err != nil {
+			return err
+		}
+	}
+	if q.r.Method == http.MethodHead {
+		q.status(http.StatusOK)
+		return nil
+	}
+	s := stream{q: q, name: name, events: !q.accepts(typeLines), control: http.NewResponseController(q.w)}
+	s.begin(since)
+	pieces := make(chan piece)
+	go s.read(ctx, options, pieces)
+	defer func() {
+		cancel()
+		for range pieces { // until the reader has ended
+		}
+	}()
+	return s.pass(pieces)
+}
+
+// since is the number behind which the client wants to be told: what an EventSource says that comes back, what the
+// query says, or now.
+func (q *request) since() (uint64, error) {
+	if text := q.r.Header.Get("Last-Event-ID"); text != "" {
+		return parseSince("Last-Event-ID", text)
+	}
+	if text := q.query("since"); text != "" {
+		return parseSince("since", text)
+	}
+	s, err := q.db.Snapshot()
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	return s.Seq(), nil
+}
+
+func parseSince(name, text string) (uint64, error) {
+	n, ok := parseSeq(text)
+	if !ok {
+		return 0, problemf(badRequest, "%s: %q is no sequence number", name, text)
+	}
+	return n, nil
+}
+
+// stream is a stream of changes to a client.
+type stream struct {
+	q       *request
+	name    string // of the map, "" for all
+	events  bool   // and not lines
+	control *http.ResponseController
+}
+
+// piece is some of the text of an event.
+type piece struct {
+	text []byte
+	err  error // that ends the stream
+}
+
+// begin says where the stream begins, so that a client which is cut off before the first change knows.
+func (s *stream) begin(since uint64) {
+	h := s.q.w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // of a proxy in between
+	number := strconv.FormatUint(since, 10)
+	var text string
+	if s.events {
+		h.Set("Content-Type", "text/event-stream")
+		text = "retry: 1000\nid: " + number + "\n\n"
+	} else {
+		h.Set("Content-Type", typeLines)
+		text = `{"seq":` + number + `,"changes":[]}` + "\n"
+	}
+	s.q.status(http.StatusOK)
+	s.write([]byte(text))
+	s.flush()
+}
+
+// pass passes pieces to the client as they come.
+func (s *stream) pass(pieces <-chan piece) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for waiting := false; ; {
+		var p piece
+		var more bool
+		select {
+		case p, more = <-pieces:
+		default:
+			if waiting {
+				s.flush()
+			}
+			waiting = false
+			select {
+			case p, more = <-pieces:
+			case <-beat.C:
+				s.beat()
+				continue
+			case <-s.q.ctx.Done():
+				return nil
+			case <-s.q.r.Context().Done():
+				return nil
+			}
+		}
+		switch {
+		case !more:
+			return nil
+		case p.err != nil:
+			s.fail(p.err)
+			return nil
+		}
+		s.write(p.text)
+		waiting = true
+	}
+}
+
+// beat says that the stream is there. Within an event a comment is passed over, and so is a space within a line.
+func (s *stream) beat() {
+	if s.events {
+		s.write([]byte(":\n"))
+	} else {
+		s.write([]byte("\n"))
+	}
+	s.flush()
+}
+
+// fail says why there are no more changes.
+func (s *stream) fail(err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, copal.ErrClosed) {
+		return // the client comes back, and is told then
+	}
+	text, _ := json.Marshal(problemOf(err))
+	if s.events {
+		s.write([]byte("event: error\ndata: " + string(text) + "\n\n"))
+	} else {
+		s.write([]byte(`{"error":` + string(text) + "}\n"))
+	}
+	s.flush()
+}
+
+func (s *stream) write(text []byte) {
+	s.control.SetWriteDeadline(time.Now().Add(s.q.patience))
+	_, err := s.q.w.Write(text)
+	gaveUp(err)
+}
+
+// flush sends what was written. A deadline would end a stream of HTTP/2 that is silent.
+func (s *stream) flush() {
+	gaveUp(s.control.Flush())
+	s.control.SetWriteDeadline(time.Time{})
+}
+
+// read reads the changes, and ends when ctx is done. There are two buffers, one of which is being written.
+func (s *stream) read(ctx context.Context, options []copal.WatchOption, pieces chan<- piece) {
+	defer close(pieces)
+	var buffers [2][]byte
+	n, within := 0, false
+	for c, err := range s.q.db.Watch(ctx, options...) {
+		text := buffers[n%2][:0]
+		if err == nil {
+			text, err = s.append(text, &c, within)
+			within = c.More
+		}
+		buffers[n%2] = text
+		select {
+		case pieces <- piece{text, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+		n++
+	}
+}
+
+// append appends a change to the text of its event, whose beginning and end it brings along.
+func (s *stream) append(dst []byte, c *copal.Change, within bool) ([]byte, error) {
+	if within {
+		dst = append(dst, ',')
+	} else {
+		if s.events {
+			dst = append(dst, "data: "...)
+		}
+		dst = strconv.AppendUint(append(dst, `{"seq":`...), c.Seq, 10)
+		dst = append(ndjson.AppendTime(append(dst, `,"time":`...), c.Time), `,"changes":[`...)
+	}
+	dst, err := s.appendChange(dst, c)
+	if err != nil || c.More {
+		return dst, err
+	}
+	dst = append(dst, "]}\n"...)
+	if s.events {
+		dst = append(strconv.AppendUint(append(dst, "id: "...), c.Seq, 10), "\n\n"...)
+	}
+	return dst, nil
+}
+
+func (s *stream) appendChange(dst []byte, c *copal.Change) ([]byte, error) {
+	op := "set"
+	switch {
+	case c.Dropped:
+		op = "drop"
+	case c.Range:
+		op = "delrange"
+	case c.Expired:
+		op = "expired"
+	case c.Deleted:
+		op = "del"
+	}
+	dst = append(append(append(dst, `{"op":"`...), op...), '"')
+	prefix, name := s.split(c.Key)
+	if prefix != nil {
+		dst = ndjson.AppendKey(append(dst, `,"map":`...), []byte(name))
+	}
+	own := func(key []byte) []byte { return bytes.TrimPrefix(key, prefix) }
+	if c.Range {
+		if key := own(c.Key); len(key) > 0 && (prefix != nil || s.name == "") {
+			dst = ndjson.AppendKey(append(dst, `,"from":`...), key)
+		}
+		if c.To != nil && bytes.HasPrefix(c.To, prefix) && (prefix != nil || s.name == "") {
+			dst = ndjson.AppendKey(append(dst, `,"to":`...), own(c.To))
+		}
+		return append(dst, '}'), nil
+	}
+	dst = ndjson.AppendKey(append(dst, `,"key":`...), own(c.Key))
+	if !c.Deadline.IsZero() && !c.Expired {
+		dst = ndjson.AppendTime(append(dst, `,"expires":`...), c.Deadline)
+	}
+	if c.Collection != "" {
+		dst = ndjson.AppendString(append(dst, `,"collection":`...), c.Collection)
+	}
+	if c.Element != nil {
+		dst = ndjson.AppendKey(append(dst, `,"element":`...), c.Element)
+	}
+	if c.Created {
+		dst = append(dst, `,"created":true`...)
+	}
+	if c.From != nil {
+		dst = ndjson.AppendKey(append(dst, `,"from":`...), own(c.From))
+	}
+	if op == "set" && (c.Collection == "" || c.Element != nil && c.Collection != "set") {
+		value, err := c.Value()
+		switch {
+		case errors.Is(err, copal.ErrHistoryLost): // it has been replaced, and the replacement is told
+			dst = append(dst, `,"lost":true`...)
+		case err != nil:
+			return dst, err
+		default:
+			dst = appendValue(append(dst, ','), value)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// split finds the map that a whole key belongs to, and the prefix of its keys; nil for none. Of a range that goes
+// beyond the map of the stream, the part within is told.
+func (s *stream) split(key []byte) (prefix []byte, name string) {
+	if s.name != "" {
+		if prefix = copal.MapPrefix(s.name); bytes.HasPrefix(key, prefix) {
+			return prefix, s.name
+		}
+		return nil, ""
+	}
+	at := bytes.IndexByte(key, ':')
+	if at < 0 {
+		return nil, ""
+	}
+	name, err := url.PathUnescape(string(key[:at]))
+	if err != nil || name == "" || !bytes.Equal(copal.MapPrefix(name), key[:at+1]) {
+		return nil, ""
+	}
+	return key[:at+1], name
+}

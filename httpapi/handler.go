@@ -1,0 +1,256 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// Option is a setting of a Handler.
+type Option func(*handler)
+
+// WithPassword asks each request for a password: by Authorization: Bearer, or Basic with any user. Without one, whoever
+// reaches the handler may do everything.
+func WithPassword(password string) Option { return func(h *handler) { h.password = password } }
+
+// WithDurability says how durable a write is when it is answered, unless the request says so itself by
+// Copal-Durability. The default is copal.Write; copal.Async is as good.
+func WithDurability(d copal.Durability) Option { return func(h *handler) { h.durability = d } }
+
+// WithMaxBody bounds the bodies that are held in memory: JSON, patches, transactions, lines of a bulk. The default is
+// 16 MiB.
+func WithMaxBody(bytes int64) Option { return func(h *handler) { h.maxBody = bytes } }
+
+// WithMaxValue bounds the values that are streamed in. The default is 1 GiB.
+func WithMaxValue(bytes int64) Option { return func(h *handler) { h.maxValue = bytes } }
+
+// WithLogger gets what happens and no answer says in full. The default is nowhere.
+func WithLogger(l *slog.Logger) Option { return func(h *handler) { h.logger = l } }
+
+// WithContext ends the streams of changes when ctx is done, so that a server which shuts down need not wait for them.
+// A client goes on where it was, at the next server.
+func WithContext(ctx context.Context) Option { return func(h *handler) { h.ctx = ctx } }
+
+// WithPatience says how long a client may take to send or to read some of a body before it is given up. The default is
+// 30 seconds. It counts where the connection has deadlines, as those of net/http have.
+func WithPatience(d time.Duration) Option { return func(h *handler) { h.patience = d } }
+
+// handler serves one store.
+type handler struct {
+	db         *copal.DB
+	ctx        context.Context
+	password   string
+	durability copal.Durability
+	maxBody    int64
+	maxValue   int64
+	patience   time.Duration
+	logger     *slog.Logger
+
+	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
+	moments chan struct{} // has room for as many moments of the past as may be open
+	buffers sync.Pool     // of *[]byte
+}
+
+// mostMoments is how many moments of the past may be open at a time: each is an index in memory.
+const mostMoments = 4
+
+// Handler serves a store. The store stays the caller's, who closes it after the last request.
+func Handler(db *copal.DB, options ...Option) http.Handler {
+	h := &handler{db: db, ctx: context.Background(), durability: copal.Write, maxBody: 16 << 20, maxValue: 1 << 30, patience: 30 * time.Second,
+		logger: slog.New(slog.DiscardHandler), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), moments: make(chan struct{}, mostMoments)}
+	for _, o := range options {
+		if o != nil {
+			o(h)
+		}
+	}
+	h.buffers.New = func() any { return new([]byte) }
+	for i := range routes {
+		route := &routes[i]
+		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(route, w, r) })
+		for _, pattern := range route.patterns() {
+			h.mux.Handle(route.method+" "+pattern, serve)
+		}
+	}
+	nowhere := &route{run: (*request).nowhere}
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.serve(nowhere, w, r) })
+	return h
+}
+
+// ServeHTTP answers a request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.password != "" && !h.knows(r) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="copal"`)
+		problemf(unauthorized, "the password is missing or wrong").write(w, r)
+		return
+	}
+	if err := h.origins.Check(r); err != nil {
+		problemf(forbidden, "a page of another origin must not write here").write(w, r)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// knows reports whether the request has the password.
+func (h *handler) knows(r *http.Request) bool {
+	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		_, given, _ = r.BasicAuth()
+	}
+	return subtle.ConstantTimeCompare([]byte(given), []byte(h.password)) == 1
+}
+
+// request is a request that is being answered.
+type request struct {
+	*handler
+	w   http.ResponseWriter
+	r   *http.Request
+	buf *[]byte // the request's own until it is answered
+
+	answered bool // the status has been written: an error can only end the connection
+}
+
+func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
+	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte)}
+	err := route.run(q)
+	if cap(*q.buf) <= 64<<10 {
+		h.buffers.Put(q.buf)
+	}
+	if err == nil {
+		return
+	}
+	p := problemOf(err)
+	if p.Status >= http.StatusInternalServerError {
+		h.logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
+	}
+	if q.answered {
+		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
+	}
+	p.write(w, r)
+}
+
+// status writes the status, behind which come only bytes of the body.
+func (q *request) status(code int) {
+	q.answered = true
+	q.w.WriteHeader(code)
+}
+
+// nowhere answers what no route is for.
+func (q *request) nowhere() error {
+	var allowed []string
+	for _, method := range []string{"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"} {
+		other := *q.r
+		other.Method = method
+		if _, pattern := q.mux.Handler(&other); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		return problemf(notFound, "there is nothing at %s; GET / says what there is", q.r.URL.Path)
+	}
+	q.w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return problemf(notAllowed, "%s is none of %s", q.r.Method, strings.Join(allowed, ", "))
+}
+
+// durableAs is how durable the writes of the request are.
+func (q *request) durableAs() (copal.Durability, error) {
+	text := q.r.Header.Get("Copal-Durability")
+	if text == "" {
+		return q.durability, nil
+	}
+	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
+		if d.String() == text {
+			return d, nil
+		}
+	}
+	return 0, problemf(badRequest, "Copal-Durability is async, write or fsync, and not %q", text)
+}
+
+// update runs f in a transaction that is so durable.
+func (h *handler) update(d copal.Durability, f func(tx *copal.Tx) error) error {
+	if d == copal.FSync {
+		return h.db.UpdateFSync(f)
+	}
+	return h.db.Update(f)
+}
+
+// query is a parameter of the query, "" if it is not there.
+func (q *request) query(name string) string {
+	if q.r.URL.RawQuery == "" {
+		return ""
+	}
+	return q.r.URL.Query().Get(name)
+}
+
+// mapAndKey are the map and the whole key of the entry that the path names. The key is the caller's.
+func (q *request) mapAndKey() (name string, key []byte, err error) {
+	name, own := q.r.PathValue("map"), q.r.PathValue("key")
+	if own == "" { // of the path that ends with a slash
+		own = q.query("key")
+	}
+	key, err = wholeKey(name, own)
+	return name, key, err
+}
+
+// wholeKey is the key of an entry of a map in the store.
+func wholeKey(name, own string) ([]byte, error) {
+	if name == "" {
+		return nil, problemf(badRequest, "the name of a map is empty")
+	}
+	key := append(copal.MapPrefix(name), own...)
+	if len(key) > copal.MaxKeyBytes {
+		return nil, problemf(tooLarge, "a key of %d bytes, and the most is %d, with the name of the map", len(key), copal.MaxKeyBytes)
+	}
+	return key, nil
+}
+
+// moment opens the moment of the past that ?at= names, nil for now. The caller ends it.
+func (q *request) moment() (s *copal.Snapshot, end func(), err error) {
+	at := q.query("at")
+	if at == "" {
+		return nil, func() {}, nil
+	}
+	open, err := momentOf(at)
+	if err != nil {
+		return nil, nil, err
+	}
+	select {
+	case q.moments <- struct{}{}:
+	default:
+		return nil, nil, problemf(unavailable, "%d moments of the past are open already", mostMoments)
+	}
+	if s, err = open(q.db); err != nil {
+		<-q.moments
+		if !errors.Is(err, copal.ErrHistoryLost) && !errors.Is(err, copal.ErrClosed) {
+			err = problemf(badRequest, "at: %s", plain(err))
+		}
+		return nil, nil, err
+	}
+	return s, func() {
+		s.Close()
+		<-q.moments
+	}, nil
+}
+
+// momentOf reads what ?at= says: a sequence number, or a time.
+func momentOf(at string) (func(*copal.DB) (*copal.Snapshot, error), error) {
+	if n, ok := parseSeq(at); ok {
+		return func(db *copal.DB) (*copal.Snapshot, error) { return db.AsOfSeq(n) }, nil
+	}
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, problemf(badRequest, "at=%s is neither a sequence number nor a time such as %s", at, time.UnixMilli(0).UTC().Format(time.RFC3339))
+	}
+	return func(db *copal.DB) (*copal.Snapshot, error) { return db.AsOf(t) }, nil
+}
+
+// plain is the text of an error of copal without the name.
+func plain(err error) string { return strings.TrimPrefix(fmt.Sprint(err), "copal: ") }

@@ -1,0 +1,209 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/ndjson"
+)
+
+// The items are the entries of the map "items".
+const items = "items"
+
+var okBody = []byte(`{"status":"OK"}` + "\n")
+
+func (q *request) ok(code int) error {
+	h := q.w.Header()
+	h["Content-Type"] = sayJSON
+	h["Content-Length"] = []string{strconv.Itoa(len(okBody))}
+	q.status(code)
+	_, err := q.w.Write(okBody)
+	return gaveUp(err)
+}
+
+// putItem answers PUT of {"id":…,"value":…}.
+func (q *request) putItem() error {
+	kind, err := contentType(q.r)
+	switch {
+	case err != nil:
+		return err
+	case kind != "" && kind != typeJSON:
+		return problemf(wrongType, "an item of type %s; %s is taken", kind, typeJSON)
+	}
+	text, err := q.whole()
+	if err != nil {
+		return err
+	}
+	if err := checkJSON(text); err != nil {
+		return err
+	}
+	list, is, err := members(text)
+	if err != nil {
+		return err
+	}
+	var id, value []byte
+	for _, m := range list {
+		switch m.name {
+		case "id":
+			id = m.value
+		case "value":
+			value = m.value
+		}
+	}
+	switch {
+	case !is:
+		return problemf(badRequest, `an item is {"id":…,"value":…}`)
+	case id == nil:
+		return problemf(badRequest, `there is no "id"`)
+	case value == nil:
+		return problemf(badRequest, `there is no "value"`)
+	}
+	name, err := ndjson.Unquote(id)
+	if err != nil {
+		p := problemf(misfit, `"id": %v`, err)
+		p.Field = "id"
+		return p
+	}
+	key, err := wholeKey(items, name)
+	if err != nil {
+		return err
+	}
+	d, err := q.durableAs()
+	if err == nil {
+		err = admin.Fits(q.db, key, value)
+	}
+	if err == nil {
+		err = admin.DeclareMap(q.db, items)
+	}
+	if err == nil {
+		_, _, err = admin.Write(q.db, &admin.Entry{Key: key, Value: value, Content: typeJSON}, d)
+	}
+	if err != nil {
+		return err
+	}
+	return q.ok(http.StatusCreated)
+}
+
+// itemKey is the whole key of the item that the path names.
+func (q *request) itemKey() ([]byte, error) {
+	id := q.r.PathValue("id")
+	if id == "" {
+		id = q.query("id")
+	}
+	return wholeKey(items, id)
+}
+
+// getItem answers GET of an item.
+func (q *request) getItem() error {
+	key, err := q.itemKey()
+	if err != nil {
+		return err
+	}
+	f, err := look(q, q.db, key)
+	if err != nil {
+		return err
+	}
+	if f.Large > 0 {
+		return problemf(tooLarge, "the item has %d bytes; GET /v1/maps/%s/{id} sends them", f.Large, items)
+	}
+	q.w.Header()["Etag"] = []string{etag(f.Seq)}
+	return q.json(append(f.appendItem(make([]byte, 0, len(f.value)+len(key)+64), time.Now()), '\n'))
+}
+
+// appendItem appends {"id":…,"value":…,"age":…}, the age in seconds.
+func (f *found) appendItem(dst []byte, now time.Time) []byte {
+	dst = ndjson.AppendKey(append(dst, `{"id":`...), f.Key[len(items)+1:])
+	dst = append(dst, ',')
+	if f.Content == typeJSON {
+		dst = append(append(dst, `"value":`...), f.value...)
+	} else {
+		dst = appendValue(dst, f.value)
+	}
+	age := max(now.Sub(f.Time), 0) / time.Second
+	return append(strconv.AppendInt(append(dst, `,"age":`...), int64(age), 10), '}')
+}
+
+// listItems answers GET of all items, which it sends as it reads them.
+func (q *request) listItems() error {
+	s, err := q.db.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	q.w.Header()["Content-Type"] = sayJSON
+	out := &chunks{q: q}
+	sel := selection{prefix: copal.MapPrefix(items), from: copal.MapPrefix(items), to: behind(copal.MapPrefix(items))}
+	q.answered = true
+	out.Write([]byte{'['})
+	first, line, now := true, []byte(nil), time.Now()
+	for f, err := range q.each(s, &sel) {
+		if err != nil {
+			return err
+		}
+		if line = line[:0]; !first {
+			line = append(line, ",\n"...)
+		}
+		first = false
+		if f.Large > 0 {
+			if f.value, err = q.valueOf(s, f); err != nil {
+				return err
+			}
+		}
+		out.Write(f.appendItem(line, now))
+	}
+	out.Write([]byte("]\n"))
+	return out.flush()
+}
+
+// deleteItem answers DELETE of an item.
+func (q *request) deleteItem() error {
+	key, err := q.itemKey()
+	if err != nil {
+		return err
+	}
+	d, err := q.durableAs()
+	if err != nil {
+		return err
+	}
+	_, existed, err := admin.Write(q.db, &admin.Entry{Key: key, Deleted: true}, d)
+	switch {
+	case err != nil:
+		return err
+	case !existed:
+		return copal.ErrNotFound
+	}
+	return q.ok(http.StatusOK)
+}
+
+// deleteItems answers DELETE of all items.
+func (q *request) deleteItems() error {
+	d, err := q.durableAs()
+	if err == nil {
+		err = q.db.Raw().With(d).DeletePrefix(copal.MapPrefix(items))
+	}
+	if err != nil {
+		return err
+	}
+	return q.ok(http.StatusOK)
+}
+
+// help answers GET of the root.
+func (q *request) help() error {
+	text := "This is a store of copal. " + Page + " has all of it.\n\n" +
+		"  curl -X PUT -d '{\"id\":\"a\",\"value\":1}' http://" + q.r.Host + "/items\n" +
+		"  curl http://" + q.r.Host + "/items/a\n\n"
+	for i := range routes {
+		r := &routes[i]
+		text += fmt.Sprintf("%-6s %-30s %s\n", r.method, r.path, r.does)
+	}
+	h := q.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	q.answered = true
+	_, err := q.w.Write([]byte(text))
+	return gaveUp(err)
+}

@@ -1,0 +1,334 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/ndjson"
+)
+
+// A listing is read in a snapshot. So it is one moment, and says which: whoever goes on with the changes since misses
+// nothing. A page is cut by a cursor, which is the key that was last and nothing else; the server keeps none.
+
+const (
+	usualPage = 100
+	mostPage  = 10_000
+	pageBytes = 4 << 20 // of values, after which a page ends
+)
+
+// selection is which entries of a map are listed.
+type selection struct {
+	prefix   []byte // of whole keys: the prefix of the map
+	from, to []byte // whole keys; to is not listed
+	backward bool
+	limit    int
+	where    []filter
+}
+
+// parseSelection reads the parameters of a listing.
+func parseSelection(name string, query url.Values) (s selection, err error) {
+	if name == "" {
+		return s, problemf(badRequest, "the name of a map is empty")
+	}
+	s.prefix = copal.MapPrefix(name)
+	within := append(bytes.Clone(s.prefix), query.Get("prefix")...)
+	s.from, s.to = within, behind(within)
+	if from := query.Get("from"); from != "" {
+		s.from = later(s.from, append(bytes.Clone(s.prefix), from...))
+	}
+	if to := query.Get("to"); to != "" {
+		s.to = earlier(s.to, append(bytes.Clone(s.prefix), to...))
+	}
+	if s.backward, err = flag(query, "reverse"); err != nil {
+		return s, err
+	}
+	if text := query.Get("cursor"); text != "" {
+		own, err := base64.RawURLEncoding.Strict().DecodeString(text)
+		if err != nil || len(own)+len(s.prefix) > copal.MaxKeyBytes {
+			return s, problemf(badRequest, "the cursor is none that a page gave")
+		}
+		if at := append(bytes.Clone(s.prefix), own...); s.backward {
+			s.to = earlier(s.to, at)
+		} else {
+			s.from = later(s.from, append(at, 0))
+		}
+	}
+	s.limit = usualPage
+	if text := query.Get("limit"); text != "" {
+		if s.limit, err = strconv.Atoi(text); err != nil || s.limit < 1 || s.limit > mostPage {
+			return s, problemf(badRequest, "limit is from 1 to %d, and not %q", mostPage, text)
+		}
+	}
+	for _, text := range query["where"] {
+		f, err := parseFilter(text)
+		if err != nil {
+			return s, err
+		}
+		s.where = append(s.where, f)
+	}
+	return s, nil
+}
+
+// flag is a parameter that is true or false.
+func flag(query url.Values, name string) (bool, error) {
+	switch text := query.Get(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, problemf(badRequest, "%s is true or false, and not %q", name, text)
+	}
+}
+
+// behind is the first key behind all that begin with a prefix, nil if there is none.
+func behind(prefix []byte) []byte {
+	for end := bytes.Clone(prefix); len(end) > 0; end = end[:len(end)-1] {
+		if last := len(end) - 1; end[last] < 0xff {
+			end[last]++
+			return end
+		}
+	}
+	return nil
+}
+
+func later(a, b []byte) []byte {
+	if bytes.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b []byte) []byte {
+	if a == nil || bytes.Compare(b, a) < 0 {
+		return b
+	}
+	return a
+}
+
+// each yields the entries of a snapshot that are selected, those that hold collections left out.
+func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, error] {
+	return func(yield func(*found, error) bool) {
+		if bytes.Compare(sel.from, sel.to) >= 0 && sel.to != nil {
+			return
+		}
+		raw := s.Raw()
+		if sel.backward {
+			raw = raw.Backward()
+		}
+		for key := range raw.KeysBetween(sel.from, sel.to) {
+			f, err := look(q, s, key)
+			switch {
+			case isMissing(err) || isCollection(err):
+				continue
+			case err != nil:
+				yield(nil, err)
+				return
+			case !sel.has(&f):
+				continue
+			}
+			if !yield(&f, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *selection) has(f *found) bool {
+	for i := range s.where {
+		if f.Large > 0 || !s.where[i].has(f.value) {
+			return false
+		}
+	}
+	return true
+}
+
+// snapshot is the moment that is asked for, or now.
+func (q *request) snapshot() (*copal.Snapshot, func(), error) {
+	s, end, err := q.moment()
+	if s != nil || err != nil {
+		return s, end, err
+	}
+	if s, err = q.db.Snapshot(); err != nil {
+		return nil, nil, err
+	}
+	return s, func() { s.Close() }, nil
+}
+
+// list answers GET of a map: a page of JSON, or all as lines.
+func (q *request) list() error {
+	sel, err := parseSelection(q.r.PathValue("map"), q.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	s, end, err := q.snapshot()
+	if err != nil {
+		return err
+	}
+	defer end()
+	q.w.Header().Set("Copal-Seq", strconv.FormatUint(s.Seq(), 10))
+	if q.accepts(typeLines) {
+		return q.lines(s, &sel)
+	}
+	body := strconv.AppendUint([]byte(`{"seq":`), s.Seq(), 10)
+	body = append(body, `,"entries":[`...)
+	n, bytesIn, last, more := 0, 0, []byte(nil), false
+	for f, err := range q.each(s, &sel) {
+		if err != nil {
+			return err
+		}
+		if n == sel.limit || bytesIn > pageBytes {
+			more = true
+			break
+		}
+		if n > 0 {
+			body = append(body, ',')
+		}
+		last = append(last[:0], f.Key[len(sel.prefix):]...)
+		body = f.appendJSON(body, last)
+		n, bytesIn = n+1, bytesIn+len(f.value)
+	}
+	body = append(body, ']')
+	if more {
+		body = append(body, `,"next":"`...)
+		body = append(base64.RawURLEncoding.AppendEncode(body, last), '"')
+	}
+	return q.json(append(body, "}\n"...))
+}
+
+// json answers with JSON text.
+func (q *request) json(body []byte) error {
+	h := q.w.Header()
+	h["Content-Type"] = sayJSON
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	q.answered = true
+	_, err := q.w.Write(body)
+	return gaveUp(err)
+}
+
+// appendJSON appends an entry as pages have it. Of a large value it has the length.
+func (f *found) appendJSON(dst, own []byte) []byte {
+	dst = ndjson.AppendKey(append(dst, `{"key":`...), own)
+	dst = ndjson.AppendString(append(dst, `,"etag":`...), etag(f.Seq))
+	dst = ndjson.AppendTime(append(dst, `,"time":`...), f.Time)
+	if !f.Expires.IsZero() {
+		dst = ndjson.AppendTime(append(dst, `,"expires":`...), f.Expires)
+	}
+	if f.Content != "" && f.Content != typeJSON {
+		dst = ndjson.AppendString(append(dst, `,"content":`...), f.Content)
+	}
+	if f.Large > 0 {
+		dst = strconv.AppendInt(append(dst, `,"bytes":`...), f.Large, 10)
+		return append(dst, '}')
+	}
+	return append(appendValue(append(dst, ','), f.value), '}')
+}
+
+// appendValue appends a value in one of the forms of an export. JSON of several lines becomes one line.
+func appendValue(dst, value []byte) []byte {
+	if bytes.IndexByte(value, '\n') >= 0 || bytes.IndexByte(value, '\r') >= 0 {
+		var one bytes.Buffer
+		if utf8.Valid(value) && json.Compact(&one, value) == nil {
+			value = one.Bytes()
+		}
+	}
+	return ndjson.AppendValue(dst, bytes.TrimSpace(value))
+}
+
+// maps answers GET of the list of maps.
+func (q *request) maps() error {
+	body := []byte(`{"maps":[`)
+	first := true
+	for name, n := range q.db.Maps() {
+		if !first {
+			body = append(body, ',')
+		}
+		first = false
+		body = ndjson.AppendKey(append(body, `{"name":`...), []byte(name))
+		body = append(strconv.AppendInt(append(body, `,"entries":`...), int64(n), 10), '}')
+	}
+	return q.json(append(body, "]}\n"...))
+}
+
+// deleteRange answers DELETE of a map: of the entries with a prefix or in a range, or of all of them.
+func (q *request) deleteRange() error {
+	query := q.r.URL.Query()
+	all, err := flag(query, "all")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"limit", "cursor", "where", "reverse"} {
+		if query.Has(name) {
+			return problemf(badRequest, "%s with DELETE, which deletes a prefix or a range", name)
+		}
+	}
+	if !all && query.Get("prefix") == "" && query.Get("from") == "" && query.Get("to") == "" {
+		return problemf(badRequest, "DELETE of a map wants prefix, from or to, or all=true")
+	}
+	sel, err := parseSelection(q.r.PathValue("map"), query)
+	if err != nil {
+		return err
+	}
+	d, err := q.durableAs()
+	if err != nil {
+		return err
+	}
+	if sel.to == nil || bytes.Compare(sel.from, sel.to) < 0 {
+		if err := q.db.Raw().With(d).DeleteRange(sel.from, sel.to); err != nil {
+			return err
+		}
+	}
+	q.status(http.StatusNoContent)
+	return nil
+}
+
+// isCollection reports whether a collection was read as a value.
+func isCollection(err error) bool {
+	var c *copal.CollectionError
+	return errors.As(err, &c)
+}
+
+// lines answers with all entries that are selected, as lines of an export, whose last one says that this is all.
+func (q *request) lines(s *copal.Snapshot, sel *selection) error {
+	q.w.Header().Set("Content-Type", typeLines)
+	q.status(http.StatusOK)
+	out := &chunks{q: q}
+	w, err := ndjson.NewWriter(out, ndjson.Head{Seq: s.Seq(), Time: s.Time()})
+	if err != nil {
+		return err
+	}
+	w.Seq = true
+	for f, err := range q.each(s, sel) {
+		if err != nil {
+			return err
+		}
+		e := f.Entry
+		e.Key, e.Value, e.Large = e.Key[len(sel.prefix):], f.value, 0
+		if f.Large > 0 {
+			if e.Value, err = q.valueOf(s, f); err != nil {
+				return err
+			}
+		}
+		e.Codec, e.Schema = "", "" // it is shown
+		if err := w.Entry(&e); err != nil {
+			return err
+		}
+	}
+	if err := w.End(); err != nil {
+		return err
+	}
+	return out.flush()
+}
+
+// valueOf is the value of a large entry, which has to come into memory.
+func (q *request) valueOf(s *copal.Snapshot, f *found) ([]byte, error) {
+	return s.Raw().Load(f.Key)
+}

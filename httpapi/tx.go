@@ -1,0 +1,367 @@
+package httpapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/ndjson"
+)
+
+// reply is an answer that can be given again.
+type reply struct {
+	Request string `json:"request"` // what it answers
+	Status  int    `json:"status"`
+	Type    string `json:"type,omitempty"`
+	Body    []byte `json:"body,omitempty"`
+}
+
+func isMissing(err error) bool { return errors.Is(err, copal.ErrNotFound) }
+
+// replies is the map that keeps the answers to requests with an Idempotency-Key.
+const replies = "http:replies"
+
+// repliesStay is for how long.
+const repliesStay = 24 * time.Hour
+
+// perform carries out operations in one transaction, all or none, and answers with what reply makes of the outcomes.
+// With a key, the answer is an entry that the transaction writes with the others: so a request that comes again is
+// answered from it, and one that comes at the same time conflicts with the first. written is called when the
+// transaction has committed, before the answer.
+func (q *request) perform(d copal.Durability, key string, list []operation, answer func([]outcome) *reply, written func(tx *copal.Tx)) error {
+	entry, sum, err := q.replyKey(key, list)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if list[i].does != "get" && list[i].does != "delete" {
+			if err := admin.DeclareMap(q.db, list[i].name); err != nil {
+				return err
+			}
+		}
+	}
+	var last *copal.Tx
+	var out *reply
+	again := false
+	err = q.update(d, func(tx *copal.Tx) error {
+		last, out, again = tx, nil, false
+		if key != "" {
+			var err error
+			if out, err = replyIn(tx, entry, sum); err != nil || out != nil {
+				again = out != nil
+				return err
+			}
+		}
+		outcomes := make([]outcome, len(list))
+		for i := range list {
+			var err error
+			if outcomes[i], err = q.apply(tx, &list[i]); err != nil {
+				if len(list) > 1 || q.r.PathValue("key") == "" {
+					return inOperation(i, err)
+				}
+				return err
+			}
+		}
+		out = answer(outcomes)
+		if key == "" {
+			return nil
+		}
+		out.Request = sum
+		text, err := json.Marshal(out)
+		if err != nil {
+			return err
+		}
+		return admin.PutIn(tx, &admin.Entry{Key: entry, Value: text, Content: typeJSON, Expires: time.Now().Add(repliesStay)})
+	})
+	if err != nil {
+		return err
+	}
+	h := q.w.Header()
+	if again {
+		h.Set("Idempotency-Replayed", "true")
+	} else {
+		written(last)
+	}
+	if out.Type != "" {
+		h.Set("Content-Type", out.Type)
+		h.Set("Content-Length", strconv.Itoa(len(out.Body)))
+	}
+	if q.status(out.Status); len(out.Body) == 0 {
+		return nil
+	}
+	_, err = q.w.Write(out.Body)
+	return gaveUp(err)
+}
+
+// inOperation is the problem of one operation of several.
+func inOperation(i int, err error) error {
+	if unwrapped := problemOf(err); unwrapped.Status < http.StatusInternalServerError {
+		p := *unwrapped
+		p.Operation = &i
+		return &p
+	}
+	return err
+}
+
+// mostReplyKey is how long an Idempotency-Key may be.
+const mostReplyKey = 255
+
+// replyKey is the key of the answer to a request, and what tells the request from others.
+func (q *request) replyKey(key string, list []operation) (entry []byte, sum string, err error) {
+	if key == "" {
+		return nil, "", nil
+	}
+	if len(key) > mostReplyKey {
+		return nil, "", problemf(badRequest, "an Idempotency-Key of %d characters, and the most is %d", len(key), mostReplyKey)
+	}
+	entry = append(copal.MapPrefix(replies), key...)
+	of := sha256.New()
+	fmt.Fprintf(of, "%s %s\n", q.r.Method, q.r.URL.Path)
+	for i := range list {
+		o := &list[i]
+		fmt.Fprintf(of, "%s %q %q %q %d %v %v\n", o.does, o.key, o.value, o.content, o.by, o.conditions, o.keep)
+	}
+	return entry, hex.EncodeToString(of.Sum(nil)), nil
+}
+
+// replyIn is the answer that a request has had, nil for none.
+func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
+	err = admin.Look(tx, entry, func(e *admin.Entry) error {
+		out = &reply{}
+		return json.Unmarshal(e.Value, out)
+	})
+	switch {
+	case isMissing(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case out.Request != sum:
+		return nil, problemf(keyReused, "the key was used for another request within the last %v", repliesStay)
+	}
+	return out, nil
+}
+
+// mostOperations is how many operations a transaction may have.
+const mostOperations = 10_000
+
+// transact answers POST of a transaction.
+func (q *request) transact() error {
+	kind, err := contentType(q.r)
+	switch {
+	case err != nil:
+		return err
+	case kind != "" && kind != typeJSON:
+		return problemf(wrongType, "a transaction of type %s; %s is taken", kind, typeJSON)
+	}
+	d, err := q.durableAs()
+	if err != nil {
+		return err
+	}
+	text, err := q.whole()
+	if err != nil {
+		return err
+	}
+	list, err := parseOperations(bytes.Clone(text))
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		if err := q.fit(&list[i]); err != nil {
+			return inOperation(i, err)
+		}
+	}
+	answer := func(outcomes []outcome) *reply {
+		body := []byte(`{"results":[`)
+		for i := range outcomes {
+			if i > 0 {
+				body = append(body, ',')
+			}
+			body = outcomes[i].appendJSON(body, list[i].does)
+		}
+		return &reply{Status: http.StatusOK, Type: typeJSON, Body: append(body, "]}\n"...)}
+	}
+	return q.perform(d, q.r.Header.Get("Idempotency-Key"), list, answer, func(*copal.Tx) {})
+}
+
+// appendJSON appends the outcome as a transaction tells it.
+func (o *outcome) appendJSON(dst []byte, does string) []byte {
+	dst = strconv.AppendInt(append(dst, `{"status":`...), int64(o.status), 10)
+	if o.status != http.StatusOK {
+		return append(dst, '}')
+	}
+	if does == "get" && o.Seq != 0 {
+		dst = ndjson.AppendString(append(dst, `,"etag":`...), etag(o.Seq))
+	}
+	return append(ndjson.AppendValue(append(dst, ','), o.value), '}')
+}
+
+// parseOperations reads the body of a transaction.
+func parseOperations(text []byte) (list []operation, err error) {
+	if err := checkJSON(text); err != nil {
+		return nil, err
+	}
+	top, is, err := members(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case !is || len(top) != 1 || top[0].name != "operations":
+		return nil, problemf(badRequest, `a transaction is {"operations":[…]}, and has no other fields`)
+	}
+	var texts []json.RawMessage
+	if json.Unmarshal(top[0].value, &texts) != nil || len(texts) == 0 {
+		return nil, problemf(badRequest, `"operations" is a list of at least one`)
+	}
+	if len(texts) > mostOperations {
+		return nil, problemf(tooLarge, "%d operations, and the most is %d", len(texts), mostOperations)
+	}
+	for i, text := range texts {
+		o, err := parseOperation(text)
+		if err != nil {
+			return nil, inOperation(i, err)
+		}
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// fieldsOf are the fields that an operation may have beside op, map and key.
+var fieldsOf = map[string][]string{
+	"get":    {"if_match", "if_none_match"},
+	"put":    {"if_match", "if_none_match", "value", "text", "base64", "content", "ttl", "expires"},
+	"patch":  {"if_match", "if_none_match", "value", "ttl", "expires"},
+	"add":    {"if_match", "if_none_match", "by", "ttl", "expires"},
+	"delete": {"if_match", "if_none_match"},
+}
+
+func parseOperation(text []byte) (o operation, err error) {
+	list, is, err := members(text)
+	if err != nil {
+		return o, err
+	}
+	if !is {
+		return o, problemf(badRequest, "an operation is an object")
+	}
+	fields := map[string][]byte{}
+	for _, m := range list {
+		fields[m.name] = m.value
+	}
+	// word takes the string of a field, "" if it is not there.
+	word := func(name string) (text string) {
+		if value, is := fields[name]; is && err == nil {
+			if text, err = ndjson.Unquote(value); err != nil {
+				err = problemf(badRequest, "%q: %v", name, err)
+			}
+		}
+		delete(fields, name)
+		return text
+	}
+	o.does, o.by = word("op"), 1
+	known, is := fieldsOf[o.does]
+	if err == nil && !is {
+		return o, problemf(badRequest, `"op" is get, put, patch, add or delete, and not %q`, o.does)
+	}
+	if _, is := fields["key"]; !is && err == nil {
+		return o, problemf(badRequest, `there is no "key"`)
+	}
+	own, errKey := parseName(fields["key"])
+	delete(fields, "key")
+	o.name = word("map")
+	if err == nil {
+		err = errKey
+	}
+	if err == nil {
+		o.key, err = wholeKey(o.name, string(own))
+	}
+	if err != nil {
+		return o, err
+	}
+	for name := range fields {
+		if !slices.Contains(known, name) {
+			return o, problemf(badRequest, "%s has no field %q", o.does, name)
+		}
+	}
+	if err := o.parseValue(fields); err != nil {
+		return o, err
+	}
+	if by, is := fields["by"]; is {
+		if o.by, err = strconv.ParseInt(string(by), 10, 64); err != nil {
+			return o, problemf(badRequest, `"by" is no whole number of 64 bits`)
+		}
+	}
+	if ttl := fields["ttl"]; len(ttl) > 0 && ttl[0] != '"' { // a number of seconds
+		fields["ttl"] = ndjson.AppendString(nil, string(ttl))
+	}
+	o.content = word("content")
+	if o.does == "put" && o.content == "" {
+		if o.content = typeBytes; json.Valid(o.value) {
+			o.content = typeJSON
+		}
+	}
+	header := http.Header{}
+	for field, name := range map[string]string{"if_match": "If-Match", "if_none_match": "If-None-Match"} {
+		if _, is := fields[field]; is {
+			header.Set(name, word(field))
+		}
+	}
+	ttl, expires := word("ttl"), word("expires")
+	if err != nil {
+		return o, err
+	}
+	if o.conditions, err = conditionsOf(header); err == nil {
+		o.expires, o.keep, err = deadlineOf(ttl, expires)
+	}
+	return o, err
+}
+
+// parseValue reads the value of a put or a patch, in one of the forms of an export.
+func (o *operation) parseValue(fields map[string][]byte) (err error) {
+	n := 0
+	for _, form := range []string{"value", "text", "base64"} {
+		value, is := fields[form]
+		if !is {
+			continue
+		}
+		n++
+		if form == "value" {
+			o.value = value
+			continue
+		}
+		text, err := ndjson.Unquote(value)
+		if err == nil && form == "text" {
+			o.value = []byte(text)
+		} else if err == nil {
+			o.value, err = base64.StdEncoding.DecodeString(text)
+		}
+		if err != nil {
+			return problemf(badRequest, "%q: %v", form, err)
+		}
+	}
+	switch {
+	case o.does == "put" && n != 1:
+		return problemf(badRequest, `put has one of "value", "text" and "base64"`)
+	case o.does == "patch" && n == 0:
+		if o.redate = true; fields["ttl"] == nil && fields["expires"] == nil {
+			return problemf(badRequest, `patch has a "value", or a deadline`)
+		}
+	}
+	return nil
+}
+
+// parseName reads a key: a string, or {"base64":"…"}.
+func parseName(text []byte) ([]byte, error) {
+	name, err := ndjson.ParseKey(text)
+	if err != nil {
+		return nil, problemf(badRequest, `"key": %v`, err)
+	}
+	return name, nil
+}
