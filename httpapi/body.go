@@ -63,6 +63,7 @@ func (p *patient) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b)
 	if err != nil {
 		p.control.SetReadDeadline(time.Time{}) // what comes next is another request, or nothing
+		p.control.SetWriteDeadline(time.Now().Add(p.q.patience))
 	}
 	return n, err
 }

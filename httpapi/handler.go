@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -43,11 +44,25 @@ func WithContext(ctx context.Context) Option { return func(h *handler) { h.ctx =
 // 30 seconds. It counts where the connection has deadlines, as those of net/http have.
 func WithPatience(d time.Duration) Option { return func(h *handler) { h.patience = d } }
 
+// LocalNames refuses requests for a host that is neither an IP address nor localhost. It is for a server at a loopback
+// address without a password: a page whose name is made to mean 127.0.0.1 is of the same origin as the server is then.
+func LocalNames() Option { return func(h *handler) { h.localNames = true } }
+
+// isLocalName reports whether a host is one that no page of another machine has.
+func isLocalName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host) != nil
+}
+
 // handler serves one store.
 type handler struct {
 	db         *copal.DB
 	ctx        context.Context
 	password   string
+	localNames bool
 	durability copal.Durability
 	maxBody    int64
 	maxValue   int64
@@ -90,6 +105,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.password != "" && !h.knows(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="copal"`)
 		problemf(unauthorized, "the password is missing or wrong").write(w, r)
+		return
+	}
+	if h.localNames && !isLocalName(r.Host) {
+		problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host).write(w, r)
 		return
 	}
 	if err := h.origins.Check(r); err != nil {

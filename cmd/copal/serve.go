@@ -24,13 +24,14 @@ const serveHelp = `Serve the store in DIR, which is made if it is not there, unt
 requests that have arrived are answered, and the store is closed.
 
 By Redis's protocol redis-cli and all clients of Redis use it; docs/redis.md has the commands.
-Only this machine reaches it unless --redis names another address, for which a password
-is wanted.
+By HTTP curl and browsers do; docs/http.md has the routes.
+Only this machine reaches it unless --redis or --http names another address, for which a
+password is wanted.
 
 What an OK of a write means is said by --durability: write is in the log, so the death of the
 process does not lose it, and within a second on the disk; fsync is on the disk. async is for
 clients that ask for less, and is as good as write. A client may choose its own by
-CLIENT DURABILITY.
+CLIENT DURABILITY, a request of HTTP by the header Copal-Durability.
 
 Each flag has a variable of the environment, COPAL_MAX_MEMORY for --max-memory, and a line
 max-memory = "1GiB" in the file that --config names. A flag goes before a variable, and that
@@ -38,7 +39,7 @@ before the file. Sizes are in bytes, or in KiB, MiB, GiB, KB, MB or GB.`
 
 // serving is what serve has been told.
 type serving struct {
-	redis, unix           string
+	redis, unix, http     string
 	durability            string
 	maxMemory             size
 	maxRequest            size
@@ -56,7 +57,7 @@ func newServe(a *app) *cobra.Command {
 	s := serving{maxRequest: 1 << 30}
 	cmd := &cobra.Command{
 		Use:               "serve DIR",
-		Short:             "Serve the store to clients of Redis",
+		Short:             "Serve the store to clients of Redis and of HTTP",
 		Long:              serveHelp,
 		Example:           "  copal serve app.db\n  copal serve app.db --redis 0.0.0.0:6379 --password-file secret --max-memory 1GiB\n  COPAL_DURABILITY=fsync copal serve app.db --redis '' --unix app.sock",
 		Args:              arguments(1, 1),
@@ -70,17 +71,18 @@ func newServe(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.redis, "redis", "127.0.0.1:6379", "the address of the Redis protocol; empty for none")
+	f.StringVar(&s.http, "http", "127.0.0.1:9532", "the address of HTTP; empty for none")
 	f.StringVar(&s.unix, "unix", "", "a unix socket of the Redis protocol")
 	f.StringVar(&s.durability, "durability", "write", "what an OK means: async, write or fsync")
 	f.Var(&s.maxMemory, "max-memory", "memory for the index and for values; 0 for a quarter of the machine's")
 	f.Var(&s.maxRequest, "max-request", "the longest request")
-	f.IntVar(&s.maxClients, "max-clients", 10_000, "connections at a time")
+	f.IntVar(&s.maxClients, "max-clients", 10_000, "connections at a time, of each protocol")
 	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent or read nothing for so long; 0 for never")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long requests that run may take when the server ends")
 	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
 	f.StringVar(&s.history, "history", "", "how long the past is kept, such as 36h or 7d; empty leaves it as it is")
 	f.StringVar(&s.passwordFile, "password-file", "", "a file whose first line is the password")
-	f.StringVar(&s.cert, "tls-cert", "", "a certificate in PEM: connections of --redis are by TLS")
+	f.StringVar(&s.cert, "tls-cert", "", "a certificate in PEM: connections of --redis and --http are by TLS")
 	f.StringVar(&s.key, "tls-key", "", "its key in PEM")
 	f.StringVar(&s.clientCA, "tls-client-ca", "", "certificates in PEM, one of which has to vouch for each client")
 	f.StringVar(&s.config, "config", "", "a TOML file with flags")
@@ -109,10 +111,10 @@ func (a *app) serve(dir string, s *serving) error {
 	if server.Password, err = password(s.passwordFile); err != nil {
 		return err
 	}
-	if s.redis == "" && s.unix == "" {
-		return usageError{"there is nothing to serve: --redis and --unix are empty"}
+	if s.redis == "" && s.unix == "" && s.http == "" {
+		return usageError{"there is nothing to serve: --redis, --http and --unix are empty"}
 	}
-	if err := mayListen(s.redis, server.Password); err != nil {
+	if err := errors.Join(mayListen("--redis", s.redis, server.Password), mayListen("--http", s.http, server.Password)); err != nil {
 		return err
 	}
 	secure, err := s.tls()
@@ -141,35 +143,52 @@ func (a *app) serve(dir string, s *serving) error {
 	return errors.Join(a.listen(server, s, secure, logger), server.DB.Close())
 }
 
+// door is a listener, and what serves its connections.
+type door struct {
+	net.Listener
+	protocol string
+	serve    func(net.Listener) error
+}
+
 // listen opens the doors, and closes them when a.ctx is done.
 func (a *app) listen(server *redisapi.Server, s *serving, secure *tls.Config, logger *slog.Logger) error {
-	var doors []net.Listener
+	web := newWeb(server, s, logger)
+	var doors []door
 	defer func() {
 		for _, l := range doors {
 			l.Close()
 		}
 	}()
-	if s.redis != "" {
-		l, err := net.Listen("tcp", s.redis)
+	for _, at := range []struct {
+		flag, address, protocol string
+		serve                   func(net.Listener) error
+	}{{"--redis", s.redis, "redis", server.Serve}, {"--http", s.http, "http", web.serve}} {
+		if at.address == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", at.address)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", at.flag, err)
+		}
+		if at.protocol == "http" {
+			l = &limited{l, web.slots}
 		}
 		if secure != nil {
 			l = tls.NewListener(l, secure)
 		}
-		doors = append(doors, l)
+		doors = append(doors, door{l, at.protocol, at.serve})
 	}
 	if s.unix != "" {
 		l, err := listenUnix(s.unix)
 		if err != nil {
 			return err
 		}
-		doors = append(doors, l)
+		doors = append(doors, door{l, "redis", server.Serve})
 	}
 	failed := make(chan error, len(doors))
 	for _, l := range doors {
-		logger.Info("serving", "protocol", "redis", "address", l.Addr().String(), "tls", secure != nil && l.Addr().Network() == "tcp", "durability", s.durability)
-		go func() { failed <- server.Serve(l) }()
+		logger.Info("serving", "protocol", l.protocol, "address", l.Addr().String(), "tls", secure != nil && l.Addr().Network() == "tcp", "durability", s.durability)
+		go func() { failed <- l.serve(l.Listener) }()
 	}
 	var err error
 	select {
@@ -179,7 +198,9 @@ func (a *app) listen(server *redisapi.Server, s *serving, secure *tls.Config, lo
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), s.grace)
 	defer cancel()
-	if late := server.Shutdown(ctx); late != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- web.shutdown(ctx) }()
+	if late := errors.Join(server.Shutdown(ctx), <-ended); late != nil {
 		logger.Warn("connections were closed before their requests were answered", "grace", s.grace)
 	}
 	logger.Info("closing the store")
@@ -229,18 +250,24 @@ func password(file string) (string, error) {
 }
 
 // mayListen refuses an address that other machines reach, unless a password is asked for.
-func mayListen(address, password string) error {
+func mayListen(flag, address, password string) error {
 	if address == "" || password != "" {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return usageError{fmt.Sprintf("--redis: %v", err)}
+		return usageError{fmt.Sprintf("%s: %v", flag, err)}
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if isLoopback(host) {
 		return nil
 	}
 	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, by --password-file", address)}
+}
+
+// isLoopback reports whether only this machine reaches a host.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // listenUnix listens at a socket. One that a killed server has left is taken away; one that is served is an error.
@@ -269,14 +296,14 @@ func (s *serving) tls() (*tls.Config, error) {
 		return nil, nil
 	case s.cert == "" || s.key == "":
 		return nil, usageError{"TLS needs --tls-cert and --tls-key"}
-	case s.redis == "":
-		return nil, usageError{"TLS is for the address of --redis, which is empty"}
+	case s.redis == "" && s.http == "":
+		return nil, usageError{"TLS is for the addresses of --redis and --http, which are empty"}
 	}
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if s.clientCA != "" {
 		text, err := os.ReadFile(s.clientCA)
 		if err != nil {

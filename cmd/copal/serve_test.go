@@ -31,7 +31,7 @@ func serve(t *testing.T, args ...string) *server {
 	s := &server{code: make(chan int, 1), log: make(chan []string, 1)}
 	a.ctx, s.stop = context.WithCancel(context.Background())
 	go func() {
-		s.code <- a.run(append([]string{"serve", "--log", "json"}, args...))
+		s.code <- a.run(append([]string{"serve", "--log", "json", "--http", ""}, args...))
 		w.Close()
 	}()
 	listening := make(chan string, 1)
@@ -118,7 +118,7 @@ func TestServeAtASocket(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	var told strings.Builder
-	if code := newApp(nil, io.Discard, &told).run([]string{"serve", filepath.Join(dir, "other"), "--redis", "", "--unix", path}); code != exitError {
+	if code := newApp(nil, io.Discard, &told).run([]string{"serve", filepath.Join(dir, "other"), "--redis", "", "--http", "", "--unix", path}); code != exitError {
 		t.Errorf("a second server at one socket: exit code %d: %s", code, told.String())
 	}
 	if code := s.end(); code != 0 {
@@ -178,6 +178,8 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--redis", ":0"}, exitUsage, "needs a password"},
 		{[]string{"--redis", "example.com:1"}, exitUsage, "needs a password"},
 		{[]string{"--redis", "nonsense"}, exitUsage, "--redis"},
+		{[]string{"--http", "0.0.0.0:0"}, exitUsage, "needs a password"},
+		{[]string{"--http", "nonsense"}, exitUsage, "--http"},
 		{[]string{"--redis", ""}, exitUsage, "nothing to serve"},
 		{[]string{"--durability", "maybe"}, exitUsage, "--durability"},
 		{[]string{"--max-memory", "lots"}, exitUsage, "a size"},
@@ -197,7 +199,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		var told strings.Builder
 		store := filepath.Join(dir, "store")
-		code := newApp(nil, io.Discard, &told).run(append([]string{"serve", store, "--redis", "127.0.0.1:0"}, c.args...))
+		code := newApp(nil, io.Discard, &told).run(append([]string{"serve", store, "--redis", "127.0.0.1:0", "--http", ""}, c.args...))
 		if code != c.code || !strings.Contains(told.String(), c.says) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, told.String())
 		}

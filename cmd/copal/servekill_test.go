@@ -26,7 +26,7 @@ func startServe(t *testing.T, dir string, flags ...string) (*exec.Cmd, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: program, Args: append([]string{"copal", "serve", dir, "--redis", "127.0.0.1:0", "--log", "json"}, flags...), Env: os.Environ()}
+	cmd := &exec.Cmd{Path: program, Args: append([]string{"copal", "serve", dir, "--redis", "127.0.0.1:0", "--http", "", "--log", "json"}, flags...), Env: os.Environ()}
 	told, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
