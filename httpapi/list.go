@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/copaldb/copal"
@@ -23,6 +24,9 @@ const (
 	mostPage  = 10_000
 	pageBytes = 4 << 20 // of values, after which a page ends
 )
+
+// cursorMark begins a cursor: the empty key is one, too.
+const cursorMark = "k"
 
 // selection is which entries of a map are listed.
 type selection struct {
@@ -51,8 +55,9 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 		return s, err
 	}
 	if text := query.Get("cursor"); text != "" {
+		text, ours := strings.CutPrefix(text, cursorMark)
 		own, err := base64.RawURLEncoding.Strict().DecodeString(text)
-		if err != nil || len(own)+len(s.prefix) > copal.MaxKeyBytes {
+		if err != nil || !ours || len(own)+len(s.prefix) > copal.MaxKeyBytes {
 			return s, problemf(badRequest, "the cursor is none that a page gave")
 		}
 		if at := append(bytes.Clone(s.prefix), own...); s.backward {
@@ -198,7 +203,7 @@ func (q *request) list() error {
 	}
 	body = append(body, ']')
 	if more {
-		body = append(body, `,"next":"`...)
+		body = append(body, `,"next":"`+cursorMark...)
 		body = append(base64.RawURLEncoding.AppendEncode(body, last), '"')
 	}
 	return q.json(append(body, "}\n"...))

@@ -1,0 +1,265 @@
+package httpapi
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+)
+
+type address struct{ City string }
+
+type user struct {
+	Name    string
+	Age     int
+	Address address
+}
+
+// A map of types is seen as JSON whatever its codec, and takes what its type reads.
+func TestTypedMaps(t *testing.T) {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
+		t.Run(c.Name(), func(t *testing.T) {
+			p := newPeer(t)
+			users, err := copal.OpenMap[string, user](p.db, "users", copal.WithCodec(c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := users.Set("alice", user{"Alice", 28, address{"Bern"}}); err != nil {
+				t.Fatal(err)
+			}
+			shown := `{"Name":"Alice","Age":28,"Address":{"City":"Bern"}}`
+			p.want("GET /v1/maps/users/alice", "200 Content-Type=application/json "+shown, typeOf...)
+			p.want("GET /v1/maps/users/alice\nRange: bytes=2-5", "206 Name")
+			page := p.do("GET /v1/maps/users?where=Address.City=Bern&where=Age>=28&where=Name!=Bob")
+			if !strings.Contains(page, `"value":`+shown) {
+				t.Error(page)
+			}
+			p.want("PATCH /v1/maps/users/alice\n\n{\"Age\":29}", `200 {"Name":"Alice","Age":29,"Address":{"City":"Bern"}}`)
+			if u, _ := users.Get("alice"); u.Age != 29 {
+				t.Error(u)
+			}
+			p.want("PUT /v1/maps/users/bob\n\n{\"Name\":\"Bob\"}", "201")
+			if u, _ := users.Get("bob"); u.Name != "Bob" {
+				t.Error(u)
+			}
+			refused := func(request, field string) {
+				t.Helper()
+				got := p.do(request)
+				if !strings.HasPrefix(got, "422 ") || !strings.Contains(got, `"field":"`+field+`"`) {
+					t.Errorf("%s: %s, and the field is %s", request, got, field)
+				}
+			}
+			refused("PUT /v1/maps/users/bob\n\n{\"Age\":\"old\"}", "Age")
+			refused("PUT /v1/maps/users/bob\nIf-Match: *\n\n{\"Address\":{\"City\":3}}", "Address.City")
+			refused("PATCH /v1/maps/users/bob\n\n{\"Address\":{\"City\":3}}", "Address.City")
+			if got := p.do("PUT /v1/maps/users/bob\n\nplain text"); !strings.HasPrefix(got, "422 ") {
+				t.Error(got)
+			}
+			if got := p.do("PUT /v1/maps/users/bob\nContent-Type: image/png\n\n" + strings.Repeat("x", heldBytes+1)); !strings.HasPrefix(got, "422 ") {
+				t.Error(got)
+			}
+			if got := p.do("POST /v1/maps/users/bob/add"); !strings.HasPrefix(got, "409 ") {
+				t.Error(got)
+			}
+			got := p.do("POST /v1/maps/users\n\n{\"key\":\"carol\",\"value\":{\"Age\":\"x\"}}\n{\"key\":\"dave\",\"value\":{\"Age\":1}}\n")
+			if !strings.Contains(got, `"written":1,"failed":1,"errors":[{"line":1,`) {
+				t.Error(got)
+			}
+			got = p.do("POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"users\",\"key\":\"eve\",\"value\":{}},{\"op\":\"put\",\"map\":\"users\",\"key\":\"x\",\"value\":3}]}")
+			if !strings.HasPrefix(got, "422 ") || !strings.Contains(got, `"operation":1`) || users.Has("eve") {
+				t.Error(got)
+			}
+			refused("PUT /items\n\n{\"id\":1,\"value\":3}", "id")
+			if u, _ := users.Get("bob"); u.Name != "Bob" {
+				t.Error(u)
+			}
+			// A waiting write is seen, and what it says has a number.
+			if err := users.SetAsync("frank", user{Name: "Frank"}); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.do("GET /v1/maps/users/frank", "Etag"); !strings.Contains(got, `"Name":"Frank"`) || strings.Contains(got, `Etag="0"`) || strings.Contains(got, "Etag= ") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// Bytes are what they are, also where a program has a map of them.
+func TestMapOfBytes(t *testing.T) {
+	p := newPeer(t)
+	files, err := copal.OpenMap[string, []byte](p.db, "files", copal.WithCodec(codec.Bytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.want("PUT /v1/maps/files/a\nContent-Type: image/png\n\n\x89PNG", "201")
+	if v, ok := files.Get("a"); string(v) != "\x89PNG" || !ok {
+		t.Errorf("%q", v)
+	}
+	if err := files.Set("a", []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	p.want("GET /v1/maps/files/a", "200 Content-Type=application/octet-stream new", typeOf...)
+	p.want("PUT /v1/maps/files/a\nContent-Type: text/css\nCopal-TTL: 1h\n\nx{}", "204")
+	if err := files.Expire("a", 2*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	p.want("GET /v1/maps/files/a", "200 Content-Type=text/css x{}", typeOf...)
+	if err := files.With(copal.Async).Persist("a"); err != nil {
+		t.Fatal(err)
+	}
+	p.want("GET /v1/maps/files/a", "200 Content-Type=text/css x{}", typeOf...)
+	if got := p.do("GET /v1/maps/files/a", "Content-Security-Policy", "X-Content-Type-Options"); !strings.Contains(got, "=sandbox X-Content-Type-Options=nosniff") {
+		t.Error(got)
+	}
+}
+
+// A key that holds a collection is told, and is deleted or replaced as a whole.
+func TestCollections(t *testing.T) {
+	p := newPeer(t)
+	if err := p.db.Raw().Hash([]byte("m:h")).Set("f", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	p.want("GET /v1/maps/m/h", `409 conflict "the key holds a hash"`)
+	p.want("PATCH /v1/maps/m/h\n\n{}", `409 conflict "the key holds a hash"`)
+	p.want("PUT /v1/maps/m/h\nIf-None-Match: *\n\n1", `409 conflict "the key holds a hash"`)
+	p.want("GET /v1/maps/m", `200 {"seq":`+strconv.FormatUint(seqNow(t, p.db), 10)+`,"entries":[]}`)
+	p.want("DELETE /v1/maps/m/h", "204")
+	p.want("GET /v1/maps/m/h", `404 not-found "the key has no entry"`)
+}
+
+func seqNow(t *testing.T, db *copal.DB) uint64 {
+	t.Helper()
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Seq()
+}
+
+// A value of any length comes back, whole and in part, and a part of it is what it should be.
+func TestLargeValues(t *testing.T) {
+	p := newPeer(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{heldBytes - 1, heldBytes, heldBytes + 1, 3*heldBytes + 17} {
+		value := make([]byte, n)
+		for i := range value {
+			value[i] = byte(r.Uint32())
+		}
+		put := httptest.NewRequest("PUT", "/v1/maps/files/a", bytes.NewReader(value))
+		put.Header.Set("Content-Type", "video/mp4")
+		w := httptest.NewRecorder()
+		p.h.ServeHTTP(w, put)
+		if w.Code != 201 && w.Code != 204 {
+			t.Fatal(w.Code, w.Body)
+		}
+		tag := w.Header().Get("Etag")
+		get := func(request string) *http.Response {
+			w := httptest.NewRecorder()
+			p.h.ServeHTTP(w, asked(request))
+			return w.Result()
+		}
+		if a := get("GET /v1/maps/files/a"); a.Header.Get("Etag") != tag || a.Header.Get("Content-Type") != "video/mp4" || a.ContentLength != int64(n) || shown(a, nil) != "200 "+string(value) {
+			t.Errorf("%d bytes: %v", n, a.Header)
+		}
+		for range 5 {
+			from := r.IntN(n)
+			to := from + r.IntN(n-from)
+			a := get(fmt.Sprintf("GET /v1/maps/files/a\nRange: bytes=%d-%d", from, to))
+			if shown(a, nil) != "206 "+string(value[from:to+1]) {
+				t.Errorf("bytes %d to %d of %d are others", from, to, n)
+			}
+		}
+		p.want("HEAD /v1/maps/files/a", fmt.Sprintf("200 Content-Length=%d", n), "Content-Length")
+		p.want("GET /v1/maps/files/a\nIf-None-Match: "+tag, "304")
+		if n > heldBytes {
+			p.want("PATCH /v1/maps/files/a\n\n{}", fmt.Sprintf(`413 too-large "the value has %d bytes, and the most here is %d"`, n, heldBytes))
+		}
+		// A condition that does not hold leaves the value, and what was sent is given up.
+		put = httptest.NewRequest("PUT", "/v1/maps/files/a", bytes.NewReader(append(value, 1)))
+		put.Header.Set("If-Match", `"1"`)
+		w = httptest.NewRecorder()
+		p.h.ServeHTTP(w, put)
+		if w.Code != http.StatusPreconditionFailed {
+			t.Error(w.Code, w.Body)
+		}
+		p.want("HEAD /v1/maps/files/a", "200 Etag="+tag, "Etag")
+	}
+	p.want("PATCH /v1/maps/files/a\nCopal-Expires: 2100-01-01T00:00:00Z", "204")
+	p.want("HEAD /v1/maps/files/a", "200 Copal-Expires=2100-01-01T00:00:00.000Z Content-Type=video/mp4", "Copal-Expires", "Content-Type")
+}
+
+// Limits are told before a body that is too long is read, and after one that did not say so.
+func TestLimits(t *testing.T) {
+	p := newPeer(t, WithMaxBody(100), WithMaxValue(2<<20))
+	long := strings.Repeat("x", 2<<20)
+	said := func(body string) *http.Request { return asked("PUT /v1/maps/m/a\nContent-Type: text/plain\n\n" + body) }
+	unsaid := said(long + "x")
+	unsaid.ContentLength = -1
+	json := asked("PUT /v1/maps/m/a\nContent-Type: application/json\n\n\"" + long[:100] + "\"")
+	jsonUnsaid := asked("PUT /v1/maps/m/a\nContent-Type: application/json\n\n\"" + long[:100] + "\"")
+	jsonUnsaid.ContentLength = -1
+	item := asked("PUT /items\n\n{\"id\":\"a\",\"value\":\"" + long[:100] + "\"}")
+	for i, c := range []struct {
+		request *http.Request
+		status  int
+	}{{said(long), 201}, {said(long + "x"), 413}, {unsaid, 413}, {json, 413}, {jsonUnsaid, 413}, {item, 413}} {
+		w := httptest.NewRecorder()
+		p.h.ServeHTTP(w, c.request)
+		if w.Code != c.status {
+			t.Errorf("%d: %d, and not %d: %s", i, w.Code, c.status, w.Body)
+		}
+	}
+	p.want("HEAD /v1/maps/m/a", "200 Content-Length=2097152", "Content-Length")
+	got := p.do("POST /v1/maps/m\n\n{\"key\":\"b\",\"value\":1}\n{\"key\":\"c\",\"text\":\"" + long[:200<<10] + "\"}\n")
+	if !strings.HasPrefix(got, "413 ") && !strings.HasPrefix(got, "400 ") {
+		t.Error(got)
+	}
+	p.want("GET /v1/maps/m/b", "200 1")
+	if got := p.do("GET /v1/maps/m/" + strings.Repeat("k", copal.MaxKeyBytes)); !strings.HasPrefix(got, "413 ") {
+		t.Error(got)
+	}
+}
+
+// A store that cannot be written to says so, and a closed one asks to be asked again.
+func TestUnavailable(t *testing.T) {
+	dir := t.TempDir()
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t, db, Handler(db)}
+	p.want("PUT /v1/maps/m/a\n\n1", "201")
+	reader, err := copal.Open(dir, copal.ReadOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &peer{t, reader, Handler(reader)}
+	r.want("GET /v1/maps/m/a", "200 1")
+	if got := r.do("PUT /v1/maps/m/a\n\n2"); !strings.HasPrefix(got, "403 ") {
+		t.Error(got)
+	}
+	if got := r.do("POST /v1/maps/m/a/add"); !strings.HasPrefix(got, "403 ") {
+		t.Error(got)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []string{"GET /v1/maps/m/a", "PUT /v1/maps/m/a\n\n1", "GET /v1/maps/m", "POST /v1/maps/m/a/add", "GET /v1/changes", "DELETE /items"} {
+		p.want(request, `503 unavailable "the store is closed"`)
+		if got := p.do(request, "Retry-After"); !strings.HasPrefix(got, "503 Retry-After=1 ") {
+			t.Error(got)
+		}
+	}
+}
