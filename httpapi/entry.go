@@ -72,8 +72,9 @@ func (f *found) says() []string {
 func (f *found) describe(h http.Header) {
 	kind := f.says()
 	h["Content-Type"] = kind
-	h["X-Content-Type-Options"] = sayNoSniff
 	if kind[0] != typeJSON {
+		h["Accept-Ranges"] = sayRanges
+		h["X-Content-Type-Options"] = sayNoSniff
 		h["Content-Security-Policy"] = saySandbox
 	}
 	if f.Seq != 0 {
@@ -105,7 +106,7 @@ func (q *request) get() error {
 	if f.Large > 0 {
 		return q.large(s, key)
 	}
-	return q.answer(&f, bytes.NewReader(f.value))
+	return q.answer(&f, nil)
 }
 
 // large answers with a value that is not held in memory.
@@ -131,10 +132,11 @@ func (q *request) large(s *copal.Snapshot, key []byte) error {
 	if err != nil {
 		return err
 	}
-	return q.answer(&found{Entry: e, size: int64(len(e.Value))}, bytes.NewReader(e.Value))
+	return q.answer(&found{Entry: e, size: int64(len(e.Value)), value: e.Value}, nil)
 }
 
-// answer answers with a value, or a part of it, as the conditions and the range say.
+// answer answers with a value, or a part of it, as the conditions and the range say. value reads it where it is not in
+// memory.
 func (q *request) answer(f *found, value io.ReadSeeker) error {
 	h := q.w.Header()
 	f.describe(h)
@@ -153,7 +155,6 @@ func (q *request) answer(f *found, value io.ReadSeeker) error {
 			return nil
 		}
 	}
-	h["Accept-Ranges"] = sayRanges
 	begin, length, code := int64(0), f.size, http.StatusOK
 	if text := from.Get("Range"); text != "" && (from.Get("If-Range") == "" || from.Get("If-Range") == h.Get("Etag")) {
 		part, n, ok, err := parseRange(text, f.size)
@@ -166,15 +167,21 @@ func (q *request) answer(f *found, value io.ReadSeeker) error {
 			h.Set("Content-Range", "bytes "+strconv.FormatInt(begin, 10)+"-"+strconv.FormatInt(begin+length-1, 10)+"/"+strconv.FormatInt(f.size, 10))
 		}
 	}
-	h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	whole := code == http.StatusOK && f.value != nil && q.r.Method != http.MethodHead
+	if !whole || length > countedBytes {
+		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
 	if q.r.Method == http.MethodHead {
 		q.status(code)
 		return nil
 	}
-	if code == http.StatusOK && f.value != nil {
+	if whole {
 		q.answered = true
 		_, err := q.w.Write(f.value)
 		return gaveUp(err)
+	}
+	if value == nil {
+		value = bytes.NewReader(f.value)
 	}
 	if _, err := value.Seek(begin, io.SeekStart); err != nil {
 		return err
@@ -182,6 +189,9 @@ func (q *request) answer(f *found, value io.ReadSeeker) error {
 	q.status(code)
 	return q.send(io.LimitReader(value, length))
 }
+
+// countedBytes is how long an answer is of which net/http finds the length itself.
+const countedBytes = 2000
 
 // parseRange reads a Range header for a value of so many bytes. ok is false for what is to be passed over: other units,
 // and several ranges.

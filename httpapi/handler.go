@@ -235,7 +235,7 @@ func wholeKey(name, own string) ([]byte, error) {
 func (q *request) moment() (s *copal.Snapshot, end func(), err error) {
 	at := q.query("at")
 	if at == "" {
-		return nil, func() {}, nil
+		return nil, nothing, nil
 	}
 	open, err := momentOf(at)
 	if err != nil {
@@ -258,6 +258,8 @@ func (q *request) moment() (s *copal.Snapshot, end func(), err error) {
 		<-q.moments
 	}, nil
 }
+
+func nothing() {}
 
 // momentOf reads what ?at= says: a sequence number, or a time.
 func momentOf(at string) (func(*copal.DB) (*copal.Snapshot, error), error) {
