@@ -3,6 +3,7 @@ package copal
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -32,6 +33,7 @@ type Change struct {
 	Seq      uint64 // the sequence number by which the change counts
 	Time     time.Time
 	Deadline time.Time // from which on the entry has expired; zero if it does not
+	Idle     bool      // nothing has changed: everything up to Seq has been told, which WithIdle asks for
 	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
 
 	// Of a collection these say what has happened to it. A new one is Created, and its elements are told behind
@@ -53,7 +55,7 @@ type Change struct {
 // ErrNotFound if the entry was deleted, and ErrHistoryLost if a value of more than 1 MiB has been replaced since, and
 // compaction has taken some of it; the watch goes on then.
 func (c *Change) Value() ([]byte, error) {
-	if c.Deleted {
+	if c.Deleted || c.Idle {
 		return nil, ErrNotFound
 	}
 	value, err := feed.Value(c.db.store, &c.event)
@@ -76,6 +78,9 @@ func (c *Change) Old() ([]byte, error) {
 }
 
 func (c *Change) old() (*engine.Entry, error) {
+	if c.Idle {
+		return nil, ErrNotFound
+	}
 	if c.past == nil {
 		return nil, fmt.Errorf("%w: the watch was begun without OldValues", ErrHandle)
 	}
@@ -101,6 +106,7 @@ type watching struct {
 	after  *uint64
 	until  *uint64
 	old    bool
+	idle   time.Duration // 0 for no word of it
 }
 
 // WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. It is for
@@ -147,6 +153,13 @@ func OldValues() WatchOption {
 	return func(w *watching) { w.old = true }
 }
 
+// WithIdle tells whenever nothing has been told for a time, by a Change that is Idle and has no Key. Its Seq is for
+// WithAfter, as the number of a change is. So a watch of what changes seldom can go on later, though compaction has
+// passed by what it was told last. The time must be positive. With WithUntil it means nothing.
+func WithIdle(every time.Duration) WatchOption {
+	return func(w *watching) { w.idle = max(every, time.Millisecond) }
+}
+
 // changes opens what the watch reads. The caller calls end.
 func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Context) (feed.Event, error), end func(), err error) {
 	if w.until != nil {
@@ -160,7 +173,25 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
+	if w.idle > 0 {
+		return func(ctx context.Context) (feed.Event, error) { return w.nextOrIdle(ctx, f) }, f.Close, nil
+	}
 	return f.Next, f.Close, nil
+}
+
+// nextOrIdle is the next change, or none, with the number up to which all has been told.
+func (w *watching) nextOrIdle(ctx context.Context, f *feed.Watcher) (feed.Event, error) {
+	for {
+		brief, cancel := context.WithTimeout(ctx, w.idle)
+		e, err := f.Next(brief)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return e, err
+		}
+		if seq, ok := f.Told(); ok {
+			return feed.Event{Seq: seq}, nil
+		}
+	}
 }
 
 // Watch yields every change of an entry, raw and typed, from the call on or from where WithAfter says, once
@@ -212,6 +243,12 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 		}
 		for {
 			e, err := next(ctx)
+			if err == nil && e.Op == 0 {
+				if !yield(Change{Seq: e.Seq, Idle: true, db: db}, nil) {
+					return
+				}
+				continue
+			}
 			if err == nil && past != nil {
 				err = past.Before(&e)
 			}
@@ -274,7 +311,7 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 	return func(yield func(MapChange[K, V], error) bool) {
 		changes(func(c Change, err error) bool {
 			now := MapChange[K, V]{Change: c, in: m}
-			if err == nil && !c.Range {
+			if err == nil && !c.Range && !c.Idle {
 				err = now.decode()
 			}
 			return yield(now, err)

@@ -20,8 +20,12 @@ import (
 //
 // The id stands behind the data, so that a client which takes it as it comes does not have it before the rest.
 
-// heartbeat is how long a stream is silent at most.
-const heartbeat = 15 * time.Second
+// A stream is never silent for longer than heartbeat. Before that it says how far it has told everything, so that a client
+// of what changes seldom comes back with a number that the log still has.
+const (
+	heartbeat = 15 * time.Second
+	progress  = 14 * time.Second
+)
 
 // changes answers GET of the changes of a map, or of all.
 func (q *request) changes() error {
@@ -51,7 +55,7 @@ func (q *request) changes() error {
 	s := stream{q: q, name: name, events: !q.accepts(typeLines), control: http.NewResponseController(q.w)}
 	s.begin(since)
 	pieces := make(chan piece)
-	go s.read(ctx, options, pieces)
+	go s.read(ctx, append(options, copal.WithIdle(progress)), pieces)
 	defer func() {
 		cancel()
 		for range pieces { // until the reader has ended
@@ -104,17 +108,15 @@ func (s *stream) begin(since uint64) {
 	h := s.q.w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // of a proxy in between
-	number := strconv.FormatUint(since, 10)
-	var text string
+	var text []byte
 	if s.events {
 		h.Set("Content-Type", "text/event-stream")
-		text = "retry: 1000\nid: " + number + "\n\n"
+		text = []byte("retry: 1000\n")
 	} else {
 		h.Set("Content-Type", typeLines)
-		text = `{"seq":` + number + `,"changes":[]}` + "\n"
 	}
 	s.q.status(http.StatusOK)
-	s.write([]byte(text))
+	s.write(s.appendProgress(text, since))
 	s.flush()
 }
 
@@ -122,7 +124,7 @@ func (s *stream) begin(since uint64) {
 func (s *stream) pass(pieces <-chan piece) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	for waiting := false; ; {
+	for waiting := false; ; beat.Reset(heartbeat) {
 		var p piece
 		var more bool
 		select {
@@ -198,7 +200,11 @@ func (s *stream) read(ctx context.Context, options []copal.WatchOption, pieces c
 	n, within := 0, false
 	for c, err := range s.q.db.Watch(ctx, options...) {
 		text := buffers[n%2][:0]
-		if err == nil {
+		switch {
+		case err != nil:
+		case c.Idle:
+			text = s.appendProgress(text, c.Seq)
+		default:
 			text, err = s.append(text, &c, within)
 			within = c.More
 		}
@@ -235,6 +241,14 @@ func (s *stream) append(dst []byte, c *copal.Change, within bool) ([]byte, error
 		dst = append(strconv.AppendUint(append(dst, "id: "...), c.Seq, 10), "\n\n"...)
 	}
 	return dst, nil
+}
+
+// appendProgress appends that everything up to a number has been told.
+func (s *stream) appendProgress(dst []byte, seq uint64) []byte {
+	if s.events {
+		return append(strconv.AppendUint(append(dst, "id: "...), seq, 10), "\n\n"...)
+	}
+	return append(strconv.AppendUint(append(dst, `{"seq":`...), seq, 10), `,"changes":[]}`+"\n"...)
 }
 
 func (s *stream) appendChange(dst []byte, c *copal.Change) ([]byte, error) {

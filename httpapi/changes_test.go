@@ -74,8 +74,8 @@ func (s *restarted) url() string {
 	return s.server.URL
 }
 
-// follow reads a stream as a client does that is cut off anywhere, and comes back with the number of the last whole event,
-// until it is told of the key "last". It returns what it was told.
+// follow reads a stream as a client does that is cut off anywhere, and comes back with the number of the last whole
+// event, until it is told of the key "last". It returns what it was told.
 func follow(s *restarted, path string, lines bool, r *rand.Rand) (told []string, err error) {
 	since := uint64(0)
 	for {
@@ -259,10 +259,17 @@ func TestStreamOfChanges(t *testing.T) {
 		})
 		return times.ReplaceAllString(out, `"TIME"`)
 	}
-	if got := streams("GET /v1/changes", func() { time.Sleep(2*heartbeat + time.Second) }); got != "retry: 1000\nid: 2\n\n:\n:\n" {
+	if got := streams("GET /v1/changes", func() { time.Sleep(2*heartbeat + time.Second) }); got != "retry: 1000\nid: 2\n\nid: 2\n\nid: 2\n\n" {
 		t.Errorf("%q", got)
 	}
-	if got := streams("GET /v1/maps/m/changes\nAccept: application/x-ndjson", func() { time.Sleep(heartbeat) }); got != `{"seq":2,"changes":[]}`+"\n\n" {
+	// What others change moves the number of a stream that is not about it.
+	got := streams("GET /v1/maps/m/changes\nAccept: application/x-ndjson", func() {
+		for range 5 {
+			p.want("PUT /v1/maps/o/x\n\n1", map[bool]string{true: "204", false: "201"}[p.db.Raw().Has([]byte("o:x"))])
+		}
+		time.Sleep(heartbeat)
+	})
+	if got != `{"seq":2,"changes":[]}`+"\n"+`{"seq":8,"changes":[]}`+"\n" {
 		t.Errorf("%q", got)
 	}
 	if got := streams("GET /v1/maps/m/changes?since=0\nLast-Event-ID: 1", func() {}); got != "retry: 1000\nid: 1\n\ndata: {\"seq\":2,\"time\":\"TIME\",\"changes\":[{\"op\":\"set\",\"map\":\"m\",\"key\":\"a\",\"value\":1}]}\nid: 2\n\n" {

@@ -92,6 +92,21 @@ func (w *Watcher) Next(ctx context.Context) (Event, error) {
 	}
 }
 
+// Told is the number up to which the watcher has been told everything; ok is false while it cannot be said, amid a
+// group or before what is in the queue was taken.
+func (w *Watcher) Told() (seq uint64, ok bool) {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	f := w.feed
+	if f == nil {
+		f = w.hub.feed
+	}
+	if f == nil || f.group != nil || w.held != nil || len(w.queue) > 0 || w.err != nil {
+		return 0, false
+	}
+	return max(f.at.Next-1, w.upTo), true
+}
+
 // queuedEvent takes the next change out of the queue. Its error comes behind the last of them. alone says that the
 // watcher reads for itself.
 func (w *Watcher) queuedEvent() (e Event, some, alone bool, err error) {

@@ -24,8 +24,8 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// The typed door, the Redis door and the HTTP door on the same keys: one order explains what all of them say, values and
-// entity tags.
+// The typed door, the Redis door and the HTTP door on the same keys: one order explains what all of them say, values
+// and entity tags.
 
 // doorState is a key: its value, "" for none, and its entity tag, "" for one that nobody has seen.
 type doorState struct{ value, tag string }
