@@ -20,8 +20,8 @@ import (
 //
 // The id stands behind the data, so that a client which takes it as it comes does not have it before the rest.
 
-// A stream is never silent for longer than heartbeat. Before that it says how far it has told everything, so that a client
-// of what changes seldom comes back with a number that the log still has.
+// A stream is never silent for longer than heartbeat. Before that it says how far it has told everything, so that a
+// client of what changes seldom comes back with a number that the log still has.
 const (
 	heartbeat = 15 * time.Second
 	progress  = 14 * time.Second

@@ -283,3 +283,21 @@ func TestStreamOfChanges(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Below what compaction has left a stream is gone, and not silent.
+func TestStreamBelowTheFloor(t *testing.T) {
+	p := newPeer(t)
+	for range 50 {
+		if err := p.db.Raw().Set([]byte("m:a"), bytes.Repeat([]byte("x"), 10_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want("HEAD /v1/changes?since=1", "200")
+	if err := p.db.Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.want("HEAD /v1/changes?since=1", "410")
+	p.want("HEAD /v1/maps/m/changes\nLast-Event-ID: 1", "410")
+	p.want("HEAD /v1/maps/m/a?at=1", "410")
+	p.want(fmt.Sprintf("HEAD /v1/changes?since=%d", seqNow(t, p.db)), "200")
+}
