@@ -16,9 +16,9 @@ import (
 // Fits reports whether value, as JSON text, is one that the map of key holds. So a program that knows no types, such as
 // a server, writes nothing that a typed read would refuse. Of a map that is open in this process its type decides.
 // Otherwise the map's forms are those that its values have; where they have several, one will do. The error is
-// copal.ErrType, and names the part that does not fit by its fields in JSON. Where the key belongs to no map, or no
-// value of a map that is not open has a form, everything fits: raw values have none, so writing raw over the last value
-// of a form forgets the form.
+// copal.ErrType, and names the part that does not fit by its fields in JSON; it is a *json.UnmarshalTypeError, too,
+// where a part has another type. Where the key belongs to no map, or no value of a map that is not open has a form,
+// everything fits: raw values have none, so writing raw over the last value of a form forgets the form.
 //
 // As in a typed read, fields that the form does not have are passed over, and missing ones are zero.
 func Fits(db *copal.DB, key, value []byte) error {
@@ -91,7 +91,16 @@ func fits(schema string, text []byte) error {
 	case !errors.As(err, &wrong):
 		return err
 	case wrong.Field == "":
-		return fmt.Errorf("it is a %s, and no %v", wrong.Value, wrong.Type)
+		return &wrongType{fmt.Sprintf("it is a %s, and no %v", wrong.Value, wrong.Type), wrong}
 	}
-	return fmt.Errorf("%s is a %s, and no %v", wrong.Field, wrong.Value, wrong.Type)
+	return &wrongType{fmt.Sprintf("%s is a %s, and no %v", wrong.Field, wrong.Value, wrong.Type), wrong}
 }
+
+// wrongType says it shorter than the error of encoding/json, which a caller may ask for the field.
+type wrongType struct {
+	text string
+	err  *json.UnmarshalTypeError
+}
+
+func (e *wrongType) Error() string { return e.text }
+func (e *wrongType) Unwrap() error { return e.err }

@@ -71,7 +71,15 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 300 {
+	then := seqNow(t, p.db)
+	if err := p.db.Raw().DeletePrefix(append(copal.MapPrefix("m"), 'a')); err != nil {
+		t.Fatal(err)
+	}
+	now := map[string]bool{}
+	for key := range there {
+		now[key] = there[key] && !strings.HasPrefix(key, "a")
+	}
+	for i := range 300 {
 		from, to, prefix, down := someKey(), someKey(), someKey(), r.IntN(2) == 0
 		query := url.Values{"limit": {fmt.Sprint(1 + r.IntN(20))}, "reverse": {fmt.Sprint(down)}}
 		for name, bound := range map[string]*string{"from": &from, "to": &to, "prefix": &prefix} {
@@ -82,8 +90,14 @@ func TestPages(t *testing.T) {
 			}
 		}
 		var want []string
-		for key := range there {
-			if key >= from && (to == "" || key < to) && strings.HasPrefix(key, prefix) {
+		of := there
+		if i%10 == 0 { // as it was before the deletion
+			query.Set("at", fmt.Sprint(then))
+		} else {
+			of = now
+		}
+		for key, is := range of {
+			if is && key >= from && (to == "" || key < to) && strings.HasPrefix(key, prefix) {
 				want = append(want, key)
 			}
 		}

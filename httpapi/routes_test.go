@@ -1,6 +1,11 @@
 package httpapi
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
 
 // exchange is a request and its answer.
 type exchange struct {
@@ -203,4 +208,35 @@ var exchanges = map[string][]exchange{
 		{"GET /items", `200 []`, nil},
 		{"POST /items", `405 method-not-allowed "POST is none of DELETE, GET, HEAD, PUT"`, nil},
 	},
+}
+
+// Of requests with one key that come at the same time one is carried out, and all are answered alike.
+func TestOnceAtTheSameTime(t *testing.T) {
+	p := newPeer(t)
+	for round := range 20 {
+		answers := make([]string, 8)
+		var all sync.WaitGroup
+		for i := range answers {
+			all.Go(func() { answers[i] = p.do(fmt.Sprintf("POST /v1/maps/m/n%d/add\nIdempotency-Key: %d", round, round)) })
+		}
+		all.Wait()
+		for _, got := range answers {
+			if got != "200 1" {
+				t.Errorf("round %d: %s", round, got)
+			}
+		}
+		p.want(fmt.Sprintf("GET /v1/maps/m/n%d", round), "200 1")
+	}
+}
+
+// Each row of the table is whole, and each method of a path is one row.
+func TestRoutes(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range routes {
+		name := r.method + " " + r.path
+		if seen[name] || r.does == "" || r.group == "" || r.run == nil || len(r.status) == 0 || !strings.HasSuffix(r.does, ".") {
+			t.Errorf("%s is there twice, or lacks something", name)
+		}
+		seen[name] = true
+	}
 }

@@ -81,6 +81,17 @@ func TestTypedMaps(t *testing.T) {
 			if u, _ := users.Get("bob"); u.Name != "Bob" {
 				t.Error(u)
 			}
+			// So it is when no program has the map open, as long as a value of a program tells its form.
+			if err := users.Set("grace", user{Name: "Grace"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := users.Close(); err != nil {
+				t.Fatal(err)
+			}
+			refused("PUT /v1/maps/users/bob\n\n{\"Address\":{\"City\":3}}", "Address.City")
+			if users, err = copal.OpenMap[string, user](p.db, "users", copal.WithCodec(c)); err != nil {
+				t.Fatal(err)
+			}
 			// A waiting write is seen, and what it says has a number.
 			if err := users.SetAsync("frank", user{Name: "Frank"}); err != nil {
 				t.Fatal(err)
