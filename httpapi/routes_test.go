@@ -29,7 +29,6 @@ var (
 	typeOf   = []string{"Content-Type"}
 	typeTag  = []string{"Content-Type", "Etag"}
 	ranged   = []string{"Content-Range", "Content-Length"}
-	allow    = []string{"Allow"}
 	replayed = []string{"Idempotency-Replayed"}
 )
 
@@ -226,6 +225,12 @@ func TestOnceAtTheSameTime(t *testing.T) {
 			}
 		}
 		p.want(fmt.Sprintf("GET /v1/maps/m/n%d", round), "200 1")
+	}
+}
+
+func TestAllow(t *testing.T) {
+	if got := newPeer(t).do("POST /items/a", "Allow"); !strings.HasPrefix(got, "405 Allow=DELETE, GET, HEAD {") {
+		t.Error(got)
 	}
 }
 
