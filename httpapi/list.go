@@ -22,7 +22,7 @@ import (
 const (
 	usualPage = 100
 	mostPage  = 10_000
-	pageBytes = 4 << 20 // of values, after which a page ends
+	pageBytes = 4 << 20 // of keys and values, after which a page ends
 )
 
 // cursorMark begins a cursor: the empty key is one, too.
@@ -129,7 +129,11 @@ func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, erro
 		if sel.backward {
 			raw = raw.Backward()
 		}
+		looked := 0
 		for key := range raw.KeysBetween(sel.from, sel.to) {
+			if looked++; looked%256 == 0 && q.r.Context().Err() != nil {
+				gaveUp(q.r.Context().Err())
+			}
 			f, err := look(q, s, key)
 			switch {
 			case isMissing(err) || isCollection(err):
@@ -199,7 +203,7 @@ func (q *request) list() error {
 		}
 		last = append(last[:0], f.Key[len(sel.prefix):]...)
 		body = f.appendJSON(body, last)
-		n, bytesIn = n+1, bytesIn+len(f.value)
+		n, bytesIn = n+1, bytesIn+len(last)+len(f.value)
 	}
 	body = append(body, ']')
 	if more {

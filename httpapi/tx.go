@@ -62,7 +62,7 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 				return err
 			}
 		}
-		outcomes := make([]outcome, len(list))
+		outcomes, size := make([]outcome, len(list)), int64(0)
 		for i := range list {
 			var err error
 			if outcomes[i], err = q.apply(tx, &list[i]); err != nil {
@@ -70,6 +70,9 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 					return inOperation(i, err)
 				}
 				return err
+			}
+			if size += int64(len(outcomes[i].value)); size > q.maxBody {
+				return problemf(tooLarge, "an answer of more than %d bytes", q.maxBody)
 			}
 		}
 		out = answer(outcomes)
@@ -80,6 +83,9 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 		text, err := json.Marshal(out)
 		if err != nil {
 			return err
+		}
+		if len(text) > heldBytes {
+			return problemf(tooLarge, "an answer of more than %d bytes is not kept for an Idempotency-Key", heldBytes)
 		}
 		return admin.PutIn(tx, &admin.Entry{Key: entry, Value: text, Content: typeJSON, Expires: time.Now().Add(repliesStay)})
 	})

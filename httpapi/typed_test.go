@@ -142,6 +142,11 @@ func TestCollections(t *testing.T) {
 	p.want("PATCH /v1/maps/m/h\n\n{}", `409 conflict "the key holds a hash"`)
 	p.want("PUT /v1/maps/m/h\nIf-None-Match: *\n\n1", `409 conflict "the key holds a hash"`)
 	p.want("GET /v1/maps/m", `200 {"seq":`+strconv.FormatUint(seqNow(t, p.db), 10)+`,"entries":[]}`)
+	p.want("PUT /v1/maps/m/h\n\n"+strings.Repeat("x", heldBytes+1), "204")
+	if err := p.db.Raw().Hash([]byte("m:g")).Set("f", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	p.want("PUT /v1/maps/m/g\n\n1", "204")
 	p.want("DELETE /v1/maps/m/h", "204")
 	p.want("GET /v1/maps/m/h", `404 not-found "the key has no entry"`)
 }
@@ -235,6 +240,8 @@ func TestLimits(t *testing.T) {
 		t.Error(got)
 	}
 	p.want("GET /v1/maps/m/b", "200 1")
+	p.want("PUT /v1/maps/m/c\n\n"+long[:200], "201")
+	p.want("POST /v1/tx\n\n{\"operations\":[{\"op\":\"get\",\"map\":\"m\",\"key\":\"c\"}]}", `413 too-large "an answer of more than 100 bytes"`)
 	if got := p.do("GET /v1/maps/m/" + strings.Repeat("k", copal.MaxKeyBytes)); !strings.HasPrefix(got, "413 ") {
 		t.Error(got)
 	}

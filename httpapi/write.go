@@ -127,7 +127,9 @@ func (q *request) stream(o *operation, body io.Reader) error {
 	existed := false
 	seq, err := w.Commit(d, func(tx *copal.Tx) (admin.Entry, error) {
 		now, err := seqIn(tx, o.key)
-		existed = now != 0
+		if existed = now != 0; isCollection(err) && !o.conditions.given() {
+			existed, err = true, nil // which is replaced, as by a short value
+		}
 		if err == nil {
 			err = o.conditions.hold(now)
 		}
