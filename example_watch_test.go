@@ -215,3 +215,22 @@ func ExampleMap_Watch() {
 	// alice is gone
 	// done
 }
+
+// A watch that has nothing to tell says how far it is, so that it can go on from there later.
+func ExampleWithIdle() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	changes := db.Watch(context.Background(), copal.WithPrefix([]byte("fruit:")), copal.WithIdle(10*time.Millisecond))
+	db.Raw().Set([]byte("tree:pear"), []byte("old"))
+	for c, err := range changes {
+		if c.Seq == 0 {
+			continue // it has not come to the pear yet
+		}
+		fmt.Println(c.Idle, c.Seq, err)
+		break
+	}
+	// Output: true 1 <nil>
+}

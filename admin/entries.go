@@ -34,8 +34,6 @@ type Entry struct {
 	// The number and the time of the entry's record in its own store. Put does not pass them on.
 	Seq  uint64
 	Time time.Time
-
-	number uint64 // of the schema, in the store that it was read from
 }
 
 // Entries yields the entries of the snapshot, those of maps and raw ones, with keys in [from, to),
@@ -64,7 +62,7 @@ func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 
 // entryOf is an entry of the log, with the schema instead of its number.
 func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
-	e := Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time, number: item.Schema}
+	e := Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time}
 	if d := item.Deadline(); d != 0 {
 		e.Expires = time.UnixMilli(int64(d))
 	}

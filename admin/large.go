@@ -15,7 +15,7 @@ import (
 // Large reads a value piece by piece, as copal.ValueReader does, and knows the rest of the entry.
 type Large struct {
 	*stream.Reader
-	Entry Entry // without its value
+	Entry Found // without its value
 }
 
 // Open opens the value under key of a store, or of a snapshot, as it is stored. The caller closes it. The errors are

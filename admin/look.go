@@ -21,7 +21,7 @@ type Source interface {
 // written itself has no Seq and no Time.
 //
 // The errors are those of copal.Raw.Load. A transaction depends on the entry then, as on any that it reads.
-func Look[S Source](in S, key []byte, f func(e *Entry) error) error {
+func Look[S Source](in S, key []byte, f func(e *Found) error) error {
 	var store *engine.Store
 	found := func(r *seglog.Record) error {
 		e, err := entryOfRecord(store, key, r)
@@ -52,8 +52,8 @@ func Look[S Source](in S, key []byte, f func(e *Entry) error) error {
 	return found(&r)
 }
 
-func entryOfRecord(store *engine.Store, key []byte, r *seglog.Record) (Entry, error) {
-	e := Entry{Key: key, Value: r.Value, Content: r.Type, Seq: r.Seq, number: r.Schema}
+func entryOfRecord(store *engine.Store, key []byte, r *seglog.Record) (Found, error) {
+	e := Found{Entry{Key: key, Value: r.Value, Content: r.Type, Seq: r.Seq}, r.Schema}
 	if r.Large > 0 {
 		e.Value, e.Large = nil, int64(r.Large)
 	}
@@ -71,10 +71,16 @@ func entryOfRecord(store *engine.Store, key []byte, r *seglog.Record) (Entry, er
 	return e, err
 }
 
-// AppendShown appends to dst what copal.Raw.Load shows of the value of an entry, which was read from db, a snapshot or
+// Found is an entry as Look finds it.
+type Found struct {
+	Entry
+	schema uint64 // its number in the store
+}
+
+// AppendShown appends to dst what copal.Raw.Load shows of the value of the entry, which was read from db, a snapshot or
 // a transaction of it. The error is copal.ErrType if the bytes are no value of their schema.
-func AppendShown(dst []byte, db *copal.DB, e *Entry) ([]byte, error) {
-	r := opened.Renderers(db).Of(e.number)
+func (e *Found) AppendShown(dst []byte, db *copal.DB) ([]byte, error) {
+	r := opened.Renderers(db).Of(e.schema)
 	if r == nil {
 		return append(dst, e.Value...), nil
 	}
@@ -85,9 +91,8 @@ func AppendShown(dst []byte, db *copal.DB, e *Entry) ([]byte, error) {
 	return out, nil
 }
 
-// IsShown reports whether copal.Raw.Load shows the value of an entry in another form than the one that is stored: as
-// JSON.
-func IsShown(db *copal.DB, e *Entry) bool { return opened.Renderers(db).Of(e.number) != nil }
+// IsRendered reports whether copal.Raw.Load shows the value of the entry in another form than the stored one: as JSON.
+func (e *Found) IsRendered(db *copal.DB) bool { return opened.Renderers(db).Of(e.schema) != nil }
 
 // Write is Put of one entry which is as durable as d, and returns the number of its record. An entry whose Deleted is
 // set returns the number of the deletion, or of the last record if there was nothing to delete.

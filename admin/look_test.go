@@ -30,9 +30,9 @@ func openMemory(t *testing.T, opts ...copal.Option) *copal.DB {
 }
 
 // lookAll is what Look shows of a key in the store, in a snapshot and in a transaction.
-func lookAll(t *testing.T, db *copal.DB, key string) (list []admin.Entry) {
+func lookAll(t *testing.T, db *copal.DB, key string) (list []admin.Found) {
 	t.Helper()
-	take := func(e *admin.Entry) error {
+	take := func(e *admin.Found) error {
 		c := *e
 		c.Value = bytes.Clone(e.Value)
 		list = append(list, c)
@@ -70,8 +70,8 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range lookAll(t, db, "m:a") {
-		shown, err := admin.AppendShown([]byte("= "), db, &e)
-		if string(shown) != "= [1,2]" || err != nil || !admin.IsShown(db, &e) || e.Codec != "binary" {
+		shown, err := e.AppendShown([]byte("= "), db)
+		if string(shown) != "= [1,2]" || err != nil || !e.IsRendered(db) || e.Codec != "binary" {
 			t.Errorf("%s, %v: %+v", shown, err, e)
 		}
 	}
@@ -87,7 +87,7 @@ func TestLook(t *testing.T) {
 	if err := db.Raw().Hash([]byte("h")).Set("f", nil); err != nil {
 		t.Fatal(err)
 	}
-	nothing := func(*admin.Entry) error { return errors.New("it was called") }
+	nothing := func(*admin.Found) error { return errors.New("it was called") }
 	var c *copal.CollectionError
 	if err := admin.Look(db, []byte("h"), nothing); !errors.As(err, &c) {
 		t.Error(err)
@@ -117,7 +117,7 @@ func TestPutIn(t *testing.T) {
 				return err
 			}
 		}
-		return admin.Look(tx, []byte("b"), func(e *admin.Entry) error {
+		return admin.Look(tx, []byte("b"), func(e *admin.Found) error {
 			if e.Seq != 0 || string(e.Value) != "b" || e.Content != "x/b" {
 				t.Errorf("%+v", e)
 			}
@@ -194,7 +194,7 @@ func TestLarge(t *testing.T) {
 	calls := 0
 	seq, err := w.Commit(copal.FSync, func(tx *copal.Tx) (admin.Entry, error) {
 		if calls++; calls == 1 { // somebody comes between
-			if err := admin.Look(tx, []byte("k"), func(*admin.Entry) error { return nil }); err != copal.ErrNotFound {
+			if err := admin.Look(tx, []byte("k"), func(*admin.Found) error { return nil }); err != copal.ErrNotFound {
 				t.Error(err)
 			}
 			done := make(chan error)
@@ -254,7 +254,7 @@ func ExampleLook() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = admin.Look(db, []byte("logo"), func(e *admin.Entry) error {
+	err = admin.Look(db, []byte("logo"), func(e *admin.Found) error {
 		fmt.Println(e.Content, e.Seq == seq)
 		return nil
 	})

@@ -33,10 +33,10 @@ var (
 
 // look reads an entry. The value of a large one is left out.
 func look[S admin.Source](q *request, in S, key []byte) (f found, err error) {
-	err = admin.Look(in, key, func(e *admin.Entry) (err error) {
-		f.Entry, f.size = *e, e.Large
+	err = admin.Look(in, key, func(e *admin.Found) (err error) {
+		f.Entry, f.size = e.Entry, e.Large
 		if e.Large == 0 {
-			*q.buf, err = admin.AppendShown((*q.buf)[:0], q.db, e)
+			*q.buf, err = e.AppendShown((*q.buf)[:0], q.db)
 			f.value = *q.buf
 			f.size = int64(len(f.value))
 		}
@@ -122,17 +122,17 @@ func (q *request) large(s *copal.Snapshot, key []byte) error {
 		return err
 	}
 	defer l.Close()
-	if !admin.IsShown(q.db, &l.Entry) {
-		return q.answer(&found{Entry: l.Entry, size: l.Size()}, l)
+	if !l.Entry.IsRendered(q.db) {
+		return q.answer(&found{Entry: l.Entry.Entry, size: l.Size()}, l)
 	}
 	e := l.Entry // it is shown as a whole, or not at all
 	if e.Value, err = io.ReadAll(l); err == nil {
-		e.Value, err = admin.AppendShown(nil, q.db, &e)
+		e.Value, err = e.AppendShown(nil, q.db)
 	}
 	if err != nil {
 		return err
 	}
-	return q.answer(&found{Entry: e, size: int64(len(e.Value)), value: e.Value}, nil)
+	return q.answer(&found{Entry: e.Entry, size: int64(len(e.Value)), value: e.Value}, nil)
 }
 
 // answer answers with a value, or a part of it, as the conditions and the range say. value reads it where it is not in

@@ -142,7 +142,7 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 
 // replyIn is the answer that a request has had, nil for none.
 func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
-	err = admin.Look(tx, entry, func(e *admin.Entry) error {
+	err = admin.Look(tx, entry, func(e *admin.Found) error {
 		out = &reply{}
 		return json.Unmarshal(e.Value, out)
 	})

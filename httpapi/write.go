@@ -153,7 +153,7 @@ func created(existed bool) int {
 
 // seqIn is the number of the record of an entry, 0 if there is none.
 func seqIn(tx *copal.Tx, key []byte) (seq uint64, err error) {
-	err = admin.Look(tx, key, func(e *admin.Entry) error {
+	err = admin.Look(tx, key, func(e *admin.Found) error {
 		seq = e.Seq
 		return nil
 	})
@@ -295,14 +295,14 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 	var value []byte
 	exists := true
 	wants := o.does == "get" || o.does == "add" || o.does == "patch" && !o.redate
-	err = admin.Look(tx, o.key, func(e *admin.Entry) (err error) {
-		was = *e
+	err = admin.Look(tx, o.key, func(e *admin.Found) (err error) {
+		was = e.Entry
 		was.Value = nil
 		if wants && e.Large > 0 {
 			return problemf(tooLarge, "the value has %d bytes, and the most here is %d", e.Large, heldBytes)
 		}
 		if wants {
-			value, err = admin.AppendShown(nil, h.db, e)
+			value, err = e.AppendShown(nil, h.db)
 		}
 		return err
 	})
