@@ -234,3 +234,81 @@ func ExampleWithIdle() {
 	}
 	// Output: true 1 <nil>
 }
+
+// A watch with OldValues tells what each change has replaced.
+func ExampleOldValues() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	stock, err := copal.OpenMap[string, int](db, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	stock.Set("apples", 5)
+	changes := stock.Watch(context.Background(), copal.OldValues())
+	stock.Set("apples", 3)
+	stock.Set("pears", 1)
+	for c, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		was, err := c.Old()
+		fmt.Println(c.Key, c.Value, was, err)
+		if c.Key == "pears" {
+			break
+		}
+	}
+	// Output:
+	// apples 3 5 <nil>
+	// pears 1 0 copal: not found
+}
+
+func ExampleMapChange_Old() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ages, err := copal.OpenMap[string, int](db, "ages")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ages.Set("ada", 36)
+	changes := ages.Watch(context.Background(), copal.OldValues())
+	ages.Delete("ada")
+	for c, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		was, err := c.Old()
+		fmt.Println(c.Key, c.Deleted, was, err)
+		break
+	}
+	// Output:
+	// ada true 36 <nil>
+}
+
+// What was there as raw bytes: an element of a hash is told by itself.
+func ExampleChange_Old() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	cart := db.Raw().Hash([]byte("cart"))
+	cart.Set("plums", []byte("9"))
+	changes := db.Watch(context.Background(), copal.OldValues())
+	cart.Set("plums", []byte("7"))
+	for c, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		was, err := c.Old()
+		fmt.Printf("%s %s was %s, %v\n", c.Key, c.Element, was, err)
+		break
+	}
+	// Output:
+	// cart plums was 9, <nil>
+}

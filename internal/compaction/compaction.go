@@ -94,6 +94,10 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 	}
 	k.store.Retire(run)
 	if past != nil {
+		if k.whole, err = past.Follower().Replace(); err != nil {
+			k.log.ReportError("reading what was compacted as of the window's beginning", err)
+			k.endPast()
+		}
 		k.log.WantSnapshot()
 	}
 	k.notes.keep(k.log.InLog)

@@ -42,7 +42,8 @@ type Keeper struct {
 	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
 	lent     bool  // the room that is kept for deletions is in use
 
-	past   *engine.Store // as it was at the beginning of the window of history, while that is asked; guarded by Housekeep, as looked
+	past   *engine.Store // as it was at the beginning of the window of history, while that is asked; guarded by Housekeep, as what follows
+	whole  bool          // its entries are in the segments that compaction has made, and no group was under way
 	looked uint32        // up to which place in the log the last look at the past went
 
 	borrowers int // calls of Compact that have it in use; guarded by Housekeep

@@ -116,18 +116,27 @@ func (k *Keeper) openPast(list []*seglog.Segment) (*engine.Store, error) {
 	return past, past.SweepAll()
 }
 
+// savePast writes an index of the moment, if something was compacted: from there on the log is read for each later
+// moment, and for the next look. Where a group was under way it would lack the members. The caller is in Housekeep.
+func (k *Keeper) savePast() {
+	if k.whole && !k.tight.Load() && k.goOn() == nil {
+		k.log.ReportError("writing an index of the window's beginning", k.store.SavePast(k.past))
+	}
+}
+
 // endPast gives the memory of the moment back. The caller is in Housekeep.
 func (k *Keeper) endPast() {
 	if k.past != nil {
 		k.log.ReportError("closing the log as of the window's beginning", k.store.CloseMoment(k.past))
-		k.past = nil
+		k.past, k.whole = nil, false
 	}
 }
 
-// once does something in Housekeep, and gives back what it has opened.
+// once does something in Housekeep, before compaction rests.
 func (k *Keeper) once(f func() error) error {
 	return k.store.Housekeep(func() error {
 		defer k.endPast()
+		defer k.savePast()
 		return f()
 	})
 }

@@ -2,8 +2,10 @@ package compaction_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,4 +226,128 @@ func TestIndexBesideCopiesOfTheDead(t *testing.T) {
 	s = storetest.Open(t, image, w.options)
 	defer storetest.Close(t, s)
 	storetest.Want(t, s, "dead", storetest.Absent)
+}
+
+// TestWindowBeginsWithAnIndex: when compaction has come to rest there is an index of the window's beginning, and each
+// moment behind it is made from there or from a later one, in this process and after a kill.
+func TestWindowBeginsWithAnIndex(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
+		w, mem := newWindowed(t)
+		for round := range 3 {
+			s := storetest.Open(t, mem, w.options)
+			if err := compaction.Of(s).Compact(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			m, err := seglog.ReadManifest(mem, "db")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.History.Seq == 0 || len(m.Indexes) == 0 || m.Indexes[0].Seq != m.History.Seq || m.Indexes[0].Time > m.History.Time {
+				t.Fatalf("round %d: the window begins with %+v, and there are %+v", round, m.History, m.Indexes)
+			}
+			for range 2 {
+				for seq := range w.moments {
+					if seq < m.History.Seq {
+						continue
+					}
+					past, err := s.OpenMoment(seglog.AtSeq(seq), false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if x := past.Log().Snapshot.Load(); x == nil || x.Seq < m.History.Seq {
+						t.Errorf("round %d: moment %d begins from %+v", round, seq, x)
+					}
+					w.want(t, past, fmt.Sprint("as of ", seq), w.moments[seq])
+					if err := s.CloseMoment(past); err != nil {
+						t.Fatal(err)
+					}
+				}
+				mem = mem.ProcessCrash()
+				s = storetest.Open(t, mem, w.options)
+			}
+			w.fill(t, s)
+			storetest.Close(t, s)
+		}
+	})
+}
+
+// TestIndexOfAMoment: an index of any moment is as good as one that was taken then, where a group is written, where
+// other snapshots were taken, for opening the store and for the moments behind it.
+func TestIndexOfAMoment(t *testing.T) {
+	w := &windowedStore{logtest.NewClock(), map[uint64]map[string]string{}, map[uint64]int64{}, 0}
+	mem := vfs.NewMem()
+	options := func(o *engine.Options) {
+		w.options(o)
+		o.Window, o.GroupBytes, o.LogPerIndex = 1<<40, 150, -1
+	}
+	s := storetest.Open(t, mem, options)
+	w.fill(t, s)
+	first := s.Log().Last() + 1
+	err := s.Transact(engine.Process, func(tx *engine.Tx) error {
+		for i := range 20 {
+			if err := tx.Write(nil, &engine.Write{Key: fmt.Append(nil, "g", i), Value: []byte("of the group")}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := maps.Clone(w.moments[w.last])
+	for i := range 20 {
+		now[fmt.Sprint("g", i)] = "of the group"
+	}
+	w.last = s.Log().Last()
+	w.moments[w.last], w.times[w.last] = now, w.clock.Now().UnixMilli()
+	if w.last-first < 20 {
+		t.Fatalf("the group has records from %d to %d", first, w.last)
+	}
+	for _, seq := range []uint64{first / 2, first, first + 7, first + 12, first + 19, w.last, 1} {
+		past, err := s.OpenMoment(seglog.AtSeq(seq), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := past.Follower().Replace()
+		if within := seq >= first && seq < w.last; whole == within || err != nil {
+			t.Errorf("at %d a group is under way: %v, %v; the group has records %d to %d", seq, !whole, err, first, w.last)
+		}
+		if whole {
+			err = s.SavePast(past)
+		}
+		if err := errors.Join(err, s.CloseMoment(past)); err != nil {
+			t.Fatalf("the index as of %d: %v", seq, err)
+		}
+		if !whole {
+			continue
+		}
+		m, err := seglog.ReadManifest(mem, "db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.IsSortedFunc(m.Indexes, func(a, b seglog.ManifestIndex) int { return int(a.Seq) - int(b.Seq) }) ||
+			!slices.ContainsFunc(m.Indexes, func(x seglog.ManifestIndex) bool { return x.Seq == seq }) {
+			t.Fatalf("behind the index as of %d there are %+v", seq, m.Indexes)
+		}
+		w.check(t, mem.ProcessCrash(), fmt.Sprint("with the index as of ", seq), 3)
+	}
+	storetest.Close(t, s) // with another one behind them
+	s = storetest.Open(t, mem, options)
+	past, err := s.OpenMoment(seglog.AtSeq(first-1), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := past.Follower().Replace(); !whole || err != nil {
+		t.Fatal(whole, err)
+	}
+	if err := errors.Join(s.SavePast(past), s.CloseMoment(past)); err != nil {
+		t.Fatal(err)
+	}
+	w.check(t, mem.ProcessCrash(), "with an index behind it", 1)
+	storetest.Set(t, s, "k0", "last")
+	storetest.Close(t, s)
+	m, err := seglog.ReadManifest(mem, "db")
+	if err != nil || len(m.Indexes) < 4 {
+		t.Errorf("there are %+v, %v", m.Indexes, err)
+	}
 }

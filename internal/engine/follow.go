@@ -18,8 +18,12 @@ type Follower interface {
 	Look() error
 
 	// To replays what comes up to the record with a number, which the log has, and nothing behind it. It is for a store
-	// of OpenBehind. The error is ErrHistoryLost when compaction has been there.
+	// of OpenMoment. The error is ErrHistoryLost when compaction has been there.
 	To(seq uint64) error
+
+	// Replace has the store use what compaction has put into the place of segments that it has read whole. It does not
+	// go on to other records, now or later. It reports whether no group is under way there.
+	Replace() (whole bool, err error)
 
 	// Leave gives back what To has open. Close of the store calls it, and nothing is called behind it.
 	Leave()
@@ -29,10 +33,11 @@ type Follower interface {
 // can be written to.
 type unfollowing struct{}
 
-func (unfollowing) Keep(<-chan struct{}) {}
-func (unfollowing) Look() error          { return nil }
-func (unfollowing) To(uint64) error      { return seglog.ErrHistoryLost }
-func (unfollowing) Leave()               {}
+func (unfollowing) Keep(<-chan struct{})   {}
+func (unfollowing) Look() error            { return nil }
+func (unfollowing) To(uint64) error        { return seglog.ErrHistoryLost }
+func (unfollowing) Replace() (bool, error) { return false, nil }
+func (unfollowing) Leave()                 {}
 
 // Follower is what Options.Follower has made.
 func (s *Store) Follower() Follower { return s.follower }
@@ -40,7 +45,7 @@ func (s *Store) Follower() Follower { return s.follower }
 // Refresh returns when a read-only store shows everything that was written, by whatever process, before the call. For
 // others there is nothing to do.
 func (s *Store) Refresh() error {
-	if !s.opts.ReadOnly {
+	if !s.opts.ReadOnly || s.opts.Until != nil {
 		return s.refuse(nil)
 	}
 	return s.follower.Look()
@@ -190,9 +195,6 @@ func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotS
 // TakeOutExpired takes out the entries that still stand in the given slots when all copies were applied:
 // those that had expired when their segments were compacted. The caller is in Replay.
 func (s *Store) TakeOutExpired(slots seglog.SlotSet) error {
-	if clock, is := s.opts.Clock.(*still); is {
-		clock.advance(clock.now())
-	}
 	in := s.life.enter()
 	tables := s.allTables()
 	s.life.leave(in)

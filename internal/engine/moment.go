@@ -68,26 +68,16 @@ func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 }
 
 // OpenMoment opens the store as it was at a moment, to be read alone, whatever this one may do. With pass it goes on
-// behind damage, as a store that is opened read-only does.
+// behind damage, as a store that is opened read-only does. Its follower, which is what Options.Follower has made, can
+// go on to later records, or follow compaction.
 func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
 	opts := s.opts
-	opts.Follower = nil
-	return s.openMoment(at, opts, pass)
-}
-
-// OpenBehind opens the store as it was behind the record with a number, and it can go on from there: its follower is
-// what Options.Follower has made. Its clock stands where the moment is, or where compaction has been last.
-func (s *Store) OpenBehind(seq uint64) (*Store, error) {
-	return s.openMoment(seglog.AtSeq(seq), s.opts, true)
-}
-
-func (s *Store) openMoment(at seglog.Moment, opts Options, pass bool) (*Store, error) {
 	opts.ReadOnly, opts.Inline, opts.NoCompaction = true, true, true
 	opts.Compaction, opts.Progress = nil, nil
 	opts.MaxMemory /= 4
 	opts.OnError = s.reports.add
 	opts.Until, opts.indexBelow = &at, seglog.Unbounded
-	m, err := openUntil(s.log.Dir, opts, s.now, pass)
+	m, err := s.openUntil(&opts, pass)
 	if err != nil {
 		return nil, err
 	}
@@ -100,20 +90,31 @@ func (s *Store) openMoment(at seglog.Moment, opts Options, pass bool) (*Store, e
 	return m, nil
 }
 
+// Present returns a function by which the clock of a moment shows the time of now. It is to be called when the moment
+// has come to where the log ends now: then nothing is replayed that has expired only since it was written.
+func (s *Store) Present() func() {
+	clock, is := s.opts.Clock.(*still)
+	if !is {
+		return func() {}
+	}
+	now := clock.now()
+	return func() { clock.advance(now) }
+}
+
 // openUntil opens the store up to a moment. A snapshot of the index lacks what had expired when it was finished. If
 // that was later than the moment turns out to be, whose number alone is known, another one helps, from before.
-func openUntil(dir string, opts Options, now func() uint64, pass bool) (*Store, error) {
+func (s *Store) openUntil(opts *Options, pass bool) (*Store, error) {
 	opened := Open
 	if !pass {
 		opened = openIntact
 	}
 	for {
-		clock := &still{now: now}
+		clock := &still{now: s.now}
 		if opts.Until.Time != seglog.Unbounded {
 			clock.advance(opts.Until.Time)
 		}
 		opts.Clock = clock
-		m, err := opened(dir, opts)
+		m, err := opened(s.log.Dir, *opts)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +122,7 @@ func openUntil(dir string, opts Options, now func() uint64, pass bool) (*Store, 
 		if m.snapshot == nil || m.snapshot.line.Time <= m.now() {
 			return m, nil
 		}
-		opts.indexBelow = m.snapshot.line.Number
+		opts.indexBelow = m.snapshot.line.Seq
 		if err := m.Close(); err != nil {
 			return nil, err
 		}
@@ -147,7 +148,7 @@ func (s *Store) Standing(kind record.Kind, key []byte) (e seglog.Record, err err
 	return e, err
 }
 
-// CloseMoment closes what OpenMoment or OpenBehind has opened.
+// CloseMoment closes what OpenMoment has opened.
 func (s *Store) CloseMoment(m *Store) error {
 	s.moments.remove(m)
 	return m.Close()

@@ -69,7 +69,7 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	list := r.Log.Manifest.Indexes
 	for i := len(list) - 1; i >= 0; i-- {
-		if x := list[i]; s.opts.Until == nil || x.Helps(*s.opts.Until) && x.Number < s.opts.indexBelow {
+		if x := list[i]; s.opts.Until == nil || x.Helps(*s.opts.Until) && x.Seq < s.opts.indexBelow {
 			return openNamed(s, r.Log, x)
 		}
 	}

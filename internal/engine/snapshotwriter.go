@@ -86,6 +86,21 @@ func (s *Store) settleAll() error {
 	return nil
 }
 
+// SavePast writes the index of a moment, at which no group was under way and whose entries stand in segments of the
+// log (Follower.Replace), and has the manifest name it. The caller takes care that nothing moves entries or removes
+// segments.
+func (s *Store) SavePast(past *Store) error {
+	if s.opts.NoSnapshot {
+		return nil
+	}
+	w := &snapshotWriter{store: past, alone: true}
+	err := w.writeOf(s.log.CoverageOf(past.log), past.Inside, func() error { return nil })
+	if err != nil {
+		return err
+	}
+	return s.log.PublishEarlier(w.saved)
+}
+
 // take writes the file and has the manifest name it.
 func (w *snapshotWriter) take(shared func(func() error) error, settle func() error) error {
 	if err := w.write(shared, settle); err != nil {
@@ -95,7 +110,7 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 }
 
 // write writes the file, which has no name yet.
-func (w *snapshotWriter) write(shared func(func() error) error, settle func() error) (err error) {
+func (w *snapshotWriter) write(shared func(func() error) error, settle func() error) error {
 	l := w.store.log
 	if err := l.Failure(); err != nil {
 		return err
@@ -105,7 +120,13 @@ func (w *snapshotWriter) write(shared func(func() error) error, settle func() er
 			return err
 		}
 	}
-	w.x = &checkpoint.Index{Coverage: l.Coverage()}
+	return w.writeOf(l.Coverage(), shared, settle)
+}
+
+// writeOf is write of an index that covers so much.
+func (w *snapshotWriter) writeOf(c seglog.Coverage, shared func(func() error) error, settle func() error) (err error) {
+	l := w.store.log
+	w.x = &checkpoint.Index{Coverage: c}
 	if err := settle(); err != nil {
 		return err
 	}
@@ -208,7 +229,7 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 			return err
 		}
 	}
-	if o := t.order.Load(); o != nil && o.asked.Load() { // not before the entries were copied
+	if o := t.order.Load(); o != nil && o.asked.Load() && w.store.opts.Until == nil { // not before the entries were copied
 		var err error
 		if out.Order, err = o.persist(); err != nil {
 			return err

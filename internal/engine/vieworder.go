@@ -62,7 +62,9 @@ func (o *ordering) markLate(key []byte, gone bool, without, next uint64) {
 				o.kept[n].upTo = without
 				return
 			}
-			o.kept = slices.Insert(o.kept, n, o.kept[n].copy(without))
+			list := append(o.kept, nil)
+			copy(list[n+1:], list[n:])
+			o.kept, list[n] = list, list[n+1].copy(without)
 			n++
 		}
 		o.kept[n].mark(key, gone, true)

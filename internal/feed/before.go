@@ -3,6 +3,7 @@ package feed
 import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A Past tells what entries were before they changed. It is a store of its own that goes behind a feed: the moment at
@@ -19,7 +20,7 @@ type Past struct {
 // OpenPast is the past of the changes behind the record with a number. The error is ErrHistoryLost when that moment
 // cannot be read. The caller closes it.
 func OpenPast(s *engine.Store, seq uint64) (*Past, error) {
-	then, err := s.OpenBehind(seq)
+	then, err := s.OpenMoment(seglog.AtSeq(seq), true)
 	return &Past{s, then}, err
 }
 

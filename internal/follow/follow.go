@@ -22,6 +22,7 @@ type Follower struct {
 	log    *seglog.Log
 	tailer *seglog.Tailer   // guarded by Store.Replay
 	halted *seglog.Manifest // of a look that has halted on its way (To), nil for none
+	arrive func()           // tells a moment when that look began, which has come so far
 }
 
 // New is the follower of a read-only store that has just been read.
@@ -107,6 +108,7 @@ func (f *Follower) look(until uint64) (err error) {
 func (f *Follower) catchUp(until uint64) (err error) {
 	t, m := f.tailer, f.halted
 	if f.halted = nil; m == nil {
+		f.arrive = f.store.Present()
 		if m, err = t.Look(f.store.Alone); m == nil || err != nil {
 			return err
 		}
@@ -119,19 +121,32 @@ func (f *Follower) catchUp(until uint64) (err error) {
 		f.halted = m
 		return nil
 	}
-	if err := f.replace(m); err != nil {
+	f.arrive()
+	return f.replace(m)
+}
+
+// Replace is replace for a store that does not go on. It reports whether no group is under way.
+func (f *Follower) Replace() (whole bool, err error) {
+	err = f.store.Replay(func() error {
+		m, err := f.tailer.Look(f.store.Alone)
+		if m == nil || err != nil {
+			return err
+		}
+		f.tailer.Stay()
+		err = f.replace(m)
+		whole = len(f.tailer.R.Groups) == 0
 		return err
-	}
-	return t.Settle(m)
+	})
+	return whole, err
 }
 
 // replace moves entries from the segments that the manifest names no more to those that compaction has
-// put into their places.
+// put into their places, and takes over the manifest.
 func (f *Follower) replace(m *seglog.Manifest) error {
 	t := f.tailer
 	gone, slots := t.ReplacedIn(m)
 	if len(gone) == 0 {
-		return nil
+		return t.Settle(m)
 	}
 	err := t.OpenCompacted(m, func(e *seglog.Record, a seglog.Address) error { return f.store.ApplyCopy(e, a, slots) })
 	if err == nil {
@@ -142,7 +157,7 @@ func (f *Follower) replace(m *seglog.Manifest) error {
 	}
 	t.Retire(gone, slots)
 	f.store.Retire(gone)
-	return nil
+	return t.Settle(m)
 }
 
 // beginAnew reads the whole log. On an error nothing has changed.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/record"
 )
 
 // A process begins to write to the log with a manifest that says so, and ends with one that says
@@ -198,7 +198,7 @@ func (l *Log) swapClosed(x *SavedIndex) error {
 	}
 	byID := l.set.Load().byID
 	return l.swapTailLocked(x, func(m *Manifest) {
-		m.Segments = slices.DeleteFunc(m.Segments, func(e ManifestSegment) bool { return byID[e.ID] == nil }) // made in vain
+		m.keep(func(id record.SegmentID) bool { return byID[id] != nil }) // others were made in vain
 		for i, e := range m.Segments {
 			if !e.Sealed {
 				m.Segments[i] = byID[e.ID].manifestEntry(i < len(m.Segments)-1)

@@ -64,12 +64,33 @@ func (l *Log) Coverage() Coverage {
 		}
 		c.Segments = append(c.Segments, CoveredSegment{ManifestSegment: e})
 	}
-	for _, number := range slices.Sorted(maps.Keys(l.Spread)) {
-		if g := l.Spread[number]; number <= until.seq { // else no member is covered
-			c.Groups = append(c.Groups, CoveredGroup{number, g.Commit, slices.Sorted(maps.Keys(g.Segments))})
+	c.Groups = l.coveredGroups(until.seq)
+	return c
+}
+
+// CoverageOf is what the index of a moment covers, at which no group was under way. Its log is past, and has no segment
+// that this one has not.
+func (l *Log) CoverageOf(past *Log) Coverage {
+	c := past.Coverage()
+	for i := range c.Segments {
+		if c.Segments[i].Records > 0 {
+			c.Tail = i
 		}
 	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	c.Groups = l.coveredGroups(c.Seq)
 	return c
+}
+
+// coveredGroups are the groups that have members up to the record with a number. Log.Mu is held.
+func (l *Log) coveredGroups(seq uint64) (list []CoveredGroup) {
+	for _, number := range slices.Sorted(maps.Keys(l.Spread)) {
+		if g := l.Spread[number]; number <= seq {
+			list = append(list, CoveredGroup{number, g.Commit, slices.Sorted(maps.Keys(g.Segments))})
+		}
+	}
+	return list
 }
 
 // Place is where in the list the segment stands that has the slot.

@@ -1,7 +1,6 @@
 package seglog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,29 +76,27 @@ type ManifestSegment struct {
 //	history 1f00 time 19a8c3d2e10 for 240c8400 bytes 40000000
 //	end 1f0c9a3e
 func (m *Manifest) Encode() []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nstore %016x created %x edit %x floor %x\n", record.Title("manifest"), m.Store, m.Created, m.Edit, m.Floor)
-	for _, s := range m.Segments {
-		word := "open"
+	b := fmt.Appendf(nil, "%s\nstore %016x created %x edit %x floor %x\n", record.Title("manifest"), m.Store, m.Created, m.Edit, m.Floor)
+	for i := range m.Segments {
+		s, word := &m.Segments[i], "open"
 		if s.Sealed {
 			word = "sealed"
 		}
-		fmt.Fprintf(&b, "%s %s salt %016x bytes %x records %x first %x last %x\n", word, s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last)
+		b = fmt.Appendf(b, "%s %s salt %016x bytes %x records %x first %x last %x\n", word, s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last)
 	}
 	for i := range m.Indexes {
-		b.WriteString(m.Indexes[i].encode())
+		b = append(b, m.Indexes[i].encode()...)
 	}
 	if w := m.Writing; w != nil {
-		fmt.Fprintf(&b, "writing %016x cache %s file %s\n", w.Ring, record.Name(w.Cache), record.Name(w.File))
+		b = fmt.Appendf(b, "writing %016x cache %s file %s\n", w.Ring, record.Name(w.Cache), record.Name(w.File))
 	}
 	if m.History != nil {
-		b.WriteString(m.History.encode())
+		b = append(b, m.History.encode()...)
 	}
 	for _, line := range m.Other {
-		b.WriteString(line + "\n")
+		b = append(append(b, line...), '\n')
 	}
-	b.WriteString("end")
-	return record.Seal([]byte(b.String()))
+	return record.Seal(append(b, "end"...))
 }
 
 // parseManifest reads what encode writes. A line with an unknown first word is
@@ -229,13 +226,27 @@ func (m *Manifest) bytesBetween(from, to uint64) (bytes int64) {
 
 // Drop removes a segment from the list.
 func (m *Manifest) Drop(id record.SegmentID) {
-	m.Segments = slices.DeleteFunc(m.Segments, func(e ManifestSegment) bool { return e.ID == id })
+	m.keep(func(other record.SegmentID) bool { return other != id })
+}
+
+// keep removes all segments but those that are wanted.
+func (m *Manifest) keep(wanted func(record.SegmentID) bool) {
+	list := m.Segments
+	m.Segments = list[:0]
+	for i := range list {
+		if wanted(list[i].ID) {
+			m.Segments = append(m.Segments, list[i])
+		}
+	}
 }
 
 // Insert adds a segment at its place.
 func (m *Manifest) Insert(e ManifestSegment) {
-	at, _ := slices.BinarySearchFunc(m.Segments, e.ID, func(s ManifestSegment, id record.SegmentID) int { return cmp.Compare(s.ID, id) })
-	m.Segments = slices.Insert(m.Segments, at, e)
+	list := append(m.Segments, e)
+	for i := len(list) - 1; i > 0 && list[i-1].ID > e.ID; i-- {
+		list[i-1], list[i] = e, list[i-1]
+	}
+	m.Segments = list
 }
 
 // Seal states the bounds of those segments that are open, as far as stated knows them and no

@@ -59,7 +59,7 @@ func (m *Manifest) parseIndex(f *record.Fields) error {
 		return err
 	}
 	n := len(m.Indexes)
-	if x.Number == 0 || x.Number > m.Edit || x.Bytes <= 0 || n > 0 && (x.Number <= m.Indexes[n-1].Number || x.Seq < m.Indexes[n-1].Seq) {
+	if x.Number == 0 || x.Number > m.Edit || x.Bytes <= 0 || n > 0 && (x.Number == m.Indexes[n-1].Number || x.Seq < m.Indexes[n-1].Seq) {
 		return fmt.Errorf("%w: an impossible snapshot of the index, %x", record.ErrSyntax, x.Number)
 	}
 	m.Indexes = append(m.Indexes, x)
@@ -100,6 +100,49 @@ func (l *Log) PublishSnapshot(x *SavedIndex) error {
 	err := l.changeManifest(x, func(*Manifest) {})
 	l.published(before, x, err)
 	return err
+}
+
+// PublishEarlier is PublishSnapshot for a moment in front of the last snapshot, from which the store is not opened as
+// long as that is there.
+func (l *Log) PublishEarlier(x *SavedIndex) error {
+	before := l.indexes()
+	err := l.nameEarlier(x)
+	l.published(before, x, err)
+	return err
+}
+
+func (l *Log) nameEarlier(x *SavedIndex) error {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	m, err := l.nextManifest()
+	if err == nil {
+		err = l.nameFile(m, x)
+	}
+	if err != nil {
+		return err
+	}
+	list := m.Indexes
+	m.Indexes = nil
+	for _, line := range list {
+		if line.Seq <= x.Seq {
+			m.Indexes = append(m.Indexes, line)
+		}
+	}
+	n := len(m.Indexes)
+	m.Indexes = append(append(m.Indexes, x.ManifestIndex), list[n:]...)
+	if l.Snapshot.Load() != nil {
+		if n == len(list) { // it is of no use
+			return ErrMismatch
+		}
+		n = len(list)
+	} else {
+		n = len(m.Indexes)
+	}
+	if err := l.swapManifest(m); err != nil {
+		return err
+	}
+	l.earlier = m.Indexes[:n]
+	return nil
 }
 
 // published removes the files that are not needed any more, now that x was to be named, and those that stayed for
@@ -192,12 +235,8 @@ func (l *Log) apart(m *Manifest, list []ManifestIndex) (stay []ManifestIndex) {
 // nameLocked lets m name a snapshot behind those that stay, and say what was synced when it was made: the log does
 // not end before. The caller holds manifestMu.
 func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
-	x.Number = m.Edit + 1
-	if path := filepath.Join(l.Dir, x.FileName()); path != x.path {
-		if err := l.FS.Rename(x.path, path); err != nil {
-			return NoSpace(err)
-		}
-		x.path = path // its name is durable when that of the manifest is, or the snapshot is missing
+	if err := l.nameFile(m, x); err != nil {
+		return err
 	}
 	m.Seal(sealedIn(l.SyncedSegments()))
 	for _, e := range x.synced {
@@ -212,6 +251,18 @@ func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 		list = list[:len(list)-1]
 	}
 	m.Indexes = append(l.apart(m, list), x.ManifestIndex)
+	return nil
+}
+
+// nameFile gives the file of a snapshot the name that it has when m, which is not swapped in yet, names it.
+func (l *Log) nameFile(m *Manifest, x *SavedIndex) error {
+	x.Number = m.Edit + 1
+	if path := filepath.Join(l.Dir, x.FileName()); path != x.path {
+		if err := l.FS.Rename(x.path, path); err != nil {
+			return NoSpace(err)
+		}
+		x.path = path // its name is durable when that of the manifest is, or the snapshot is missing
+	}
 	return nil
 }
 

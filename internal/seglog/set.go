@@ -48,7 +48,10 @@ func findSegment(list []*Segment, id record.SegmentID) (at int, found bool) {
 
 func insertSegment(list []*Segment, s *Segment) []*Segment {
 	at, _ := findSegment(list, s.ID)
-	return slices.Insert(list, at, s)
+	list = append(list, s)
+	copy(list[at+1:], list[at:])
+	list[at] = s
+	return list
 }
 
 // slotsKept is how many free slots there are before one is used again. A caller may have kept an

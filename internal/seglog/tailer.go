@@ -140,6 +140,9 @@ func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 	}
 }
 
+// Stay gives up the place where the log would go on. The segment there is whole, and may be replaced.
+func (t *Tailer) Stay() { t.at = nil }
+
 // Leave gives back what Advance has open where it has halted.
 func (t *Tailer) Leave() {
 	t.halted = nil
@@ -434,8 +437,13 @@ func (s SlotSet) Has(a Address) bool {
 // without a commit are forgotten: compaction has been there, so they never count.
 func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	for number, members := range t.R.Groups {
-		members = slices.DeleteFunc(members, func(m Member) bool { return slots.Has(m.Address) })
-		if t.R.Groups[number] = members; len(members) == 0 {
+		var kept []Member
+		for i := range members {
+			if !slots.Has(members[i].Address) {
+				kept = append(kept, members[i])
+			}
+		}
+		if t.R.Groups[number] = kept; len(kept) == 0 {
 			delete(t.R.Groups, number)
 		}
 	}
