@@ -93,8 +93,11 @@ func (s *Store) SavePast(past *Store) error {
 	if s.opts.NoSnapshot {
 		return nil
 	}
-	w := &snapshotWriter{store: past, alone: true}
+	w := &snapshotWriter{store: past, alone: true, stop: s.stop}
 	err := w.writeOf(s.log.CoverageOf(past.log), past.Inside, func() error { return nil })
+	if errors.Is(err, errSnapshotStopped) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
