@@ -126,7 +126,7 @@ func TestBodiesThatLie(t *testing.T) {
 			"PUT /v1/maps/m/b HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n1":                         "HTTP/1.1 400 Bad Request",
 			"PUT /v1/maps/m/b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n1":           "HTTP/1.1 400 Bad Request",
 			"GET /v1/maps/m/%zz HTTP/1.1\r\nHost: x\r\n\r\n":                                              "HTTP/1.1 400 Bad Request",
-			"GET /v1/maps/m/b?limit=%zz HTTP/1.1\r\nHost: x\r\n\r\n":                                      "HTTP/1.1 404 Not Found",
+			"GET /v1/maps/m/b?at=%zz HTTP/1.1\r\nHost: x\r\n\r\n":                                         "HTTP/1.1 400 Bad Request",
 			"PUT /items HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n{":                         "HTTP/1.1 413 Request Entity Too Large",
 			"POST /v1/tx HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n{":                        "HTTP/1.1 413 Request Entity Too Large",
 			"GET /v1/maps/m/b HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n":       "HTTP/1.1 431 Request Header Fields Too Large",

@@ -37,8 +37,6 @@ func (q *request) changes() error {
 	name := q.r.PathValue("map")
 	if name != "" {
 		prefix = append(copal.MapPrefix(name), q.query("prefix")...)
-	} else if q.query("prefix") != "" {
-		return problemf(badRequest, "prefix is for the changes of one map")
 	}
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -134,12 +136,17 @@ type request struct {
 	r   *http.Request
 	buf *[]byte // the request's own until it is answered
 
+	parameters url.Values // of the query, each of which the route takes
+
 	answered bool // the status has been written: an error can only end the connection
 }
 
 func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
 	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte)}
-	err := route.run(q)
+	err := q.check(route)
+	if err == nil {
+		err = route.run(q)
+	}
 	if cap(*q.buf) <= 64<<10 {
 		h.buffers.Put(q.buf)
 	}
@@ -154,6 +161,25 @@ func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
 	p.write(w, r)
+}
+
+// check refuses what the route would pass over: a deletion up to ?too= is one of everything.
+func (q *request) check(route *route) (err error) {
+	if q.r.URL.RawQuery == "" || route.method == "" {
+		return nil
+	}
+	if q.parameters, err = url.ParseQuery(q.r.URL.RawQuery); err != nil {
+		return problemf(badRequest, "the query: %v", err)
+	}
+	for name, values := range q.parameters {
+		switch {
+		case !slices.Contains(route.takes, "?"+name+"="):
+			return problemf(badRequest, "the route takes no ?%s=", name)
+		case len(values) > 1 && name != "where":
+			return problemf(badRequest, "?%s= is there twice", name)
+		}
+	}
+	return nil
 }
 
 // status writes the status, behind which come only bytes of the body.
@@ -202,21 +228,28 @@ func (h *handler) update(d copal.Durability, f func(tx *copal.Tx) error) error {
 }
 
 // query is a parameter of the query, "" if it is not there.
-func (q *request) query(name string) string {
-	if q.r.URL.RawQuery == "" {
-		return ""
-	}
-	return q.r.URL.Query().Get(name)
-}
+func (q *request) query(name string) string { return q.parameters.Get(name) }
 
 // mapAndKey are the map and the whole key of the entry that the path names. The key is the caller's.
 func (q *request) mapAndKey() (name string, key []byte, err error) {
-	name, own := q.r.PathValue("map"), q.r.PathValue("key")
-	if own == "" { // of the path that ends with a slash
-		own = q.query("key")
+	name = q.r.PathValue("map")
+	own, err := q.pathOrQuery("key")
+	if err == nil {
+		key, err = wholeKey(name, own)
 	}
-	key, err = wholeKey(name, own)
 	return name, key, err
+}
+
+// pathOrQuery is what the path names or, where it ends with a slash, the query.
+func (q *request) pathOrQuery(name string) (string, error) {
+	own := q.r.PathValue(name)
+	switch {
+	case own == "":
+		return q.query(name), nil
+	case q.parameters.Has(name):
+		return "", problemf(badRequest, "the path has the key, and ?%s= has one, too", name)
+	}
+	return own, nil
 }
 
 // wholeKey is the key of an entry of a map in the store.

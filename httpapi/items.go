@@ -90,9 +90,9 @@ func (q *request) putItem() error {
 
 // itemKey is the whole key of the item that the path names.
 func (q *request) itemKey() ([]byte, error) {
-	id := q.r.PathValue("id")
-	if id == "" {
-		id = q.query("id")
+	id, err := q.pathOrQuery("id")
+	if err != nil {
+		return nil, err
 	}
 	return wholeKey(items, id)
 }

@@ -174,7 +174,7 @@ func (q *request) snapshot() (*copal.Snapshot, func(), error) {
 
 // list answers GET of a map: a page of JSON, or all as lines.
 func (q *request) list() error {
-	sel, err := parseSelection(q.r.PathValue("map"), q.r.URL.Query())
+	sel, err := parseSelection(q.r.PathValue("map"), q.parameters)
 	if err != nil {
 		return err
 	}
@@ -269,15 +269,10 @@ func (q *request) maps() error {
 
 // deleteRange answers DELETE of a map: of the entries with a prefix or in a range, or of all of them.
 func (q *request) deleteRange() error {
-	query := q.r.URL.Query()
+	query := q.parameters
 	all, err := flag(query, "all")
 	if err != nil {
 		return err
-	}
-	for _, name := range []string{"limit", "cursor", "where", "reverse"} {
-		if query.Has(name) {
-			return problemf(badRequest, "%s with DELETE, which deletes a prefix or a range", name)
-		}
 	}
 	if !all && query.Get("prefix") == "" && query.Get("from") == "" && query.Get("to") == "" {
 		return problemf(badRequest, "DELETE of a map wants prefix, from or to, or all=true")
