@@ -55,8 +55,6 @@ func (q *request) bulk() error {
 		return err
 	case kind != "" && kind != typeLines:
 		return problemf(wrongType, "a bulk of type %s; %s is taken", kind, typeLines)
-	case q.r.Header.Get("Idempotency-Key") != "":
-		return problemf(badRequest, "Idempotency-Key with a bulk, which may be sent again as it is: each line puts what it says")
 	}
 	if _, err := wholeKey(name, ""); err != nil {
 		return err

@@ -163,9 +163,20 @@ func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
 	p.write(w, r)
 }
 
-// check refuses what the route would pass over: a deletion up to ?too= is one of everything.
+// check refuses what the route would pass over: a deletion up to ?too= is one of everything, and a write with a
+// condition that nobody checks undoes another.
 func (q *request) check(route *route) (err error) {
-	if q.r.URL.RawQuery == "" || route.method == "" {
+	if route.method == "" {
+		return nil
+	}
+	if route.method != http.MethodGet {
+		for _, name := range ofOneEntry {
+			if q.r.Header.Get(name) != "" && !slices.Contains(route.takes, name) {
+				return problemf(badRequest, "the route takes no %s", name)
+			}
+		}
+	}
+	if q.r.URL.RawQuery == "" {
 		return nil
 	}
 	if q.parameters, err = url.ParseQuery(q.r.URL.RawQuery); err != nil {

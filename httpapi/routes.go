@@ -30,7 +30,8 @@ func (r *route) patterns() []string {
 
 // What several routes take.
 var (
-	ofWrites    = []string{"If-Match", "If-None-Match", "Copal-TTL", "Copal-Expires", "Copal-Durability", "Idempotency-Key", "?key="}
+	ofOneEntry  = []string{"If-Match", "If-None-Match", "Copal-TTL", "Copal-Expires", "Copal-Durability", "Idempotency-Key"}
+	ofWrites    = append(ofOneEntry[:len(ofOneEntry):len(ofOneEntry)], "?key=")
 	ofSelection = []string{"?prefix=", "?from=", "?to="}
 )
 
@@ -47,7 +48,7 @@ func init() {
 		{"Entries", "DELETE", "/v1/maps/{map}/{key}", "Deletes an entry.",
 			[]string{"If-Match", "If-None-Match", "Copal-Durability", "Idempotency-Key", "?key="}, []int{204, 404, 409, 412}, (*request).delete},
 		{"Entries", "POST", "/v1/maps/{map}/{key}/add", "Adds to a whole number, which is 0 if there is none, and sends the sum.",
-			append([]string{"?by="}, ofWrites[:len(ofWrites)-1]...), []int{200, 409, 412, 422}, (*request).add},
+			append([]string{"?by="}, ofOneEntry...), []int{200, 409, 412, 422}, (*request).add},
 		{"Maps", "GET", "/v1/maps", "Lists the maps.", nil, []int{200}, (*request).maps},
 		{"Maps", "GET", "/v1/maps/{map}", "Lists entries in the order of their keys: a page of JSON or, with Accept: application/x-ndjson, all of them as lines.",
 			append(ofSelection[:3:3], "?where=", "?reverse=", "?limit=", "?cursor=", "?at="), []int{200, 410}, (*request).list},
