@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -97,8 +98,9 @@ func Handler(db *copal.DB, options ...Option) http.Handler {
 			h.mux.Handle(route.method+" "+pattern, serve)
 		}
 	}
-	nowhere := &route{run: (*request).nowhere}
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.serve(nowhere, w, r) })
+	h.mux.HandleFunc("/", h.nowhere)
+	h.mux.HandleFunc("/items", h.nowhere) // else ServeMux sends a PUT of a map to its empty key
+	h.mux.HandleFunc("/v1/maps/{map}", h.nowhere)
 	return h
 }
 
@@ -115,6 +117,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := h.origins.Check(r); err != nil {
 		problemf(forbidden, "a page of another origin must not write here").write(w, r)
+		return
+	}
+	if p := r.URL.EscapedPath(); strings.TrimSuffix(p, "/") != strings.TrimSuffix(path.Clean(p), "/") { // ServeMux would send it to another key
+		problemf(notFound, "there is nothing at %s; / within a key is written as %%2F", r.URL.Path).write(w, r)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
@@ -166,9 +172,6 @@ func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
 // check refuses what the route would pass over: a deletion up to ?too= is one of everything, and a write with a
 // condition that nobody checks undoes another.
 func (q *request) check(route *route) (err error) {
-	if route.method == "" {
-		return nil
-	}
 	if route.method != http.MethodGet {
 		for _, name := range ofOneEntry {
 			if q.r.Header.Get(name) != "" && !slices.Contains(route.takes, name) {
@@ -200,20 +203,21 @@ func (q *request) status(code int) {
 }
 
 // nowhere answers what no route is for.
-func (q *request) nowhere() error {
+func (h *handler) nowhere(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"} {
-		other := *q.r
+		other := *r
 		other.Method = method
-		if _, pattern := q.mux.Handler(&other); pattern != "/" {
+		if _, pattern := h.mux.Handler(&other); !strings.HasPrefix(pattern, "/") { // else it is of no method
 			allowed = append(allowed, method)
 		}
 	}
 	if len(allowed) == 0 {
-		return problemf(notFound, "there is nothing at %s; GET / says what there is", q.r.URL.Path)
+		problemf(notFound, "there is nothing at %s; GET / says what there is", r.URL.Path).write(w, r)
+		return
 	}
-	q.w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return problemf(notAllowed, "%s is none of %s", q.r.Method, strings.Join(allowed, ", "))
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	problemf(notAllowed, "%s is none of %s", r.Method, strings.Join(allowed, ", ")).write(w, r)
 }
 
 // durableAs is how durable the writes of the request are.

@@ -149,6 +149,17 @@ var exchanges = map[string][]exchange{
 		{"DELETE /v1/maps/m?all=true", `204`, nil},
 		{"GET /v1/maps/none", `200 {"seq":7,"entries":[]}`, nil},
 	},
+	"paths": {
+		{"PUT /v1/maps/m\n\n1", `405 method-not-allowed "PUT is none of DELETE, GET, HEAD, POST"`, nil},
+		{"PUT /v1/maps/m//a\n\n1", `404 not-found "there is nothing at /v1/maps/m//a; / within a key is written as %2F"`, nil},
+		{"PUT /v1/maps/m/b/../a\n\n1", `404 not-found "there is nothing at /v1/maps/m/b/../a; / within a key is written as %2F"`, nil},
+		{"DELETE /v1/maps/./m\n\n1", `404 not-found "there is nothing at /v1/maps/./m; / within a key is written as %2F"`, nil},
+		{"GET /items//", `404 not-found "there is nothing at /items//; / within a key is written as %2F"`, nil},
+		{"DELETE /v1/tx/", `404 not-found "there is nothing at /v1/tx/; GET / says what there is"`, nil},
+		{"PUT /v1/maps/m/%2F%2F..%2F.\n\n1", `201`, nil},
+		{"PUT /v1/maps/m/%2E%2E\n\n2", `201`, nil},
+		{"GET /v1/maps/m/?key=..", `200 2`, nil},
+	},
 	"parameters": {
 		{"PUT /v1/maps/m/b\n\n1", `201`, nil},
 		{"DELETE /v1/maps/m?from=d;x&to=z", `400 bad-request "the query: invalid semicolon separator in query"`, nil},
