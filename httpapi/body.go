@@ -25,12 +25,20 @@ const (
 // heldBytes is how much of a value comes into memory before it is streamed: what one record of the log has.
 const heldBytes = 1 << 20
 
-// contentType is the type of the body, "" where the request does not say, in the form in which a record keeps it.
+// contentType is the type of the body, "" where the request does not say.
 func contentType(r *http.Request) (string, error) {
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return "", problemf(wrongType, "a body with Content-Encoding %s; values are kept as they come, and have none", e)
 	}
-	given := r.Header.Get("Content-Type")
+	kept, err := keptType(r.Header.Get("Content-Type"))
+	if kept == typeForm {
+		kept = ""
+	}
+	return kept, err
+}
+
+// keptType is a content type in the form in which a record keeps it.
+func keptType(given string) (string, error) {
 	if given == "" {
 		return "", nil
 	}
@@ -38,11 +46,8 @@ func contentType(r *http.Request) (string, error) {
 	if err != nil || !strings.Contains(kind, "/") {
 		return "", problemf(wrongType, "Content-Type %q is none", given)
 	}
-	switch {
-	case kind == typeForm:
-		return "", nil
-	case kind == typeJSON:
-		return kind, nil // which is UTF-8, whatever it says
+	if kind == typeJSON || kind == typeForm {
+		return kind, nil // JSON is UTF-8, whatever it says
 	}
 	kept := strings.ReplaceAll(mime.FormatMediaType(kind, parameters), "; ", ";")
 	if kept == "" || len(kept) > 128 || strings.ContainsFunc(kept, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {

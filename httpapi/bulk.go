@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -39,6 +40,9 @@ const bulkBytes = 256 << 10
 
 // mostErrors is how many bad lines a bulk names.
 const mostErrors = 100
+
+// lastDeadline is the last that an entry can have.
+var lastDeadline = time.Unix(math.MaxInt64/1000-1, 0)
 
 // lineProblem is a line of a bulk that was not carried out.
 type lineProblem struct {
@@ -96,7 +100,15 @@ func (q *request) bulk() error {
 			continue
 		}
 		if err != nil {
-			return errors.Join(cutOff(err), put())
+			switch {
+			case errors.Is(err, ndjson.ErrVersion):
+				err = problemf(badRequest, "%v", err)
+			case errors.Is(err, ndjson.ErrLong):
+				err = problemf(tooLarge, "%v", err)
+			default:
+				err = cutOff(err)
+			}
+			return errors.Join(err, put())
 		}
 		e, err := q.bulkEntry(name, &l)
 		if err != nil {
@@ -162,6 +174,17 @@ func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {
 	}
 	if !e.Expires.IsZero() && !e.Expires.After(time.Now()) {
 		return nil, nil // it would not be there
+	}
+	if e.Expires.After(lastDeadline) {
+		return nil, problemf(badRequest, "a deadline beyond the last that there is")
+	}
+	if e.Content, err = keptType(e.Content); err != nil {
+		return nil, err
+	}
+	if isJSON(e.Content) {
+		if err := checkJSON(e.Value); err != nil {
+			return nil, err
+		}
 	}
 	return e, admin.Fits(q.db, e.Key, e.Value)
 }

@@ -201,6 +201,11 @@ var exchanges = map[string][]exchange{
 		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"get\",\"map\":\"m\",\"key\":\"a\",\"ttl\":1}]}", `400 bad-request "get has no field \"ttl\"","operation":0`, nil},
 		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"m\",\"key\":\"a\"}]}", `400 bad-request "put has one of \"value\", \"text\" and \"base64\"","operation":0`, nil},
 		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"get\",\"map\":\"m\"}]}", `400 bad-request "there is no \"key\"","operation":0`, nil},
+		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"m\",\"key\":\"t\",\"text\":\"x\",\"content\":\"Text/HTML; Charset=utf-8\"}]}", `200 {"results":[{"status":201}]}`, nil},
+		{"GET /v1/maps/m/t", `200 Content-Type=text/html;charset=utf-8 x`, typeOf},
+		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"m\",\"key\":\"t\",\"text\":\"x\",\"content\":\"Application/JSON\"}]}",
+			`400 bad-request "the body is no JSON: invalid character 'x' looking for beginning of value","operation":0`, nil},
+		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"m\",\"key\":\"t\",\"text\":\"x\",\"content\":\"none\"}]}", `415 unsupported-type "Content-Type \"none\" is none","operation":0`, nil},
 		{"POST /v1/tx\nContent-Type: text/plain\n\n{}", `415 unsupported-type "a transaction of type text/plain; application/json is taken"`, nil},
 	},
 	"again": {
@@ -212,6 +217,13 @@ var exchanges = map[string][]exchange{
 		{"POST /v1/tx\nIdempotency-Key: k3\n\n{\"operations\":[{\"op\":\"add\",\"map\":\"m\",\"key\":\"n\"}]}", `200 {"results":[{"status":200,"value":6}]}`, nil},
 		{"POST /v1/tx\nIdempotency-Key: k3\n\n{\"operations\":[{\"op\":\"add\",\"map\":\"m\",\"key\":\"n\"}]}", `200 Idempotency-Replayed=true {"results":[{"status":200,"value":6}]}`, replayed},
 		{"GET /v1/maps/m/n", `200 6`, nil},
+	},
+	"bulks that cannot be": {
+		{"POST /v1/maps/items\n\n{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\",\"text\":\"no\",\"content\":\"Application/JSON\"}\n{\"key\":\"c\",\"value\":1,\"content\":\"a b\"}\n{\"key\":\"d\",\"value\":1,\"expires\":9223372036854775807}\n{\"key\":\"e\",\"value\":2,\"content\":\"Application/JSON\"}",
+			`200 {"written":2,"failed":3,"errors":[{"line":2,"detail":"the body is no JSON: invalid character 'o' in literal null (expecting 'u')"},{"line":3,"detail":"Content-Type \"a b\" is none"},{"line":4,"detail":"a deadline beyond the last that there is"}]}`, nil},
+		{"GET /items", "200 [{\"id\":\"a\",\"value\":1,\"age\":0},\n{\"id\":\"e\",\"value\":2,\"age\":0}]", nil},
+		{"POST /v1/maps/m\n\n{\"key\":\"a\",\"value\":1}\n{\"copal\":\"export\",\"version\":9}", `400 bad-request "line 2, at byte 22: version 9: it was written by a newer version"`, nil},
+		{"GET /v1/maps/m/a", `200 1`, nil},
 	},
 	"bulks": {
 		{"POST /v1/maps/m\nContent-Type: application/x-ndjson\n\n{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\"}\nno\n{\"key\":\"c\",\"text\":\"x\",\"content\":\"text/plain\"}\n",

@@ -307,7 +307,10 @@ func parseOperation(text []byte) (o operation, err error) {
 	if ttl := fields["ttl"]; len(ttl) > 0 && ttl[0] != '"' { // a number of seconds
 		fields["ttl"] = ndjson.AppendString(nil, string(ttl))
 	}
-	o.content = word("content")
+	said := word("content")
+	if err == nil {
+		o.content, err = keptType(said)
+	}
 	if o.does == "put" && o.content == "" {
 		if o.content = typeBytes; json.Valid(o.value) {
 			o.content = typeJSON

@@ -53,6 +53,9 @@ func (e *LineError) Error() string {
 // ErrVersion is a first line that a newer version has written.
 var ErrVersion = errors.New("it was written by a newer version")
 
+// ErrLong is a line of more than Reader.MaxBytes.
+var ErrLong = errors.New("it is too long")
+
 // Reader reads lines. With Loose set it takes entries without what an export has around them, the first line
 // and the last, and with empty lines between them.
 type Reader struct {
@@ -182,7 +185,7 @@ func (r *Reader) read() error {
 		case err == bufio.ErrBufferFull && int64(len(r.line)) < r.most():
 			continue
 		case err == bufio.ErrBufferFull:
-			r.err = fmt.Errorf("line %d, at byte %d, has more than %d bytes", r.at.Lines+1, r.from, r.most())
+			r.err = fmt.Errorf("line %d, at byte %d, of more than %d bytes: %w", r.at.Lines+1, r.from, r.most(), ErrLong)
 		case err != nil:
 			r.err = err
 		}
