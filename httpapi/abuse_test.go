@@ -101,6 +101,44 @@ func TestBodiesThatStop(t *testing.T) {
 	})
 }
 
+// A client that names a short body, and sends none, is given up, whatever the answer is. One that sends it
+// has its stream for as long as it likes.
+func TestBodiesThatNeverCome(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *pipes, p *peer) {
+		for _, first := range []string{"GET /v1/maps/m/a", "GET /v1/changes", "DELETE /v1/maps/m/a", "POST /v1/maps/m/n/add", "GET /nothing", "PUT /v1/maps/m/a?none=1", "PUT /v1/maps/m/a", "POST /v1/maps/m"} {
+			for _, length := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
+				c := l.dial()
+				began := time.Now()
+				if _, err := io.WriteString(c, first+" HTTP/1.1\r\nHost: x\r\n"+length+"\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, c); err != nil {
+					t.Error(err)
+				}
+				if waited := time.Since(began); waited > 40*time.Second {
+					t.Errorf("%s, %s: it was waited for %v", first, length, waited)
+				}
+			}
+		}
+		c := l.dial()
+		if _, err := io.WriteString(c, "GET /v1/changes HTTP/1.0\r\nContent-Length: 1\r\n\r\nx"); err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan string)
+		go func() {
+			text, _ := io.ReadAll(c)
+			told <- string(text)
+		}()
+		time.Sleep(10 * time.Minute)
+		p.want("PUT /v1/maps/m/a\n\n1", "201")
+		synctest.Wait()
+		c.Close()
+		if got := <-told; !strings.Contains(got, `"key":"a"`) {
+			t.Error(got)
+		}
+	})
+}
+
 // A body that is cut off leaves nothing, and one that is longer than it says is no more than that.
 func TestBodiesThatLie(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *pipes, p *peer) {

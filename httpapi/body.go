@@ -66,8 +66,10 @@ type patient struct {
 func (p *patient) Read(b []byte) (int, error) {
 	p.control.SetReadDeadline(time.Now().Add(p.q.patience))
 	n, err := p.body.Read(b)
+	if err == io.EOF { // what comes next is another request, or nothing; after any other error net/http reads on
+		p.control.SetReadDeadline(time.Time{})
+	}
 	if err != nil {
-		p.control.SetReadDeadline(time.Time{}) // what comes next is another request, or nothing
 		p.control.SetWriteDeadline(time.Now().Add(p.q.patience))
 	}
 	return n, err

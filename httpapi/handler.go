@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -106,6 +107,9 @@ func Handler(db *copal.DB, options ...Option) http.Handler {
 
 // ServeHTTP answers a request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 { // net/http waits for some of a body that nobody reads
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
+	}
 	if h.password != "" && !h.knows(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="copal"`)
 		problemf(unauthorized, "the password is missing or wrong").write(w, r)
@@ -177,6 +181,11 @@ func (q *request) check(route *route) (err error) {
 			if q.r.Header.Get(name) != "" && !slices.Contains(route.takes, name) {
 				return problemf(badRequest, "the route takes no %s", name)
 			}
+		}
+	}
+	if route.method == http.MethodGet && q.r.ContentLength != 0 { // which may be a stream without an end
+		if _, err := io.Copy(io.Discard, q.body(q.maxBody)); err != nil {
+			return cutOff(err)
 		}
 	}
 	if q.r.URL.RawQuery == "" {
