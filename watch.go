@@ -33,6 +33,7 @@ type Change struct {
 	Seq      uint64 // the sequence number by which the change counts
 	Time     time.Time
 	Deadline time.Time // from which on the entry has expired; zero if it does not
+	Large    int64     // the length of a value of more than 1 MiB, which Value has to read; 0 for any other
 	Idle     bool      // nothing has changed: everything up to Seq has been told, which WithIdle asks for
 	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
 
@@ -275,7 +276,7 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 
 func (db *DB) change(e feed.Event) Change {
 	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Expired: e.Op == record.Expire, Range: e.Op == record.Range, Dropped: e.Drops, Seq: e.Seq, Time: e.Time, More: e.More,
-		Collection: string(e.Collection()), Element: e.Element, Created: e.Created, From: e.From, db: db, event: e}
+		Collection: string(e.Collection()), Element: e.Element, Created: e.Created, From: e.From, Large: e.Large(), db: db, event: e}
 	if e.Expiry != 0 {
 		c.Deadline = time.UnixMilli(int64(e.Expiry))
 	}

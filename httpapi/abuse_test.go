@@ -251,13 +251,38 @@ func TestLongValuesTakeLittleMemory(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	body := zeros(size)
-	request := httptest.NewRequest("PUT", "/v1/maps/m/a", &body)
+	request := httptest.NewRequest("PUT", "/v1/maps/items/a", &body)
 	request.Header.Set("Content-Type", "video/mp4")
 	put, get := &discard{ResponseRecorder: *httptest.NewRecorder()}, &discard{ResponseRecorder: *httptest.NewRecorder()}
 	if n := taken(func() { h.ServeHTTP(put, request) }); put.Code != 201 || n > size/4 {
 		t.Errorf("%d: to put %d bytes takes %d of memory", put.Code, size, n)
 	}
-	if n := taken(func() { h.ServeHTTP(get, httptest.NewRequest("GET", "/v1/maps/m/a", nil)) }); get.n != size || n > size/4 {
+	if n := taken(func() { h.ServeHTTP(get, httptest.NewRequest("GET", "/v1/maps/items/a", nil)) }); get.n != size || n > size/4 {
 		t.Errorf("to get %d bytes takes %d of memory", get.n, n)
 	}
+	for _, first := range []string{"GET /items", "GET /items/a", "GET /v1/maps/items\nAccept: application/x-ndjson"} {
+		a := &discard{ResponseRecorder: *httptest.NewRecorder()}
+		if n := taken(func() { h.ServeHTTP(a, asked(first)) }); a.n < size*4/3 || n > size/4 {
+			t.Errorf("%s: to get %d bytes takes %d of memory", first, a.n, n)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told := &until{text: `"key":"a","bytes":100663296}]}`, done: cancel, ResponseRecorder: *httptest.NewRecorder()}
+	if n := taken(func() { h.ServeHTTP(told, asked("GET /v1/maps/items/changes?since=0").WithContext(ctx)) }); n > size/4 {
+		t.Errorf("to tell of %d bytes takes %d of memory", size, n)
+	}
+}
+
+// until is an answer whose reader has enough when a text has come.
+type until struct {
+	httptest.ResponseRecorder
+	text string
+	done func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), u.text) {
+		u.done()
+	}
+	return u.ResponseRecorder.Write(p)
 }

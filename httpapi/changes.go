@@ -293,15 +293,15 @@ func (s *stream) appendChange(dst []byte, c *copal.Change) ([]byte, error) {
 		dst = ndjson.AppendKey(append(dst, `,"from":`...), own(c.From))
 	}
 	if op == "set" && (c.Collection == "" || c.Element != nil && c.Collection != "set") {
-		value, err := c.Value()
-		switch {
-		case errors.Is(err, copal.ErrHistoryLost): // it has been replaced, and the replacement is told
-			dst = append(dst, `,"lost":true`...)
-		case err != nil:
-			return dst, err
-		default:
-			dst = appendValue(append(dst, ','), value)
+		if c.Large > 0 {
+			dst = strconv.AppendInt(append(dst, `,"bytes":`...), c.Large, 10)
+			return append(dst, '}'), nil
 		}
+		value, err := c.Value()
+		if err != nil {
+			return dst, err
+		}
+		dst = appendValue(append(dst, ','), value)
 	}
 	return append(dst, '}'), nil
 }

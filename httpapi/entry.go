@@ -109,15 +109,27 @@ func (q *request) get() error {
 	return q.answer(&f, nil)
 }
 
+// open opens a value that is not held in memory, in a snapshot, or in the store as it is now where there is none.
+func (q *request) open(s *copal.Snapshot, key []byte) (*admin.Large, error) {
+	if s != nil {
+		return admin.Open(s, key)
+	}
+	return admin.Open(q.db, key)
+}
+
+// load is the value that l has as it is shown, in memory.
+func (q *request) load(l *admin.Large) (value []byte, err error) {
+	e := l.Entry
+	e.Value = make([]byte, l.Size())
+	if _, err := io.ReadFull(l, e.Value); err != nil {
+		return nil, err
+	}
+	return e.AppendShown(nil, q.db)
+}
+
 // large answers with a value that is not held in memory.
 func (q *request) large(s *copal.Snapshot, key []byte) error {
-	var l *admin.Large
-	var err error
-	if s != nil {
-		l, err = admin.Open(s, key)
-	} else {
-		l, err = admin.Open(q.db, key)
-	}
+	l, err := q.open(s, key)
 	if err != nil {
 		return err
 	}
@@ -125,14 +137,11 @@ func (q *request) large(s *copal.Snapshot, key []byte) error {
 	if !l.Entry.IsRendered(q.db) {
 		return q.answer(&found{Entry: l.Entry.Entry, size: l.Size()}, l)
 	}
-	e := l.Entry // it is shown as a whole, or not at all
-	if e.Value, err = io.ReadAll(l); err == nil {
-		e.Value, err = e.AppendShown(nil, q.db)
-	}
+	value, err := q.load(l) // it is shown as a whole, or not at all
 	if err != nil {
 		return err
 	}
-	return q.answer(&found{Entry: e.Entry, size: int64(len(e.Value)), value: e.Value}, nil)
+	return q.answer(&found{Entry: l.Entry.Entry, size: int64(len(value)), value: value}, nil)
 }
 
 // answer answers with a value, or a part of it, as the conditions and the range say. value reads it where it is not in

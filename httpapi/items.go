@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -108,7 +110,7 @@ func (q *request) getItem() error {
 		return err
 	}
 	if f.Large > 0 {
-		return problemf(tooLarge, "the item has %d bytes; GET /v1/maps/%s/{id} sends them", f.Large, items)
+		return q.getLongItem(key)
 	}
 	q.w.Header()["Etag"] = []string{etag(f.Seq)}
 	return q.json(append(f.appendItem(make([]byte, 0, len(f.value)+len(key)+64), time.Now()), '\n'))
@@ -116,15 +118,59 @@ func (q *request) getItem() error {
 
 // appendItem appends {"id":…,"value":…,"age":…}, the age in seconds.
 func (f *found) appendItem(dst []byte, now time.Time) []byte {
-	dst = ndjson.AppendKey(append(dst, `{"id":`...), f.Key[len(items)+1:])
-	dst = append(dst, ',')
+	dst = f.appendItemID(dst)
 	if f.Content == typeJSON {
 		dst = append(append(dst, `"value":`...), f.value...)
 	} else {
 		dst = appendValue(dst, f.value)
 	}
+	return f.appendItemAge(dst, now)
+}
+
+func (f *found) appendItemID(dst []byte) []byte {
+	return append(ndjson.AppendKey(append(dst, `{"id":`...), f.Key[len(items)+1:]), ',')
+}
+
+func (f *found) appendItemAge(dst []byte, now time.Time) []byte {
 	age := max(now.Sub(f.Time), 0) / time.Second
 	return append(strconv.AppendInt(append(dst, `,"age":`...), int64(age), 10), '}')
+}
+
+// getLongItem answers GET of an item whose value is not in memory.
+func (q *request) getLongItem(key []byte) error {
+	q.w.Header()["Content-Type"] = sayJSON
+	out := &chunks{q: q}
+	if err := q.sendLongItem(out, nil, key, time.Now()); err != nil {
+		return err
+	}
+	out.Write([]byte{'\n'})
+	return out.flush()
+}
+
+// sendLongItem sends an item whose value is not in memory. Of one that is longer than JSON may be it is base64, of
+// which a part at a time is read.
+func (q *request) sendLongItem(out *chunks, s *copal.Snapshot, key []byte, now time.Time) error {
+	l, err := q.open(s, key)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	f := found{Entry: l.Entry.Entry}
+	if l.Size() <= q.maxBody || l.Entry.IsRendered(q.db) {
+		if f.value, err = q.load(l); err == nil {
+			out.Write(f.appendItem(nil, now))
+		}
+		return err
+	}
+	out.Write(append(f.appendItemID(nil), `"base64":"`...))
+	encoder := base64.NewEncoder(base64.StdEncoding, out)
+	// Without its WriteTo, which copies each part.
+	if _, err := io.Copy(encoder, struct{ io.Reader }{l}); err != nil {
+		return err
+	}
+	encoder.Close() // to out, which has no errors
+	out.Write(f.appendItemAge([]byte{'"'}, now))
+	return nil
 }
 
 // listItems answers GET of all items, which it sends as it reads them.
@@ -148,12 +194,14 @@ func (q *request) listItems() error {
 			line = append(line, ",\n"...)
 		}
 		first = false
-		if f.Large > 0 {
-			if f.value, err = q.valueOf(s, f); err != nil {
-				return err
-			}
+		if f.Large == 0 {
+			out.Write(f.appendItem(line, now))
+			continue
 		}
-		out.Write(f.appendItem(line, now))
+		out.Write(line)
+		if err := q.sendLongItem(out, s, f.Key, now); err != nil {
+			return err
+		}
 	}
 	out.Write([]byte("]\n"))
 	return out.flush()

@@ -141,7 +141,11 @@ func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, erro
 			case err != nil:
 				yield(nil, err)
 				return
-			case !sel.has(&f):
+			}
+			if has, err := q.selects(s, sel, &f); err != nil {
+				yield(nil, err)
+				return
+			} else if !has {
 				continue
 			}
 			if !yield(&f, nil) {
@@ -151,13 +155,25 @@ func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, erro
 	}
 }
 
-func (s *selection) has(f *found) bool {
-	for i := range s.where {
-		if f.Large > 0 || !s.where[i].has(f.value) {
-			return false
+// selects reports whether the filters select an entry of a snapshot. A value that is longer than JSON may be is none.
+func (q *request) selects(s *copal.Snapshot, sel *selection, f *found) (bool, error) {
+	value := f.value
+	if f.Large > 0 && len(sel.where) > 0 && f.Large <= q.maxBody {
+		l, err := q.open(s, f.Key)
+		if err == nil {
+			value, err = q.load(l)
+			l.Close()
+		}
+		if err != nil {
+			return false, err
 		}
 	}
-	return true
+	for i := range sel.where {
+		if !sel.where[i].has(value) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // snapshot is the moment that is asked for, or now.
@@ -314,15 +330,7 @@ func (q *request) lines(s *copal.Snapshot, sel *selection) error {
 		if err != nil {
 			return err
 		}
-		e := f.Entry
-		e.Key, e.Value, e.Large = e.Key[len(sel.prefix):], f.value, 0
-		if f.Large > 0 {
-			if e.Value, err = q.valueOf(s, f); err != nil {
-				return err
-			}
-		}
-		e.Codec, e.Schema = "", "" // it is shown
-		if err := w.Entry(&e); err != nil {
+		if err := q.line(w, s, f, f.Key[len(sel.prefix):]); err != nil {
 			return err
 		}
 	}
@@ -332,7 +340,24 @@ func (q *request) lines(s *copal.Snapshot, sel *selection) error {
 	return out.flush()
 }
 
-// valueOf is the value of a large entry, which has to come into memory.
-func (q *request) valueOf(s *copal.Snapshot, f *found) ([]byte, error) {
-	return s.Raw().Load(f.Key)
+// line writes an entry of a snapshot as a line, under its key in the map.
+func (q *request) line(w *ndjson.Writer, s *copal.Snapshot, f *found, own []byte) error {
+	e := f.Entry
+	e.Key, e.Value = own, f.value
+	e.Codec, e.Schema = "", "" // it is shown
+	if f.Large == 0 {
+		return w.Entry(&e)
+	}
+	l, err := q.open(s, f.Key)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if !l.Entry.IsRendered(q.db) {
+		return w.Long(&e, l, l.Size())
+	}
+	if e.Value, err = q.load(l); err != nil {
+		return err
+	}
+	return w.Entry(&e)
 }

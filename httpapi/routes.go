@@ -61,7 +61,7 @@ func init() {
 		{"Items", "GET", "/", "Says how to use it.", nil, []int{200}, (*request).help},
 		{"Items", "PUT", "/items", `Puts an item: {"id":…,"value":…}.`, []string{"Content-Type", "Copal-Durability"}, []int{201, 413, 415, 422}, (*request).putItem},
 		{"Items", "GET", "/items", "Sends all items.", nil, []int{200}, (*request).listItems},
-		{"Items", "GET", "/items/{id}", `Sends an item: {"id":…,"value":…,"age":…}, the age in seconds.`, []string{"?id="}, []int{200, 404, 409, 413}, (*request).getItem},
+		{"Items", "GET", "/items/{id}", `Sends an item: {"id":…,"value":…,"age":…}, the age in seconds.`, []string{"?id="}, []int{200, 404, 409}, (*request).getItem},
 		{"Items", "DELETE", "/items/{id}", "Deletes an item.", []string{"Copal-Durability", "?id="}, []int{200, 404}, (*request).deleteItem},
 		{"Items", "DELETE", "/items", "Deletes all items.", []string{"Copal-Durability"}, []int{200}, (*request).deleteItems},
 	}

@@ -363,6 +363,9 @@ func largeValue(s *engine.Store, e *Event) ([]byte, error) {
 	return nil, seglog.ErrHistoryLost
 }
 
+// Large is the length of a value that Value has to read, 0 for one that came with the event.
+func (e *Event) Large() int64 { return int64(e.large) }
+
 // Collection is the type of the collection of which an element has changed, or the meta has been set; "" if there is
 // none.
 func (e *Event) Collection() engine.CollectionType {

@@ -1,6 +1,7 @@
 package ndjson
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -63,6 +64,29 @@ func (w *Writer) Map(name string) error {
 // Entry writes an entry, and before it its schema if that is new. On one that has a collection its elements are
 // to follow.
 func (w *Writer) Entry(e *admin.Entry) error {
+	if err := w.begin(e); err != nil {
+		return err
+	}
+	if e.Collection == "" {
+		return w.end(w.value(e.Value))
+	}
+	w.buf = AppendString(append(w.buf, `,"collection":`...), e.Collection)
+	w.buf = strconv.AppendInt(append(w.buf, `,"elements":`...), e.Elements, 10)
+	w.buf = append(w.buf, '}')
+	w.open = e.Elements
+	return w.end(w.write())
+}
+
+// Long is Entry of one whose value is what r has. It holds a part of it at a time.
+func (w *Writer) Long(e *admin.Entry, r io.Reader, size int64) error {
+	if err := w.begin(e); err != nil {
+		return err
+	}
+	return w.end(w.parts(r, size))
+}
+
+// begin begins the line of an entry.
+func (w *Writer) begin(e *admin.Entry) error {
 	if err := w.closed(); err != nil {
 		return err
 	}
@@ -85,15 +109,11 @@ func (w *Writer) Entry(e *admin.Entry) error {
 		w.buf = AppendTime(append(w.buf, `,"time":`...), e.Time)
 	}
 	w.key = append(w.key[:0], e.Key...)
-	if e.Collection != "" {
-		w.buf = AppendString(append(w.buf, `,"collection":`...), e.Collection)
-		w.buf = strconv.AppendInt(append(w.buf, `,"elements":`...), e.Elements, 10)
-		w.buf = append(w.buf, '}')
-		w.open = e.Elements
-		err = w.write()
-	} else {
-		err = w.value(e.Value)
-	}
+	return nil
+}
+
+// end counts an entry that is whole.
+func (w *Writer) end(err error) error {
 	if err == nil && w.open == 0 {
 		w.count()
 	}
@@ -138,9 +158,7 @@ func (w *Writer) Element(e *admin.Element) error {
 // value ends the line with a value, which may take more lines.
 func (w *Writer) value(value []byte) error {
 	if len(value) > partBytes {
-		w.buf = strconv.AppendInt(append(w.buf, `,"bytes":`...), int64(len(value)), 10)
-		w.buf = append(w.buf, '}')
-		return w.parts(value)
+		return w.parts(bytes.NewReader(value), int64(len(value)))
 	}
 	w.buf = append(AppendValue(append(w.buf, ','), value), '}')
 	return w.write()
@@ -163,19 +181,27 @@ func (w *Writer) schema(s schema) (int, error) {
 	return n, w.write()
 }
 
-// parts writes the line that is begun, and the value behind it.
-func (w *Writer) parts(value []byte) error {
+// parts ends the line with the length of a value, and writes lines of it behind.
+func (w *Writer) parts(r io.Reader, size int64) error {
+	w.buf = append(strconv.AppendInt(append(w.buf, `,"bytes":`...), size, 10), '}')
 	if err := w.write(); err != nil {
 		return err
 	}
-	for n := int64(1); len(value) > 0; n++ {
-		size := wholeRunes(value, partBytes)
+	piece := make([]byte, 0, partBytes+1) // by one more it is seen where a character ends
+	for n := int64(1); size > 0; n++ {
+		have, most := len(piece), int(min(size, partBytes+1))
+		if _, err := io.ReadFull(r, piece[have:most]); err != nil {
+			return err
+		}
+		piece = piece[:most]
+		whole := wholeRunes(piece, partBytes)
 		w.buf = append(strconv.AppendInt(append(w.buf, `{"part":`...), n, 10), ',')
-		w.buf = append(appendPiece(w.buf, value[:size]), '}')
+		w.buf = append(appendPiece(w.buf, piece[:whole]), '}')
 		if err := w.write(); err != nil {
 			return err
 		}
-		value = value[size:]
+		size -= int64(whole)
+		piece = piece[:copy(piece, piece[whole:])]
 	}
 	return nil
 }
