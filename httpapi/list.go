@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -125,12 +126,12 @@ func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, erro
 		if bytes.Compare(sel.from, sel.to) >= 0 && sel.to != nil {
 			return
 		}
-		raw := s.Raw()
-		if sel.backward {
-			raw = raw.Backward()
-		}
 		looked := 0
-		for key := range raw.KeysBetween(sel.from, sel.to) {
+		for key, err := range admin.Keys(s, sel.from, sel.to, sel.backward) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 			if looked++; looked%256 == 0 && q.r.Context().Err() != nil {
 				gaveUp(q.r.Context().Err())
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -166,5 +167,41 @@ func TestCursor(t *testing.T) {
 	s, err := parseSelection("m", url.Values{"cursor": {cursorMark + base64.RawURLEncoding.EncodeToString([]byte("\xfb\xff"))}})
 	if err != nil || !bytes.Equal(s.from, []byte("m:\xfb\xff\x00")) {
 		t.Errorf("%q, %v", s.from, err)
+	}
+}
+
+// closing is an answer within which the store is closed.
+type closing struct {
+	httptest.ResponseRecorder
+	close func()
+}
+
+func (c *closing) Write(p []byte) (int, error) {
+	c.close()
+	return c.ResponseRecorder.Write(p)
+}
+
+// A listing that cannot go on is cut off, and does not pass for a whole one.
+func TestListingOfClosedStore(t *testing.T) {
+	for _, request := range []string{"GET /items", "GET /v1/maps/items\nAccept: application/x-ndjson"} {
+		db, err := copal.OpenMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := Handler(db)
+		for i := range 3 * sentBytes / 1000 {
+			if err := db.Raw().Set(fmt.Appendf(nil, "items:%d", i), bytes.Repeat([]byte("x"), 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := &closing{close: func() { db.Close() }, ResponseRecorder: *httptest.NewRecorder()}
+		func() {
+			defer func() {
+				if p := recover(); p != http.ErrAbortHandler {
+					t.Errorf("%s: %v, and the answer ends with %q", request, p, a.Body.String()[a.Body.Len()-50:])
+				}
+			}()
+			h.ServeHTTP(a, asked(request))
+		}()
 	}
 }
