@@ -25,22 +25,12 @@ func (s source) raw() *copal.Raw {
 	return s.db.Raw().At(s.at)
 }
 
-// keys yields the keys in [from, to). Errors of a moment of the past go to a.report.
+// keys yields the keys in [from, to).
 func (s source) keys(from, to []byte, backward bool) iter.Seq2[[]byte, error] {
 	if s.at == nil {
 		return admin.Keys(s.db, from, to, backward)
 	}
-	raw := s.raw()
-	if backward {
-		raw = raw.Backward()
-	}
-	return func(yield func([]byte, error) bool) {
-		for key := range raw.KeysBetween(from, to) {
-			if !yield(key, nil) {
-				return
-			}
-		}
-	}
+	return admin.Keys(s.at, from, to, backward)
 }
 
 // maps yields the name and the number of entries of each map.
