@@ -122,7 +122,8 @@ func (s *stream) begin(since uint64) {
 func (s *stream) pass(pieces <-chan piece) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	for waiting := false; ; beat.Reset(heartbeat) {
+	waiting, within := false, false // an event
+	for ; ; beat.Reset(heartbeat) {
 		var p piece
 		var more bool
 		select {
@@ -135,7 +136,7 @@ func (s *stream) pass(pieces <-chan piece) error {
 			select {
 			case p, more = <-pieces:
 			case <-beat.C:
-				s.beat()
+				s.beat(within)
 				continue
 			case <-s.q.ctx.Done():
 				return nil
@@ -151,16 +152,19 @@ func (s *stream) pass(pieces <-chan piece) error {
 			return nil
 		}
 		s.write(p.text)
-		waiting = true
+		waiting, within = true, !bytes.HasSuffix(p.text, []byte{'\n'})
 	}
 }
 
-// beat says that the stream is there. Within an event a comment is passed over, and so is a space within a line.
-func (s *stream) beat() {
-	if s.events {
+// beat says that the stream is there: by a comment or an empty line or, between two changes of an event, by a space.
+func (s *stream) beat(within bool) {
+	switch {
+	case within:
+		s.write([]byte{' '})
+	case s.events:
 		s.write([]byte(":\n"))
-	} else {
-		s.write([]byte("\n"))
+	default:
+		s.write([]byte{'\n'})
 	}
 	s.flush()
 }

@@ -301,3 +301,41 @@ func TestStreamBelowTheFloor(t *testing.T) {
 	p.want("HEAD /v1/maps/m/a?at=1", "410")
 	p.want(fmt.Sprintf("HEAD /v1/changes?since=%d", seqNow(t, p.db)), "200")
 }
+
+// What says that a stream is there breaks no event that is being told.
+func TestBeatWithinAnEvent(t *testing.T) {
+	for _, events := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			q := &request{handler: &handler{ctx: t.Context(), patience: time.Second}, w: w, r: asked("GET /")}
+			s := stream{q: q, events: events, control: http.NewResponseController(w)}
+			pieces := make(chan piece)
+			go func() {
+				defer close(pieces)
+				c := copal.Change{Key: []byte("k"), Deleted: true, Seq: 1}
+				for i := range 3 {
+					c.More = i == 0
+					text, err := s.append(nil, &c, i == 1)
+					pieces <- piece{text, err}
+					time.Sleep(20 * time.Second)
+				}
+			}()
+			if err := s.pass(pieces); err != nil {
+				t.Error(err)
+			}
+			told := 0
+			for line := range strings.SplitSeq(w.Body.String(), "\n") {
+				text, data := strings.CutPrefix(line, "data: ")
+				if line == "" || events && !data {
+					continue
+				}
+				if told++; !json.Valid([]byte(text)) {
+					t.Errorf("events %v: %q", events, line)
+				}
+			}
+			if told != 2 {
+				t.Errorf("%d events", told)
+			}
+		})
+	}
+}
