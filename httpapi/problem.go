@@ -28,7 +28,7 @@ var (
 	forbidden    = &kind{"forbidden", 403, "This is not allowed", "The store was opened for reading alone, or a page of another origin tried to write."}
 	notFound     = &kind{"not-found", 404, "There is no such thing", "The key has no entry, or there is no such route."}
 	notAllowed   = &kind{"method-not-allowed", 405, "This route has other methods", "`Allow` has the methods of the route."}
-	conflict     = &kind{"conflict", 409, "Something else is there", "The key holds a collection, which this route does not read or replace; or a counter is to be added to what is no whole number."}
+	conflict     = &kind{"conflict", 409, "Something else is there", "The key holds a collection, which is not read by this route, and not replaced under a condition; or a counter is to be added to what is no whole number."}
 	gone         = &kind{"gone", 410, "The past is not kept", "The log does not have the moment, or the changes since it, any more. A reader of changes reads everything anew, and goes on from the `Copal-Seq` of that answer. More of the past is kept by `copal serve --history`."}
 	failed       = &kind{"precondition-failed", 412, "The entry is not as expected", "`If-Match` or `If-None-Match` did not hold. Nothing was written. Read the entry again, and decide anew."}
 	tooLarge     = &kind{"too-large", 413, "It is too large", "A key, a value or a body is longer than the limit that the detail names."}

@@ -208,6 +208,14 @@ var exchanges = map[string][]exchange{
 		{"POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"m\",\"key\":\"t\",\"text\":\"x\",\"content\":\"none\"}]}", `415 unsupported-type "Content-Type \"none\" is none","operation":0`, nil},
 		{"POST /v1/tx\nContent-Type: text/plain\n\n{}", `415 unsupported-type "a transaction of type text/plain; application/json is taken"`, nil},
 	},
+	"again, of entries that are something else": {
+		{"PUT /v1/maps/m/n\n\nnull", `201`, nil},
+		{"POST /v1/maps/m/n/add", `409 conflict "the value is no whole number of 64 bits"`, nil},
+		{"PUT /v1/maps/http:replies/k\n\n{\"status\":1}", `201`, nil},
+		{"PUT /v1/maps/m/n\nIdempotency-Key: k\n\n1", `422 idempotency-key-reused "the key was used for another request within the last 24h0m0s"`, nil},
+		{"PUT /v1/maps/http:replies/k\n\nno", `204`, nil},
+		{"PUT /v1/maps/m/n\nIdempotency-Key: k\n\n1", `409 conflict "the entry \"k\" of the map \"http:replies\" is no answer"`, nil},
+	},
 	"again": {
 		{"POST /v1/maps/m/n/add?by=5\nIdempotency-Key: k1", `200 Idempotency-Replayed= 5`, replayed},
 		{"POST /v1/maps/m/n/add?by=5\nIdempotency-Key: k1", `200 Idempotency-Replayed=true 5`, replayed},

@@ -144,7 +144,10 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
 	err = admin.Look(tx, entry, func(e *admin.Found) error {
 		out = &reply{}
-		return json.Unmarshal(e.Value, out)
+		if json.Unmarshal(e.Value, out) != nil {
+			return problemf(conflict, "the entry %q of the map %q is no answer", entry[len(copal.MapPrefix(replies)):], replies)
+		}
+		return nil
 	})
 	switch {
 	case isMissing(err):

@@ -148,6 +148,16 @@ func TestCollections(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.want("PUT /v1/maps/m/g\n\n1", "204")
+	for _, request := range []string{"PUT /v1/maps/m/i\nIdempotency-Key: put\n\n1", "DELETE /v1/maps/m/i\nIdempotency-Key: delete"} {
+		if _, err := p.db.Raw().Delete([]byte("m:i")); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.db.Raw().Hash([]byte("m:i")).Set("f", []byte("v")); err != nil {
+			t.Fatal(err)
+		}
+		p.want(request, "204")
+	}
+	p.want("GET /v1/maps/m/i", `404 not-found "the key has no entry"`)
 	p.want("DELETE /v1/maps/m/h", "204")
 	p.want("GET /v1/maps/m/h", `404 not-found "the key has no entry"`)
 }

@@ -127,8 +127,8 @@ func (q *request) stream(o *operation, body io.Reader) error {
 	existed := false
 	seq, err := w.Commit(d, func(tx *copal.Tx) (admin.Entry, error) {
 		now, err := seqIn(tx, o.key)
-		if existed = now != 0; isCollection(err) && !o.conditions.given() {
-			existed, err = true, nil // which is replaced, as by a short value
+		if existed = now != 0; isCollection(err) && o.replaces() {
+			existed, err = true, nil
 		}
 		if err == nil {
 			err = o.conditions.hold(now)
@@ -236,7 +236,7 @@ func (q *request) one(o *operation) error {
 		return err
 	}
 	key := q.r.Header.Get("Idempotency-Key")
-	if key == "" && !o.conditions.given() && (o.does == "put" || o.does == "delete") {
+	if key == "" && o.replaces() {
 		return q.direct(o, d)
 	}
 	reply := func(list []outcome) *reply {
@@ -306,8 +306,11 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		}
 		return err
 	})
-	if isMissing(err) {
+	switch {
+	case isMissing(err):
 		exists, err = false, nil
+	case isCollection(err) && o.replaces():
+		err = nil
 	}
 	if err == nil {
 		err = o.holds(tx, exists, was.Seq)
@@ -360,6 +363,11 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 	return outcome{status: http.StatusOK, value: now.Value}, admin.PutIn(tx, &now)
 }
 
+// replaces reports whether the operation does not ask what it replaces, be it a collection.
+func (o *operation) replaces() bool {
+	return !o.conditions.given() && (o.does == "put" || o.does == "delete")
+}
+
 // holds checks the conditions of an operation. An entry that the transaction has written itself has no number yet.
 func (o *operation) holds(tx *copal.Tx, exists bool, seq uint64) error {
 	if exists && seq == 0 {
@@ -375,7 +383,7 @@ func (o *operation) holds(tx *copal.Tx, exists bool, seq uint64) error {
 func added(value []byte, exists bool, by int64) ([]byte, error) {
 	n := int64(0)
 	if exists {
-		if err := json.Unmarshal(value, &n); err != nil {
+		if err := json.Unmarshal(value, &n); err != nil || string(value) == "null" {
 			return nil, problemf(conflict, "the value is no whole number of 64 bits")
 		}
 	}
