@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/copaldb/copal"
@@ -202,6 +203,9 @@ func (q *request) list() error {
 	defer end()
 	q.w.Header().Set("Copal-Seq", strconv.FormatUint(s.Seq(), 10))
 	if q.accepts(typeLines) {
+		if q.parameters.Has("limit") {
+			return problemf(badRequest, "limit is for pages; lines are all that is selected")
+		}
 		return q.lines(s, &sel)
 	}
 	body := strconv.AppendUint([]byte(`{"seq":`), s.Seq(), 10)
@@ -227,6 +231,8 @@ func (q *request) list() error {
 		body = append(body, `,"next":"`+cursorMark...)
 		body = append(base64.RawURLEncoding.AppendEncode(body, last), '"')
 	}
+	// To find what few entries a filter selects may have taken longer than an answer may.
+	http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(q.patience))
 	return q.json(append(body, "}\n"...))
 }
 

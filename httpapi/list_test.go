@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -203,5 +204,23 @@ func TestListingOfClosedStore(t *testing.T) {
 			}()
 			h.ServeHTTP(a, asked(request))
 		}()
+	}
+}
+
+// A page arrives though it took longer to make than the server gives an answer.
+func TestPageThatTakesLong(t *testing.T) {
+	p := newPeer(t)
+	p.want("PUT /v1/maps/m/a\n\n1", "201")
+	server := httptest.NewUnstartedServer(p.h)
+	server.Config.WriteTimeout = time.Nanosecond
+	server.Start()
+	defer server.Close()
+	a, err := server.Client().Get(server.URL + "/v1/maps/m?where=n=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if got := shown(a, nil); got != `200 {"seq":2,"entries":[]}` {
+		t.Error(got)
 	}
 }
