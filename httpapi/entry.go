@@ -165,7 +165,7 @@ func (q *request) answer(f *found, value io.ReadSeeker) error {
 		}
 	}
 	begin, length, code := int64(0), f.size, http.StatusOK
-	if text := from.Get("Range"); text != "" && (from.Get("If-Range") == "" || from.Get("If-Range") == h.Get("Etag")) {
+	if text := from.Get("Range"); text != "" && q.r.Method == http.MethodGet && (from.Get("If-Range") == "" || from.Get("If-Range") == h.Get("Etag")) {
 		part, n, ok, err := parseRange(text, f.size)
 		if err != nil {
 			h.Set("Content-Range", "bytes */"+strconv.FormatInt(f.size, 10))
