@@ -135,7 +135,7 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 	fmt.Fprintf(of, "%s %s\n", q.r.Method, q.r.URL.Path)
 	for i := range list {
 		o := &list[i]
-		fmt.Fprintf(of, "%s %q %q %q %d %v %v\n", o.does, o.key, o.value, o.content, o.by, o.conditions, o.keep)
+		fmt.Fprintf(of, "%s %q %q %q %d %v %q\n", o.does, o.key, o.value, o.content, o.by, o.conditions, o.life)
 	}
 	return entry, hex.EncodeToString(of.Sum(nil)), nil
 }
@@ -330,7 +330,7 @@ func parseOperation(text []byte) (o operation, err error) {
 		return o, err
 	}
 	if o.conditions, err = conditionsOf(header); err == nil {
-		o.expires, o.keep, err = deadlineOf(ttl, expires)
+		err = o.lives(ttl, expires)
 	}
 	return o, err
 }

@@ -22,8 +22,9 @@ type operation struct {
 	by         int64  // of add
 	conditions conditions
 	expires    time.Time
-	keep       bool // the deadline is not spoken of: put has none, and others leave it
-	redate     bool // of patch: there is no value, the deadline alone changes
+	life       string // the deadline, as the request says it
+	keep       bool   // the deadline is not spoken of: put has none, and others leave it
+	redate     bool   // of patch: there is no value, the deadline alone changes
 }
 
 // outcome is what has become of an operation.
@@ -38,7 +39,13 @@ func (q *request) headers(o *operation) (err error) {
 	if o.conditions, err = conditionsOf(q.r.Header); err != nil {
 		return err
 	}
-	o.expires, o.keep, err = deadlineOf(q.r.Header.Get("Copal-TTL"), q.r.Header.Get("Copal-Expires"))
+	return o.lives(q.r.Header.Get("Copal-TTL"), q.r.Header.Get("Copal-Expires"))
+}
+
+// lives fills in what is said of the deadline.
+func (o *operation) lives(ttl, expires string) (err error) {
+	o.life = ttl + " " + expires
+	o.expires, o.keep, err = deadlineOf(ttl, expires)
 	return err
 }
 
