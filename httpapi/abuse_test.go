@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -285,4 +286,45 @@ func (u *until) Write(p []byte) (int, error) {
 		u.done()
 	}
 	return u.ResponseRecorder.Write(p)
+}
+
+// With a password nobody does anything without it, however its scheme is written.
+func TestPassword(t *testing.T) {
+	p := newPeer(t, WithPassword("se cret"))
+	for given, status := range map[string]string{
+		"":                           "401",
+		"se cret":                    "401",
+		"Bearer":                     "401",
+		"Bearer se":                  "401",
+		"Bearer se cret":             "201",
+		"bearer se cret":             "201",
+		"Basic OnNlIGNyZXQ=":         "201", // :se cret
+		"basic YWxpY2U6c2UgY3JldA==": "201", // alice:se cret
+		"Basic c2UgY3JldA==":         "401", // se cret
+	} {
+		got := p.do("PUT /items\nAuthorization: "+given+"\n\n{\"id\":\"a\",\"value\":1}", "WWW-Authenticate")
+		if !strings.HasPrefix(got, status+" ") || strings.Contains(got, `WWW-Authenticate=Basic realm="copal" {`) != (status == "401") {
+			t.Errorf("%q: %s, and not %s", given, got, status)
+		}
+	}
+}
+
+// A fault of the handler is told to the logger, and ends the connection.
+func TestPanicIsLogged(t *testing.T) {
+	var log strings.Builder
+	p := newPeer(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	for cause, told := range map[any]bool{"a fault": true, any(http.ErrAbortHandler): false} {
+		log.Reset()
+		func() {
+			defer func() {
+				if got := recover(); got != cause {
+					t.Errorf("%v, and not %v", got, cause)
+				}
+			}()
+			p.h.(*handler).serve(&route{run: func(*request) error { panic(cause) }}, httptest.NewRecorder(), asked("GET /a"))
+		}()
+		if got := log.String(); strings.Contains(got, "level=ERROR") != told || told && !strings.Contains(got, "TestPanicIsLogged") {
+			t.Errorf("%v: %s", cause, got)
+		}
+	}
 }

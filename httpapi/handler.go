@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -132,8 +133,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // knows reports whether the request has the password.
 func (h *handler) knows(r *http.Request) bool {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
 		_, given, _ = r.BasicAuth()
 	}
 	return subtle.ConstantTimeCompare([]byte(given), []byte(h.password)) == 1
@@ -152,6 +153,14 @@ type request struct {
 }
 
 func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler {
+				h.logger.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			}
+			panic(p)
+		}
+	}()
 	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte)}
 	err := q.check(route)
 	if err == nil {
