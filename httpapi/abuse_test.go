@@ -140,6 +140,33 @@ func TestBodiesThatNeverCome(t *testing.T) {
 	})
 }
 
+// A TTL begins when the body has come, however long that takes.
+func TestBodiesThatTakeLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *pipes, p *peer) {
+		for _, length := range []int{6, 2 * heldBytes} {
+			c := l.dial()
+			if _, err := fmt.Fprintf(c, "PUT /v1/maps/m/a HTTP/1.1\r\nHost: x\r\nCopal-TTL: 60\r\nContent-Length: %d\r\n\r\n", length); err != nil {
+				t.Fatal(err)
+			}
+			body := strings.Repeat("x", length)
+			for range 5 {
+				time.Sleep(20 * time.Second)
+				if _, err := io.WriteString(c, body[:length/6]); err != nil {
+					t.Fatal(err)
+				}
+				body = body[length/6:]
+			}
+			if got := answerTo(t, c, body); !strings.HasPrefix(got, "HTTP/1.1 20") {
+				t.Error(got)
+			}
+			p.want("HEAD /v1/maps/m/a", "200")
+			time.Sleep(time.Minute)
+			p.want("HEAD /v1/maps/m/a", "404")
+			c.Close()
+		}
+	})
+}
+
 // A body that is cut off leaves nothing, and one that is longer than it says is no more than that.
 func TestBodiesThatLie(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *pipes, p *peer) {

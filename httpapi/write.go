@@ -56,9 +56,6 @@ func (q *request) put() error {
 	if o.name, o.key, err = q.mapAndKey(); err != nil {
 		return err
 	}
-	if err := q.headers(&o); err != nil {
-		return err
-	}
 	if q.r.Header.Get("Content-Range") != "" {
 		return problemf(badRequest, "Content-Range with PUT: a value is written as a whole")
 	}
@@ -80,6 +77,9 @@ func (q *request) put() error {
 	}
 	*q.buf = (*q.buf)[:0]
 	all, err := q.read(body, held+1)
+	if err == nil {
+		err = q.headers(&o) // now, for a TTL begins when the value is there
+	}
 	switch {
 	case err != nil:
 		return err
@@ -130,6 +130,9 @@ func (q *request) stream(o *operation, body io.Reader) error {
 			return err
 		}
 		more = !all
+	}
+	if err := q.headers(o); err != nil { // again: the rest has taken its time
+		return err
 	}
 	existed := false
 	seq, err := w.Commit(d, func(tx *copal.Tx) (admin.Entry, error) {
@@ -190,9 +193,6 @@ func (q *request) patch() error {
 	if o.name, o.key, err = q.mapAndKey(); err != nil {
 		return err
 	}
-	if err := q.headers(&o); err != nil {
-		return err
-	}
 	kind, err := contentType(q.r)
 	if err != nil {
 		return err
@@ -202,6 +202,9 @@ func (q *request) patch() error {
 		return problemf(wrongType, "a patch of type %s; %s is taken", kind, typeMerge)
 	}
 	if o.value, err = q.whole(); err != nil {
+		return err
+	}
+	if err := q.headers(&o); err != nil {
 		return err
 	}
 	o.value = bytes.Clone(o.value) // the buffer is wanted for the entry
