@@ -109,7 +109,12 @@ func (q *request) bulk() error {
 			default:
 				err = cutOff(err)
 			}
-			return errors.Join(err, put())
+			if err := put(); err != nil {
+				return err
+			}
+			p := problemOf(err)
+			p.Detail += fmt.Sprintf("; entries written before it: %d", written)
+			return p
 		}
 		e, err := q.bulkEntry(name, &l)
 		if err != nil {

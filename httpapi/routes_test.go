@@ -238,7 +238,7 @@ var exchanges = map[string][]exchange{
 		{"POST /v1/maps/items\n\n{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\",\"text\":\"no\",\"content\":\"Application/JSON\"}\n{\"key\":\"c\",\"value\":1,\"content\":\"a b\"}\n{\"key\":\"d\",\"value\":1,\"expires\":9223372036854775807}\n{\"key\":\"e\",\"value\":2,\"content\":\"Application/JSON\"}",
 			`200 {"written":2,"failed":3,"errors":[{"line":2,"detail":"the body is no JSON: invalid character 'o' in literal null (expecting 'u')"},{"line":3,"detail":"Content-Type \"a b\" is none"},{"line":4,"detail":"a deadline beyond the last that there is"}]}`, nil},
 		{"GET /items", "200 [{\"id\":\"a\",\"value\":1,\"age\":0},\n{\"id\":\"e\",\"value\":2,\"age\":0}]", nil},
-		{"POST /v1/maps/m\n\n{\"key\":\"a\",\"value\":1}\n{\"copal\":\"export\",\"version\":9}", `400 bad-request "line 2, at byte 22: version 9: it was written by a newer version"`, nil},
+		{"POST /v1/maps/m\n\n{\"key\":\"a\",\"value\":1}\n{\"copal\":\"export\",\"version\":9}", `400 bad-request "line 2, at byte 22: version 9: it was written by a newer version; entries written before it: 1"`, nil},
 		{"GET /v1/maps/m/a", `200 1`, nil},
 	},
 	"bulks": {
