@@ -80,19 +80,13 @@ func (x *historyModel) wantBefore(c *copal.Change) {
 		}
 		return
 	case isCollection:
-		want, there = held.named[string(c.Element)], err == nil
-		if _, there = held.named[string(c.Element)]; there {
-			x.befores++
-		}
+		want, there = held.named[string(c.Element)]
 	default:
 		var e mortalText
 		e, there = then.values[string(c.Key)]
 		want, there = e.text, there && (e.deadline == 0 || ms < e.deadline) && !c.Range
 		if strings.HasPrefix(string(c.Key), "m:") {
 			want = strconv.Quote(want)
-		}
-		if there {
-			x.befores++
 		}
 	}
 	if text := fmt.Sprint(brief(string(got)), " ", err); there && text != fmt.Sprint(brief(want), " <nil>") || !there && err != copal.ErrNotFound {

@@ -40,7 +40,6 @@ type historyModel struct {
 	last    int
 	lost    int // moments that were not to be had, and need not have been
 	seen    int
-	befores int        // entries that were something else before
 	watch   *pastWatch // that goes on while the script does; nil for none
 }
 
