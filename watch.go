@@ -240,7 +240,7 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 				yield(Change{}, db.lost(err))
 				return
 			}
-			defer past.Close()
+			defer func() { db.store.Log().ReportError("closing the past of a watch", past.Close()) }()
 		}
 		for {
 			e, err := next(ctx)

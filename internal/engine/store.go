@@ -58,7 +58,7 @@ type Options struct {
 	LogPerIndex int64 // see seglog.Options
 
 	Until      *seglog.Moment // at which recovery stops (moment.go); nil for the end of the log
-	indexBelow uint64         // up to which record a snapshot of the index may know entries, and one more, to help to make that moment
+	indexBelow uint64         // only a snapshot of the index with a lower Seq helps to make that moment
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
