@@ -59,3 +59,73 @@ func tailCutBeforeItEnds(t *testing.T) {
 		}
 	}
 }
+
+// cutter cuts a file just before something is done behind the cut.
+type cutter struct {
+	vfs.FS
+	path string
+	to   int64 // 0 for not now
+}
+
+func (c *cutter) Open(path string, mode vfs.Mode) (vfs.File, error) {
+	f, err := c.FS.Open(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	return &cutFile{f, path, c}, nil
+}
+
+type cutFile struct {
+	vfs.File
+	path string
+	by   *cutter
+}
+
+func (f *cutFile) cut() error {
+	to := f.by.to
+	if f.path != f.by.path || to == 0 {
+		return nil
+	}
+	f.by.to = 0
+	return f.File.Truncate(to)
+}
+
+func (f *cutFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.cut(); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+func (f *cutFile) Truncate(size int64) error { return errors.Join(f.cut(), f.File.Truncate(size)) }
+
+// TestTailCutWhileItIsWritten: somebody cuts the tail between the look at its length and what is done behind its end,
+// which fills the cut in with zeros.
+func TestTailCutWhileItIsWritten(t *testing.T) {
+	value := strings.Repeat("v", 3000)
+	for how, act := range map[string]func(s *logbook) error{
+		"draining": func(s *logbook) error { return s.SyncTo(s.Last()) },
+		"ending":   (*logbook).EndTail,
+	} {
+		fsys := &cutter{FS: vfs.NewMem()}
+		s, err := openLog(fsys, func(o *logSettings) { o.Dir, o.Inline, o.SegmentBytes = "db", true, 100_000 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			setIn(t, s, "key", value)
+		}
+		syncLog(t, s)
+		fsys.path, fsys.to = s.Tail.Path, 20_000
+		if how == "draining" {
+			if s.Ring == nil {
+				t.Skip("there is no ring")
+			}
+			setIn(t, s, "key", value)
+		}
+		if err := act(s); !errors.Is(err, ErrReadOnly) || !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", how, err)
+		}
+		s.close()
+	}
+}

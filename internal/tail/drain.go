@@ -89,6 +89,35 @@ func (t *Tail) Uncut(end int64, bad func(path string, offset int64, err error) e
 	return nil
 }
 
+// Behind calls f, which writes behind end or cuts the file off there, up to where it was written. It returns an error
+// if somebody has cut the file before end, even while f ran: f left zeros then, and the length tells no more.
+func (t *Tail) Behind(end int64, bad func(path string, offset int64, err error) error, f func() error) error {
+	if err := t.Uncut(end, bad); err != nil {
+		return err
+	}
+	before, known := t.last(end)
+	if err := f(); err != nil || !known {
+		return err
+	}
+	if now, known := t.last(end); known && now != before {
+		return bad(t.Path, t.Base+end-lastBytes, errCut)
+	}
+	return nil
+}
+
+// lastBytes is how much of the end of a file is compared. A record ends in a checksum.
+const lastBytes = 16
+
+// last is what stands before end, if it can be read.
+func (t *Tail) last(end int64) (b [lastBytes]byte, known bool) {
+	at := t.Base + end - lastBytes
+	if at < 0 {
+		return b, false
+	}
+	_, err := t.File.ReadAt(b[:], at)
+	return b, err == nil
+}
+
 // Drain writes what the ring holds of t up to end to its file.
 func (l *Tails) Drain(t *Tail, end int64) error {
 	for p := t.part.Load(); p != nil && t.drained.Load() < end; {
@@ -112,10 +141,10 @@ func (l *Tails) drainSome(p *Part, t *Tail, end int64) error {
 	if n <= 0 {
 		return nil // somebody else was faster
 	}
-	err := t.Uncut(from, l.Owner.Bad)
-	if err == nil {
-		_, err = t.File.WriteAt(p.Region.Bytes()[at:at+n], t.Base+from)
-	}
+	err := t.Behind(from, l.Owner.Bad, func() error {
+		_, err := t.File.WriteAt(p.Region.Bytes()[at:at+n], t.Base+from)
+		return err
+	})
 	if err == nil {
 		err = p.ring.intact(l.Owner.Bad) // not before: a page that was cut off reads as zeros
 	}

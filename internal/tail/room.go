@@ -40,17 +40,20 @@ func (t *Tail) Room() int64 { return max(t.room, t.End.Load()) }
 // of zeros.
 func (l *Tails) GiveBack(t *Tail, keep int64) error {
 	end := t.End.Load()
-	if err := t.Uncut(end, l.Owner.Bad); err != nil {
+	err := t.Behind(end, l.Owner.Bad, func() error {
+		if l.NoReserve || keep > 0 && t.room <= end+keep {
+			return nil
+		}
+		err := t.File.Truncate(t.Base + end)
+		if err == nil {
+			t.room = end
+		}
+		l.ReportError("giving back reserved space", err)
+		return nil
+	})
+	if err != nil {
 		return l.Fail(err)
 	}
-	if l.NoReserve || keep > 0 && t.room <= end+keep {
-		return nil
-	}
-	err := t.File.Truncate(t.Base + end)
-	if err == nil {
-		t.room = end
-	}
-	l.ReportError("giving back reserved space", err)
 	return nil
 }
 
