@@ -40,10 +40,11 @@ func (g *graves) place(offset int64) (chunk *atomic.Pointer[graveChunk], word in
 	return &g.chunks[offset/graveChunkBytes], at / 32, 1 << (at % 32)
 }
 
-// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock. A
-// store that is only read compacts nothing, and remembers nothing.
+// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock, or is
+// recovery, of which nothing is remembered: a record that it takes for dead may be found once more. Nor is of a store
+// that is only read, which compacts nothing.
 func (s *Store) forgetRecord(h *hit) {
-	if h.bytes > longestGrave || s.shadow || s.opts.ReadOnly {
+	if h.bytes > longestGrave || s.shadow || s.reading != nil || s.opts.ReadOnly {
 		return
 	}
 	slot, offset := seglog.SplitAddress(h.address)

@@ -72,6 +72,7 @@ type Recovery struct {
 	segments []*Segment              // those of the manifest
 	Groups   map[uint64][]Member     // records that wait for the commit of their group
 	Spread   map[uint64]*SpreadGroup // committed groups that were written ahead
+	counted  CoveredGroup            // the one whose commit was read last; without segments
 	together func([]Member) error    // replays the members of a group, nil for one by one
 	hole     bool                    // what follows is beyond the end of the log
 	Torn     int64                   // bytes that do not count

@@ -59,6 +59,7 @@ func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 		return &CorruptError{File: seg.Path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.Value, have)}
 	}
 	r.noteSpread(seg, &e, n, members)
+	r.counted = CoveredGroup{Number: e.Group, Commit: e.Seq}
 	for i := range members {
 		members[i].Commit = e.Seq
 	}
@@ -97,12 +98,16 @@ func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []M
 	}
 }
 
-// CountsFrom is the number from which on a record counts that the snapshot covers. Between the members of a group
-// that is not remembered and its commit no other record stands, so their own numbers say as much. The snapshot may know
-// of a commit that is yet to be read, too, because a group that began earlier was under way.
+// CountsFrom is the number from which on a record counts that the snapshot covers. Between the members of a group that
+// is not remembered and its commit no other record stands, so to all but each other their own numbers say as much: a
+// member of the group whose commit was read last counts from that. The snapshot may know of a commit that is yet to be
+// read, too, because a group that began earlier was under way.
 func (r *Recovery) CountsFrom(seq, group uint64) uint64 {
-	if len(r.Groups[group]) > 0 {
+	switch {
+	case len(r.Groups[group]) > 0:
 		return math.MaxUint64
+	case group != 0 && group == r.counted.Number:
+		return r.counted.Commit
 	}
 	if g := r.Spread[group]; g != nil {
 		return g.Commit
