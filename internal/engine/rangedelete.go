@@ -490,7 +490,11 @@ func (g *together) gatherLocked() (err error) {
 			}
 		}
 		for n := range cache.Shards {
-			t.versionShard(n).since(g.view, func(f *former) bool { add(t.versionShard(n).own(f)); return true })
+			sh, names := t.versionShard(n), []string(nil)
+			sh.since(g.view, func(f *former) bool { names = append(names, sh.own(f)); return true })
+			for _, own := range names { // not while the list is gone through, which changes when one has expired
+				add(own)
+			}
 			if c != nil {
 				for _, d := range c.table.DirtyIn(n) {
 					add(d.Cell.Key())

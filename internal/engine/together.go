@@ -288,13 +288,13 @@ func (g *together) commitLocked() (uint64, error) {
 			return 0, err
 		}
 	}
-	for _, c := range g.changes {
-		if err := c.examineLocked(s); err != nil {
+	if len(g.ranges) > 0 { // before the entries are examined, of which some may expire now
+		if err := g.gatherLocked(); err != nil {
 			return 0, err
 		}
 	}
-	if len(g.ranges) > 0 {
-		if err := g.gatherLocked(); err != nil {
+	for _, c := range g.changes {
+		if err := c.examineLocked(s); err != nil {
 			return 0, err
 		}
 	}
