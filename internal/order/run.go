@@ -8,13 +8,14 @@ import (
 	"io"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Run is a layer that stands in a file, or in memory. Nothing is read before somebody asks for a mark; then the
-// list of blocks is, and stays, and of the blocks those that are asked for, each time. It is safe for
-// concurrent use.
+// Run is a layer that stands in a file, or in memory. Nothing is read before somebody asks for a mark; then the list of
+// blocks is, and stays, and of the blocks those that are asked for. The last ones in which a look-up began stay, too:
+// who changes a collection asks where it begins and ends, each time. It is safe for concurrent use.
 //
 // Errors that wrap one of package record say that the bytes are not those of the run that was written.
 type Run struct {
@@ -25,6 +26,13 @@ type Run struct {
 	mu     sync.Mutex
 	blocks []blockRef // guarded by mu until loaded
 	loaded bool
+	recent [2]atomic.Pointer[recentBlock] // each by its place
+}
+
+// recentBlock is a block that stays decoded. Nobody changes it.
+type recentBlock struct {
+	place int
+	block
 }
 
 // blockRef is what the list says of a block.
@@ -71,8 +79,17 @@ func (r *Run) Keys() int64 { return r.title.Keys }
 // Bytes is the length of the run.
 func (r *Run) Bytes() int64 { return r.size }
 
-// Memory is about how much memory the list of blocks takes, once it is there.
-func (r *Run) Memory() int64 { return r.title.Length + r.title.Blocks*64 }
+// Memory is about how much memory the list of blocks takes, and the blocks that stay, once they are there.
+func (r *Run) Memory() int64 {
+	t := &r.title
+	return t.Length + t.Blocks*64 + min(t.Blocks, int64(len(r.recent)))*min(t.Keys/max(t.Blocks, 1)*keyMemory, recentBytes)
+}
+
+// keyMemory is about how much memory a key of a block takes that is decoded.
+const keyMemory = 24
+
+// recentBytes are those of the keys of the longest block that stays.
+const recentBytes = 2 * blockBytes
 
 // list reads the list of blocks, once it succeeds.
 func (r *Run) list() ([]blockRef, error) {
@@ -218,6 +235,8 @@ type runCursor struct {
 	down  bool
 	next  int // block to read next
 	block block
+	begun bool   // it has a block
+	lent  bool   // which is one that stays
 	chunk []byte // of the file, some blocks
 	start int64  // where that stands
 	ahead int    // how many bytes to read at once
@@ -230,11 +249,7 @@ func (c *runCursor) load() bool {
 	if c.err != nil || c.next < 0 || c.next >= len(c.list) {
 		return false
 	}
-	var in []byte
-	if in, c.err = c.bytes(&c.list[c.next]); c.err == nil {
-		c.err = read(c.list, c.next, in, &c.block)
-	}
-	if c.err != nil {
+	if c.err = c.decode(); c.err != nil {
 		return false
 	}
 	if c.down {
@@ -245,6 +260,28 @@ func (c *runCursor) load() bool {
 		c.i = -1
 	}
 	return true
+}
+
+// decode brings the next block, which is one that stays if the way begins there.
+func (c *runCursor) decode() error {
+	stays := &c.run.recent[c.next%len(c.run.recent)]
+	if known := stays.Load(); !c.begun && known != nil && known.place == c.next {
+		c.block, c.begun, c.lent = known.block, true, true
+		return nil
+	}
+	if c.lent {
+		c.block, c.lent = block{}, false
+	}
+	in, err := c.bytes(&c.list[c.next])
+	if err == nil {
+		err = read(c.list, c.next, in, &c.block)
+	}
+	if err == nil && !c.begun && len(c.block.keys) <= recentBytes {
+		stays.Store(&recentBlock{c.next, c.block})
+		c.lent = true
+	}
+	c.begun = true
+	return err
 }
 
 // aheadBytes is how much is read at once on a long way.
