@@ -348,7 +348,7 @@ func TestPanicIsLogged(t *testing.T) {
 					t.Errorf("%v, and not %v", got, cause)
 				}
 			}()
-			p.h.(*handler).serve(&route{run: func(*request) error { panic(cause) }}, httptest.NewRecorder(), asked("GET /a"))
+			p.h.(*handler).serve(0, &route{run: func(*request) error { panic(cause) }}, httptest.NewRecorder(), asked("GET /a"))
 		}()
 		if got := log.String(); strings.Contains(got, "level=ERROR") != told || told && !strings.Contains(got, "TestPanicIsLogged") {
 			t.Errorf("%v: %s", cause, got)

@@ -30,7 +30,7 @@ func (c *chunks) Write(p []byte) (int, error) {
 
 func (c *chunks) flush() error {
 	http.NewResponseController(c.q.w).SetWriteDeadline(time.Now().Add(c.q.patience))
-	c.q.answered = true
+	c.q.code = http.StatusOK
 	_, err := c.q.w.Write(c.buf)
 	c.buf = c.buf[:0]
 	return gaveUp(err)

@@ -51,6 +51,11 @@ func (q *request) changes() error {
 		return nil
 	}
 	s := stream{q: q, name: name, events: !q.accepts(typeLines), control: http.NewResponseController(q.w)}
+	defer func() {
+		if q.lasts {
+			q.streams.open.Add(-1)
+		}
+	}()
 	s.begin(since)
 	pieces := make(chan piece)
 	go s.read(ctx, append(options, copal.WithIdle(progress)), pieces)
@@ -97,8 +102,9 @@ type stream struct {
 
 // piece is some of the text of an event.
 type piece struct {
-	text []byte
-	err  error // that ends the stream
+	text  []byte
+	whole bool  // an event ends here
+	err   error // that ends the stream
 }
 
 // begin says where the stream begins, so that a client which is cut off before the first change knows.
@@ -113,6 +119,8 @@ func (s *stream) begin(since uint64) {
 	} else {
 		h.Set("Content-Type", typeLines)
 	}
+	s.q.lasts = true
+	s.q.streams.open.Add(1)
 	s.q.status(http.StatusOK)
 	s.write(s.appendProgress(text, since))
 	s.flush()
@@ -151,7 +159,9 @@ func (s *stream) pass(pieces <-chan piece) error {
 			s.fail(p.err)
 			return nil
 		}
-		s.write(p.text)
+		if s.write(p.text); p.whole {
+			s.q.streams.events.Add(1)
+		}
 		waiting, within = true, !bytes.HasSuffix(p.text, []byte{'\n'})
 	}
 }
@@ -201,18 +211,18 @@ func (s *stream) read(ctx context.Context, options []copal.WatchOption, pieces c
 	var buffers [2][]byte
 	n, within := 0, false
 	for c, err := range s.q.db.Watch(ctx, options...) {
-		text := buffers[n%2][:0]
+		text, whole := buffers[n%2][:0], false
 		switch {
 		case err != nil:
 		case c.Idle:
 			text = s.appendProgress(text, c.Seq)
 		default:
 			text, err = s.append(text, &c, within)
-			within = c.More
+			within, whole = c.More, !c.More
 		}
 		buffers[n%2] = text
 		select {
-		case pieces <- piece{text, err}:
+		case pieces <- piece{text, whole, err}:
 		case <-ctx.Done():
 			return
 		}

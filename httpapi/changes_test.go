@@ -316,7 +316,7 @@ func TestBeatWithinAnEvent(t *testing.T) {
 				for i := range 3 {
 					c.More = i == 0
 					text, err := s.append(nil, &c, i == 1)
-					pieces <- piece{text, err}
+					pieces <- piece{text, !c.More, err}
 					time.Sleep(20 * time.Second)
 				}
 			}()

@@ -185,7 +185,7 @@ func (q *request) answer(f *found, value io.ReadSeeker) error {
 		return nil
 	}
 	if whole {
-		q.answered = true
+		q.code = http.StatusOK
 		_, err := q.w.Write(f.value)
 		return gaveUp(err)
 	}

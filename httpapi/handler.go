@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -49,6 +50,16 @@ func WithContext(ctx context.Context) Option { return func(h *handler) { h.ctx =
 // 30 seconds. It counts where the connection has deadlines, as those of net/http have.
 func WithPatience(d time.Duration) Option { return func(h *handler) { h.patience = d } }
 
+// WithAccessLog gets a line about each request that was answered: its method, path, route and status, how long it took,
+// whose it was and, where it has a header Traceparent (W3C Trace Context), of which trace it is. The default is
+// nowhere.
+func WithAccessLog(l *slog.Logger) Option { return func(h *handler) { h.access = l } }
+
+// WithMetrics has GET /metrics send what write writes, too: metrics in the text format of Prometheus, of other names.
+func WithMetrics(write func(io.Writer) error) Option {
+	return func(h *handler) { h.more = append(h.more, write) }
+}
+
 // LocalNames refuses requests for a host that is neither an IP address nor localhost. It is for a server at a loopback
 // address without a password: a page whose name is made to mean 127.0.0.1 is of the same origin as the server is then.
 func LocalNames() Option { return func(h *handler) { h.localNames = true } }
@@ -73,6 +84,12 @@ type handler struct {
 	maxValue   int64
 	patience   time.Duration
 	logger     *slog.Logger
+	access     *slog.Logger // nil for nowhere
+	more       []func(io.Writer) error
+
+	figures []figures // of each route, and behind them of what no route is for
+	streams streams
+	running atomic.Int64 // requests
 
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
@@ -86,7 +103,7 @@ const mostMoments = 4
 // Handler serves a store. The store stays the caller's, who closes it after the last request.
 func Handler(db *copal.DB, options ...Option) http.Handler {
 	h := &handler{db: db, ctx: context.Background(), durability: copal.Write, maxBody: 16 << 20, maxValue: 1 << 30, patience: 30 * time.Second,
-		logger: slog.New(slog.DiscardHandler), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), moments: make(chan struct{}, mostMoments)}
+		logger: slog.New(slog.DiscardHandler), figures: make([]figures, len(routes)+1), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), moments: make(chan struct{}, mostMoments)}
 	for _, o := range options {
 		if o != nil {
 			o(h)
@@ -95,7 +112,7 @@ func Handler(db *copal.DB, options ...Option) http.Handler {
 	h.buffers.New = func() any { return new([]byte) }
 	for i := range routes {
 		route := &routes[i]
-		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(route, w, r) })
+		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(i, route, w, r) })
 		for _, pattern := range route.patterns() {
 			h.mux.Handle(route.method+" "+pattern, serve)
 		}
@@ -111,24 +128,30 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 { // net/http waits for some of a body that nobody reads
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
 	}
-	if h.password != "" && !h.knows(r) {
+	if h.password != "" && !isProbe(r) && !h.knows(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="copal"`)
-		problemf(unauthorized, "the password is missing or wrong").write(w, r)
+		h.refuse(problemf(unauthorized, "the password is missing or wrong"), w, r)
 		return
 	}
 	if h.localNames && !isLocalName(r.Host) {
-		problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host).write(w, r)
+		h.refuse(problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host), w, r)
 		return
 	}
 	if err := h.origins.Check(r); err != nil {
-		problemf(forbidden, "a page of another origin must not write here").write(w, r)
+		h.refuse(problemf(forbidden, "a page of another origin must not write here"), w, r)
 		return
 	}
 	if p := r.URL.EscapedPath(); strings.TrimSuffix(p, "/") != strings.TrimSuffix(path.Clean(p), "/") { // ServeMux would send it to another key
-		problemf(notFound, "there is nothing at %s; / within a key is written as %%2F", r.URL.Path).write(w, r)
+		h.refuse(problemf(notFound, "there is nothing at %s; / within a key is written as %%2F", r.URL.Path), w, r)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// refuse answers a request that comes to no route.
+func (h *handler) refuse(p *problem, w http.ResponseWriter, r *http.Request) {
+	p.write(w, r)
+	h.answered(len(routes), r, p.Status, time.Now(), true)
 }
 
 // knows reports whether the request has the password.
@@ -149,19 +172,31 @@ type request struct {
 
 	parameters url.Values // of the query, each of which the route takes
 
-	answered bool // the status has been written: an error can only end the connection
+	code  int  // that was written, 0 for none: behind it an error can only end the connection
+	lasts bool // a stream of changes, which has no end of its own
 }
 
-func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
+// serve answers a request by the n-th route.
+func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte)}
+	h.running.Add(1)
 	defer func() {
-		if p := recover(); p != nil {
-			if p != http.ErrAbortHandler {
-				h.logger.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-			}
+		h.running.Add(-1)
+		p := recover()
+		switch {
+		case p == nil:
+		case p != http.ErrAbortHandler:
+			q.code = http.StatusInternalServerError
+			h.logger.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+		case !q.lasts:
+			q.code = cutOffStatus
+		}
+		h.answered(n, r, q.code, began, q.lasts)
+		if p != nil {
 			panic(p)
 		}
 	}()
-	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte)}
 	err := q.check(route)
 	if err == nil {
 		err = route.run(q)
@@ -176,9 +211,10 @@ func (h *handler) serve(route *route, w http.ResponseWriter, r *http.Request) {
 	if p.Status >= http.StatusInternalServerError {
 		h.logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
 	}
-	if q.answered {
+	if q.code != 0 {
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
+	q.code = p.Status
 	p.write(w, r)
 }
 
@@ -216,7 +252,7 @@ func (q *request) check(route *route) (err error) {
 
 // status writes the status, behind which come only bytes of the body.
 func (q *request) status(code int) {
-	q.answered = true
+	q.code = code
 	q.w.WriteHeader(code)
 }
 
@@ -231,11 +267,11 @@ func (h *handler) nowhere(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		problemf(notFound, "there is nothing at %s; GET / says what there is", r.URL.Path).write(w, r)
+		h.refuse(problemf(notFound, "there is nothing at %s; GET / says what there is", r.URL.Path), w, r)
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	problemf(notAllowed, "%s is none of %s", r.Method, strings.Join(allowed, ", ")).write(w, r)
+	h.refuse(problemf(notAllowed, "%s is none of %s", r.Method, strings.Join(allowed, ", ")), w, r)
 }
 
 // durableAs is how durable the writes of the request are.

@@ -183,7 +183,7 @@ func (q *request) listItems() error {
 	q.w.Header()["Content-Type"] = sayJSON
 	out := &chunks{q: q}
 	sel := selection{prefix: copal.MapPrefix(items), from: copal.MapPrefix(items), to: behind(copal.MapPrefix(items))}
-	q.answered = true
+	q.code = http.StatusOK
 	out.Write([]byte{'['})
 	first, line, now := true, []byte(nil), time.Now()
 	for f, err := range q.each(s, &sel) {
@@ -251,7 +251,7 @@ func (q *request) help() error {
 	h := q.w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
-	q.answered = true
+	q.code = http.StatusOK
 	_, err := q.w.Write([]byte(text))
 	return gaveUp(err)
 }

@@ -241,7 +241,7 @@ func (q *request) json(body []byte) error {
 	h := q.w.Header()
 	h["Content-Type"] = sayJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	q.answered = true
+	q.code = http.StatusOK
 	_, err := q.w.Write(body)
 	return gaveUp(err)
 }

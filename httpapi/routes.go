@@ -64,5 +64,10 @@ func init() {
 		{"Items", "GET", "/items/{id}", `Sends an item: {"id":…,"value":…,"age":…}, the age in seconds.`, []string{"?id="}, []int{200, 404, 409}, (*request).getItem},
 		{"Items", "DELETE", "/items/{id}", "Deletes an item.", []string{"Copal-Durability", "?id="}, []int{200, 404}, (*request).deleteItem},
 		{"Items", "DELETE", "/items", "Deletes all items.", []string{"Copal-Durability"}, []int{200}, (*request).deleteItems},
+		{"Operations", "GET", "/livez", "Says that the server runs. It wants no password.", nil, []int{200}, (*request).alive},
+		{"Operations", "GET", "/readyz", "Says whether the store takes writes, and the server requests. It wants no password.", nil, []int{200, 503}, (*request).ready},
+		{"Operations", "GET", "/healthz", "Says what `/readyz` says.", nil, []int{200, 503}, (*request).ready},
+		{"Operations", "GET", "/metrics", "Sends metrics, in the text format of Prometheus.", nil, []int{200}, (*request).metrics},
+		{"Operations", "GET", "/version", "Says what the server was built from.", nil, []int{200}, (*request).version},
 	}
 }

@@ -276,3 +276,26 @@ func TestCommandsAboutCommands(t *testing.T) {
 		t.Error(list)
 	}
 }
+
+func TestMetrics(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		a := dial()
+		a.do("SET k v")
+		a.do("GET k")
+		a.do("GET none")
+		a.do("INCR k")
+		var b strings.Builder
+		if err := s.WriteMetrics(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			"copal_redis_clients 1", "copal_redis_connections_total 1", "copal_redis_hits_total 1", "copal_redis_misses_total 1",
+			`copal_redis_commands_total{command="get"} 2`, `copal_redis_command_errors_total{command="get"} 0`, `copal_redis_command_errors_total{command="incr"} 1`,
+			`copal_redis_command_duration_seconds_bucket{command="get",le="+Inf"} 2`, `copal_redis_command_duration_seconds_count{command="set"} 1`,
+		} {
+			if !strings.Contains(b.String(), "\n"+want+"\n") {
+				t.Errorf("no line %s in\n%s", want, b.String())
+			}
+		}
+	})
+}

@@ -2,7 +2,6 @@ package redisapi
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -155,9 +154,9 @@ func (c *call) infoPersistence(line func(string, any)) {
 	line("aof_base_size", st.LiveBytes)
 }
 
-// writeStatus is "ok", or "err" once the store refuses writes.
+// writeStatus is "ok", or "err" once the store refuses writes. One that is open for reading alone is well.
 func (s *Server) writeStatus() string {
-	if err := s.DB.Update(func(*copal.Tx) error { return nil }); err != nil && !errors.Is(err, copal.ErrReadOnly) {
+	if err := s.DB.Update(func(*copal.Tx) error { return nil }); err != nil && err != copal.ErrReadOnly {
 		return "err"
 	}
 	return "ok"
@@ -210,7 +209,7 @@ func (c *call) infoCPU(line func(string, any)) {
 func (c *call) infoCommandstats(line func(string, any)) {
 	for _, cmd := range numbered {
 		f := &c.s.figures[cmd.number]
-		calls, nanos := f.calls.Load(), f.nanos.Load()
+		calls, nanos := f.calls.Load(), int64(f.took.Sum())
 		if calls == 0 && f.rejected.Load() == 0 {
 			continue
 		}

@@ -8,13 +8,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/copaldb/copal/internal/exposition"
 )
 
 // What is kept about commands that have run: figures of each for INFO, and the latest that took long.
 
 // figures are those of a command.
 type figures struct {
-	calls, nanos, rejected, failed atomic.Int64
+	calls, rejected, failed atomic.Int64
+	took                    exposition.Histogram // of those that have not waited
 }
 
 // errorCounts counts errors by their codes, of which a bounded number is told apart.
@@ -47,9 +50,10 @@ func (e *errorCounts) all() map[string]int64 {
 func (s *Server) resetFigures() {
 	for i := range s.figures {
 		f := &s.figures[i]
-		for _, n := range []*atomic.Int64{&f.calls, &f.nanos, &f.rejected, &f.failed} {
+		for _, n := range []*atomic.Int64{&f.calls, &f.rejected, &f.failed} {
 			n.Store(0)
 		}
+		f.took.Reset()
 	}
 	n := &s.counts
 	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.hits, &n.misses} {
@@ -134,7 +138,7 @@ func (c *client) note(cmd *command, args [][]byte, began, ended time.Time, faile
 	if args == nil {
 		return
 	}
-	f.nanos.Add(int64(took))
+	f.took.Observe(took)
 	if most := c.s.slow.threshold.Load(); most >= 0 && took.Microseconds() >= most && cmd.flags&noAuth == 0 {
 		c.s.slow.add(c, args, began, took)
 	}

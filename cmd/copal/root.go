@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/copaldb/copal/internal/built"
 )
 
 const rootHelp = `copal looks into copal stores, moves what is in them, and mends them.
@@ -29,7 +31,7 @@ func newRoot(a *app) *cobra.Command {
 		Short:                      "Look into copal stores, and change them",
 		Long:                       rootHelp,
 		Example:                    "  copal ls app.db users:\n  copal get app.db users:alice\n  copal set app.db greeting hello\n  copal check app.db\n  copal shell app.db",
-		Version:                    readVersion().String(),
+		Version:                    built.Read().String(),
 		SuggestionsMinimumDistance: 2,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
@@ -44,7 +46,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
 	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a))
-	addGroup(root, "The store:", newServe(a), newStat(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
+	addGroup(root, "The store:", newServe(a), newHealth(a), newStat(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
 	addGroup(root, "Else:", newShell(a), newVersion(a))
 	root.SetHelpCommandGroupID("Else:")
 	root.SetCompletionCommandGroupID("Else:")

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +25,10 @@ requests that have arrived are answered, and the store is closed.
 By Redis's protocol redis-cli and all clients of Redis use it; docs/redis.md has the commands.
 By HTTP curl and browsers do; docs/http.md has the routes.
 Only this machine reaches it unless --redis or --http names another address, for which a
-password is wanted.
+password is wanted: in the file that --password-file names, or in COPAL_PASSWORD.
+
+--admin opens a door for whoever looks after the server: /debug/pprof, /metrics, /livez and
+/readyz. SIGHUP has the files of --tls-cert, --tls-key and --tls-client-ca read anew.
 
 What an OK of a write means is said by --durability: write is in the log, so the death of the
 process does not lose it, and within a second on the disk; fsync is on the disk. async is for
@@ -47,9 +49,12 @@ type serving struct {
 	idle, grace, interval time.Duration
 	history               string
 	passwordFile          string
+	noPassword            bool
 	cert, key, clientCA   string
+	admin                 string
 	config                string
 	logs, level           string
+	accessLog             bool
 	debug                 bool
 }
 
@@ -82,12 +87,15 @@ func newServe(a *app) *cobra.Command {
 	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
 	f.StringVar(&s.history, "history", "", "how long the past is kept, such as 36h or 7d; empty leaves it as it is")
 	f.StringVar(&s.passwordFile, "password-file", "", "a file whose first line is the password")
+	f.BoolVar(&s.noPassword, "no-password", false, "let other machines in without a password: nobody else reaches the addresses")
 	f.StringVar(&s.cert, "tls-cert", "", "a certificate in PEM: connections of --redis and --http are by TLS")
 	f.StringVar(&s.key, "tls-key", "", "its key in PEM")
 	f.StringVar(&s.clientCA, "tls-client-ca", "", "certificates in PEM, one of which has to vouch for each client")
+	f.StringVar(&s.admin, "admin", "", "an address of this machine, or a unix socket, for profiles, metrics and probes, without a password")
 	f.StringVar(&s.config, "config", "", "a TOML file with flags")
 	f.StringVar(&s.logs, "log", "text", "the form of what is told: text or json")
 	f.StringVar(&s.level, "log-level", "info", "what is told: debug, info, warn or error")
+	f.BoolVar(&s.accessLog, "access-log", false, "tell of each request of HTTP")
 	f.BoolVar(&s.debug, "debug", false, "allow the command DEBUG, for tests of clients")
 	return cmd
 }
@@ -114,10 +122,10 @@ func (a *app) serve(dir string, s *serving) error {
 	if s.redis == "" && s.unix == "" && s.http == "" {
 		return usageError{"there is nothing to serve: --redis, --http and --unix are empty"}
 	}
-	if err := errors.Join(mayListen("--redis", s.redis, server.Password), mayListen("--http", s.http, server.Password)); err != nil {
+	if err := errors.Join(s.mayListen("--redis", s.redis, server.Password), s.mayListen("--http", s.http, server.Password), mayAdminister(s.admin)); err != nil {
 		return err
 	}
-	secure, err := s.tls()
+	secure, err := s.certificate()
 	if err != nil {
 		return err
 	}
@@ -151,8 +159,9 @@ type door struct {
 }
 
 // listen opens the doors, and closes them when a.ctx is done.
-func (a *app) listen(server *redisapi.Server, s *serving, secure *tls.Config, logger *slog.Logger) error {
+func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, logger *slog.Logger) error {
 	web := newWeb(server, s, logger)
+	defer secure.readAgain(logger)()
 	var doors []door
 	defer func() {
 		for _, l := range doors {
@@ -174,7 +183,7 @@ func (a *app) listen(server *redisapi.Server, s *serving, secure *tls.Config, lo
 			l = &limited{l, web.slots}
 		}
 		if secure != nil {
-			l = tls.NewListener(l, secure)
+			l = tls.NewListener(l, secure.config())
 		}
 		doors = append(doors, door{l, at.protocol, at.serve})
 	}
@@ -185,17 +194,26 @@ func (a *app) listen(server *redisapi.Server, s *serving, secure *tls.Config, lo
 		}
 		doors = append(doors, door{l, "redis", server.Serve})
 	}
+	if s.admin != "" {
+		l, err := listenAdmin(s.admin)
+		if err != nil {
+			return err
+		}
+		doors = append(doors, door{l, "admin", web.administer})
+	}
 	failed := make(chan error, len(doors))
 	for _, l := range doors {
-		logger.Info("serving", "protocol", l.protocol, "address", l.Addr().String(), "tls", secure != nil && l.Addr().Network() == "tcp", "durability", s.durability)
+		logger.Info("serving", "protocol", l.protocol, "address", l.Addr().String(), "tls", secure != nil && l.Addr().Network() == "tcp" && l.protocol != "admin", "durability", s.durability)
 		go func() { failed <- l.serve(l.Listener) }()
 	}
+	notify("READY=1")
 	var err error
 	select {
 	case err = <-failed:
 	case <-a.ctx.Done():
 		logger.Info("ending", "cause", context.Cause(a.ctx))
 	}
+	notify("STOPPING=1")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), s.grace)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -232,10 +250,10 @@ func durabilityNamed(text string) (copal.Durability, error) {
 	return 0, usageError{fmt.Sprintf("--durability is async, write or fsync, and not %q", text)}
 }
 
-// password is the first line of a file, "" without a file.
+// password is the first line of a file or, without a file, what COPAL_PASSWORD says.
 func password(file string) (string, error) {
 	if file == "" {
-		return "", nil
+		return os.Getenv("COPAL_PASSWORD"), nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -249,9 +267,9 @@ func password(file string) (string, error) {
 	return line, nil
 }
 
-// mayListen refuses an address that other machines reach, unless a password is asked for.
-func mayListen(flag, address, password string) error {
-	if address == "" || password != "" {
+// mayListen refuses an address that other machines reach, unless a password is asked for, or none is wanted.
+func (s *serving) mayListen(flag, address, password string) error {
+	if address == "" || password != "" || s.noPassword {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
@@ -261,7 +279,7 @@ func mayListen(flag, address, password string) error {
 	if isLoopback(host) {
 		return nil
 	}
-	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, by --password-file", address)}
+	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, in COPAL_PASSWORD or by --password-file; or --no-password (COPAL_NO_PASSWORD=true), if nobody else reaches it", address)}
 }
 
 // isLoopback reports whether only this machine reaches a host.
@@ -287,32 +305,4 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, errors.Join(err, remove)
 	}
 	return net.Listen("unix", path)
-}
-
-// tls is how connections are encrypted, nil for not.
-func (s *serving) tls() (*tls.Config, error) {
-	switch {
-	case s.cert == "" && s.key == "" && s.clientCA == "":
-		return nil, nil
-	case s.cert == "" || s.key == "":
-		return nil, usageError{"TLS needs --tls-cert and --tls-key"}
-	case s.redis == "" && s.http == "":
-		return nil, usageError{"TLS is for the addresses of --redis and --http, which are empty"}
-	}
-	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-	if err != nil {
-		return nil, err
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	if s.clientCA != "" {
-		text, err := os.ReadFile(s.clientCA)
-		if err != nil {
-			return nil, err
-		}
-		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !config.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("there is no certificate in %s", s.clientCA)
-		}
-	}
-	return config, nil
 }

@@ -24,6 +24,7 @@ const (
 // web serves HTTP.
 type web struct {
 	server http.Server
+	admin  http.Server
 	end    context.CancelFunc // of streams, which have no end of their own
 	slots  chan struct{}      // one for each connection
 }
@@ -34,15 +35,20 @@ func newWeb(door *redisapi.Server, s *serving, logger *slog.Logger) *web {
 	w.end = end
 	options := []httpapi.Option{httpapi.WithPassword(door.Password), httpapi.WithDurability(door.Durability), httpapi.WithMaxValue(int64(s.maxRequest)),
 		httpapi.WithMaxBody(min(int64(s.maxRequest), longestHeld)),
-		httpapi.WithLogger(logger), httpapi.WithContext(ctx), httpapi.WithPatience(bodyPatience)}
-	if door.Password == "" {
+		httpapi.WithLogger(logger), httpapi.WithContext(ctx), httpapi.WithPatience(bodyPatience), httpapi.WithMetrics(door.WriteMetrics), httpapi.WithMetrics(processMetrics)}
+	if door.Password == "" && !s.noPassword {
 		options = append(options, httpapi.LocalNames())
+	}
+	if s.accessLog {
+		options = append(options, httpapi.WithAccessLog(logger))
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	w.server = http.Server{Handler: httpapi.Handler(door.DB, options...), Protocols: protocols, ReadHeaderTimeout: headerPatience, WriteTimeout: bodyPatience,
+	handler := httpapi.Handler(door.DB, options...)
+	w.admin = http.Server{Handler: administration(handler, door.Password), ReadHeaderTimeout: headerPatience}
+	w.server = http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: headerPatience, WriteTimeout: bodyPatience,
 		IdleTimeout: keepAlive, MaxHeaderBytes: longestHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	if s.idle > 0 {
 		w.server.IdleTimeout = s.idle
@@ -60,6 +66,7 @@ func (w *web) shutdown(ctx context.Context) error {
 	if err != nil {
 		w.server.Close()
 	}
+	w.admin.Close() // a profile may take for ever
 	return err
 }
 

@@ -116,7 +116,7 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 }
 
 // TestSnapshotOfAGroupThatIsReplayed: a snapshot of the index knows the entries of a group of which it covers no
-// record, because another that began before it is under way. Compaction keeps its members, also that of a key which
+// record, because another that began before it is under way. Compaction keeps its members, also of a key which
 // was deleted between the member and the commit.
 func TestSnapshotOfAGroupThatIsReplayed(t *testing.T) {
 	mem := vfs.NewMem()

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// ran runs the command, and returns what it printed and its exit code.
+func ran(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	var out strings.Builder
+	code := newApp(strings.NewReader(""), &out, io.Discard).run(args)
+	return out.String(), code
+}
+
+// The door of operators has profiles, metrics and probes, wants no password, and has nothing of the store. No other
+// machine gets at it, and no page.
+func TestServeAdmin(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "admin.sock")
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, filepath.Join(dir, "store"), "--redis", "", "--http", "127.0.0.1:0", "--admin", socket, "--password-file", secret)
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	for path, want := range map[string]string{
+		"/readyz": `HTTP/1.1 200 {"status":"OK"}`, "/livez": `HTTP/1.1 200 {"status":"OK"}`, "/metrics": "\nprocess_start_time_seconds ", "/version": `"format":`,
+		"/debug/pprof/goroutine?debug=1": "goroutine profile", "/v1/maps": " 404 ", "/": " 404 ",
+	} {
+		if got := fetch(t, client, "GET", "http://x"+path, ""); !strings.Contains(got, want) {
+			t.Errorf("%s: %.200s", path, got)
+		}
+	}
+	if got := fetch(t, client, "GET", "http://x/metrics", ""); !strings.Contains(got, "\ncopal_redis_clients 0\n") || !strings.Contains(got, "\ncopal_keys 0\n") {
+		t.Error(got)
+	}
+	for _, header := range []string{"Origin", "Sec-Fetch-Site"} {
+		if got := fetch(t, client, "GET", "http://x/metrics", "", header, "null"); !strings.Contains(got, " 403 ") {
+			t.Error(header, got)
+		}
+	}
+	if got := fetch(t, http.DefaultClient, "GET", "http://"+s.addr+"/metrics", ""); !strings.Contains(got, " 401 ") {
+		t.Errorf("without a password: %s", got)
+	}
+	if got := fetch(t, http.DefaultClient, "GET", "http://"+s.addr+"/debug/pprof/", "", "Authorization", "Bearer s3cret"); !strings.Contains(got, " 404 ") {
+		t.Errorf("profiles at the other door: %s", got)
+	}
+	for _, address := range []string{socket, s.addr} {
+		if out, code := ran(t, "health", address); code != 0 || out != "ready\n" {
+			t.Errorf("%s: %d %q", address, code, out)
+		}
+	}
+	if code := s.end(); code != 0 {
+		t.Error(code)
+	}
+	if _, code := ran(t, "health", socket); code != 1 {
+		t.Errorf("the health of a server that has ended: %d", code)
+	}
+	for _, address := range []string{"0.0.0.0:9533", "example.com:9533", "9533"} {
+		if _, code := ran(t, "serve", filepath.Join(dir, "store"), "--admin", address); code != 2 {
+			t.Errorf("--admin %s: %d", address, code)
+		}
+	}
+}
+
+// The variables of an image: other machines reach the addresses, so there is a password, or it is said that none is
+// wanted.
+func TestServeByVariables(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("COPAL_REDIS", "0.0.0.0:0")
+	t.Setenv("COPAL_HTTP", "0.0.0.0:0")
+	told := &strings.Builder{}
+	a := newApp(strings.NewReader(""), io.Discard, told)
+	if code := a.run([]string{"serve", filepath.Join(dir, "store")}); code != 2 || !strings.Contains(told.String(), "COPAL_PASSWORD") || !strings.Contains(told.String(), "COPAL_NO_PASSWORD=true") {
+		t.Errorf("%d %s", code, told)
+	}
+	t.Setenv("COPAL_PASSWORD", "s3cret")
+	s := serve(t, filepath.Join(dir, "store"))
+	_, port, _ := net.SplitHostPort(s.addr)
+	if got := ask(t, "tcp", "127.0.0.1:"+port, "GET k\r\nAUTH s3cret\r\nQUIT\r\n"); got != "-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	s.end()
+	t.Setenv("COPAL_PASSWORD", "")
+	t.Setenv("COPAL_NO_PASSWORD", "true")
+	s = serve(t, filepath.Join(dir, "store"))
+	_, port, _ = net.SplitHostPort(s.addr)
+	if got := ask(t, "tcp", "127.0.0.1:"+port, "PING\r\nQUIT\r\n"); got != "+PONG\r\n+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	s.end()
+}
+
+// A service manager is told when the doors are open, and when they close.
+func TestServeNotifies(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no such service manager")
+	}
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("NOTIFY_SOCKET", socket)
+	s := serve(t, filepath.Join(dir, "store"), "--redis", "127.0.0.1:0")
+	buf := make([]byte, 100)
+	for _, want := range []string{"READY=1", "STOPPING=1"} {
+		n, err := l.Read(buf)
+		if err != nil || string(buf[:n]) != want {
+			t.Errorf("%q, %v, want %q", buf[:n], err, want)
+		}
+		s.stop()
+	}
+	s.end()
+}
