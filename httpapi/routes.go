@@ -68,6 +68,7 @@ func init() {
 		{"Operations", "GET", "/readyz", "Says whether the store takes writes, and the server requests. It wants no password.", nil, []int{200, 503}, (*request).ready},
 		{"Operations", "GET", "/healthz", "Says what `/readyz` says.", nil, []int{200, 503}, (*request).ready},
 		{"Operations", "GET", "/metrics", "Sends metrics, in the text format of Prometheus.", nil, []int{200}, (*request).metrics},
+		{"Operations", "GET", "/openapi.json", "Sends a description of the routes, and of the types of all maps, by OpenAPI 3.1.", nil, []int{200}, (*request).openAPI},
 		{"Operations", "GET", "/version", "Says what the server was built from.", nil, []int{200}, (*request).version},
 	}
 }

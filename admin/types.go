@@ -1,0 +1,25 @@
+package admin
+
+import (
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/opened"
+)
+
+// Type is a form that values have in the log.
+type Type struct {
+	Codec  string // the name of the codec that has written them
+	Schema string // of their type, as codec.ParseSchema reads it
+}
+
+// Types are the forms that the values of a map have, the newest first. Raw values have none. Where a map was written by
+// several versions of a program, there are several.
+func Types(db *copal.DB, name string) (list []Type, err error) {
+	store := opened.Engine(db)
+	forms, err := store.Forms(copal.MapPrefix(name))
+	for i := len(forms) - 1; i >= 0; i-- {
+		if s, ok := store.Schema(forms[i]); ok {
+			list = append(list, Type{s.Codec, s.Text})
+		}
+	}
+	return list, err
+}

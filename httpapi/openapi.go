@@ -1,0 +1,182 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/built"
+	"github.com/copaldb/copal/internal/typedoc"
+)
+
+// OpenAPI describes the routes of a Handler, and the types that the maps of a store have now, by OpenAPI 3.1. It is
+// what GET /openapi.json sends.
+func OpenAPI(db *copal.DB) ([]byte, error) {
+	schemas := map[string]any{"Problem": problemSchema}
+	paths := map[string]map[string]any{}
+	for i := range routes {
+		r := &routes[i]
+		if paths[r.path] == nil {
+			paths[r.path] = map[string]any{}
+		}
+		paths[r.path][strings.ToLower(r.method)] = r.operation()
+	}
+	namer := typedoc.Namer{"Problem": 1}
+	for name := range db.Maps() {
+		types, err := admin.Types(db, name)
+		if err != nil {
+			return nil, err
+		}
+		var forms []typedoc.Form
+		for _, t := range types {
+			if form, err := typedoc.FormOf(t.Codec, t.Schema); err == nil {
+				forms = append(forms, form)
+			}
+		}
+		if len(forms) == 0 {
+			continue
+		}
+		typeName := namer.Name(name)
+		if schema := typedoc.JSONSchema(typeName, "#/components/schemas/", forms, schemas); schemas[typeName] == nil {
+			schemas[typeName] = schema
+		}
+		paths["/v1/maps/"+url.PathEscape(name)+"/{key}"] = ofMap(name, typeName)
+	}
+	text, err := json.MarshalIndent(map[string]any{
+		"openapi": "3.1.0",
+		"info":    map[string]any{"title": "copal", "version": built.Read().Version, "description": "What a store answers by HTTP. " + Page + " says more."},
+		"paths":   paths,
+		"components": map[string]any{
+			"schemas":         schemas,
+			"securitySchemes": map[string]any{"bearer": map[string]any{"type": "http", "scheme": "bearer"}, "basic": map[string]any{"type": "http", "scheme": "basic"}},
+		},
+		"security": []any{map[string]any{}, map[string]any{"bearer": []string{}}, map[string]any{"basic": []string{}}},
+	}, "", "  ")
+	return append(text, '\n'), err
+}
+
+var problemSchema = map[string]any{
+	"type": "object", "required": []string{"type", "title", "status"},
+	"properties": map[string]any{
+		"type": map[string]any{"type": "string", "format": "uri"}, "title": textSchema, "status": map[string]any{"type": "integer"}, "detail": textSchema,
+		"field": textSchema, "operation": map[string]any{"type": "integer"},
+	},
+}
+
+var textSchema = map[string]any{"type": "string"}
+
+// ofMap are the operations on an entry of a map whose values have a type.
+func ofMap(name, typeName string) map[string]any {
+	list := map[string]any{}
+	value := map[string]any{typeJSON: map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/" + typeName}}}
+	for i := range routes {
+		r := &routes[i]
+		if r.path != "/v1/maps/{map}/{key}" || r.method != http.MethodGet && r.method != http.MethodPut {
+			continue
+		}
+		o := r.operation()
+		o["operationId"] = strings.ToLower(r.method) + typeName
+		o["summary"] = strings.TrimSuffix(r.does, ".") + ", of the map " + strconv.Quote(name) + "."
+		var parameters []any
+		for _, p := range o["parameters"].([]any) {
+			if p.(map[string]any)["name"] != "map" {
+				parameters = append(parameters, p)
+			}
+		}
+		o["parameters"] = parameters
+		if r.method == http.MethodPut {
+			o["requestBody"] = map[string]any{"required": true, "content": value}
+		} else {
+			o["responses"].(map[string]any)["200"] = map[string]any{"description": http.StatusText(http.StatusOK), "content": value}
+		}
+		list[strings.ToLower(r.method)] = o
+	}
+	return list
+}
+
+// operation describes a route.
+func (r *route) operation() map[string]any {
+	parameters := []any{}
+	for piece := range strings.SplitSeq(r.path, "/") {
+		if name, ok := strings.CutPrefix(piece, "{"); ok {
+			parameters = append(parameters, map[string]any{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": textSchema})
+		}
+	}
+	for _, name := range r.takes {
+		in := "header"
+		if query, ok := strings.CutPrefix(name, "?"); ok {
+			name, in = strings.TrimSuffix(query, "="), "query"
+		} else if name == "Content-Type" || name == "Accept" {
+			continue // which OpenAPI has elsewhere
+		}
+		parameters = append(parameters, map[string]any{"name": name, "in": in, "schema": textSchema})
+	}
+	responses := map[string]any{"default": map[string]any{"description": "a problem", "content": problemContent}}
+	for _, status := range r.status {
+		answer := map[string]any{"description": http.StatusText(status)}
+		switch {
+		case status >= 400:
+			answer["content"] = problemContent
+		case status == http.StatusOK || status == http.StatusPartialContent:
+			answer["content"] = r.content()
+		}
+		responses[strconv.Itoa(status)] = answer
+	}
+	o := map[string]any{"operationId": r.operationID(), "summary": r.does, "tags": []string{r.group}, "parameters": parameters, "responses": responses}
+	if r.method == http.MethodPut || r.method == http.MethodPatch || r.method == http.MethodPost && !strings.HasSuffix(r.path, "/add") {
+		o["requestBody"] = map[string]any{"content": r.body()}
+	}
+	return o
+}
+
+var problemContent = map[string]any{"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}}
+
+// operationID is a name for the operation, such as putV1MapsMapKey.
+func (r *route) operationID() string { return strings.ToLower(r.method) + typedoc.TypeName(r.path) }
+
+// content is what the route sends.
+func (r *route) content() map[string]any {
+	switch {
+	case r.path == "/v1/maps/{map}/{key}" && r.method == http.MethodGet:
+		return ofTypes("*/*")
+	case r.path == "/v1/maps/{map}" && r.method == http.MethodGet:
+		return ofTypes(typeJSON, typeLines)
+	case r.group == "Changes":
+		return ofTypes("text/event-stream", typeLines)
+	case r.path == "/", r.path == "/metrics":
+		return ofTypes("text/plain")
+	}
+	return ofTypes(typeJSON)
+}
+
+// body is what the route takes.
+func (r *route) body() map[string]any {
+	switch {
+	case r.path == "/v1/maps/{map}/{key}" && r.method == http.MethodPut:
+		return ofTypes("*/*")
+	case r.path == "/v1/maps/{map}":
+		return ofTypes(typeLines)
+	}
+	return ofTypes(typeJSON)
+}
+
+func ofTypes(list ...string) map[string]any {
+	content := map[string]any{}
+	for _, name := range list {
+		content[name] = map[string]any{}
+	}
+	return content
+}
+
+// openAPI answers the description of the door.
+func (q *request) openAPI() error {
+	text, err := OpenAPI(q.db)
+	if err != nil {
+		return err
+	}
+	return q.json(text)
+}
