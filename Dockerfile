@@ -19,7 +19,7 @@ COPY --from=build --chown=65532:65532 /out/data /data
 USER 65532:65532
 VOLUME /data
 EXPOSE 6379 9532
-ENV COPAL_REDIS=0.0.0.0:6379 COPAL_HTTP=0.0.0.0:9532 COPAL_LOG=json
+ENV COPAL_REDIS=0.0.0.0:6379 COPAL_HTTP=0.0.0.0:9532 COPAL_ADMIN=/data/admin.sock COPAL_LOG=json
 HEALTHCHECK --interval=10s --timeout=6s --start-period=30s CMD ["/copal", "health"]
 ENTRYPOINT ["/copal"]
 CMD ["serve", "/data/store"]

@@ -64,8 +64,9 @@ func WithMetrics(write func(io.Writer) error) Option {
 // address without a password: a page whose name is made to mean 127.0.0.1 is of the same origin as the server is then.
 func LocalNames() Option { return func(h *handler) { h.localNames = true } }
 
-// isLocalName reports whether a host is one that no page of another machine has.
-func isLocalName(host string) bool {
+// IsLocalName reports whether a host, with or without a port, is one that no page of another machine has: an IP address
+// or localhost.
+func IsLocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -133,7 +134,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(problemf(unauthorized, "the password is missing or wrong"), w, r)
 		return
 	}
-	if h.localNames && !isLocalName(r.Host) {
+	if h.localNames && !IsLocalName(r.Host) {
 		h.refuse(problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host), w, r)
 		return
 	}
@@ -150,8 +151,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers a request that comes to no route.
 func (h *handler) refuse(p *problem, w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
 	p.write(w, r)
-	h.answered(len(routes), r, p.Status, time.Now(), true)
+	h.answered(len(routes), r, p.Status, began, true)
 }
 
 // knows reports whether the request has the password.

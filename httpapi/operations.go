@@ -56,8 +56,8 @@ func (q *request) ready() error {
 	if q.ctx.Err() != nil {
 		return problemf(unavailable, "the server is being ended")
 	}
-	if err := q.takesWrites(); err != nil {
-		return problemf(unavailable, "%s", plain(err))
+	if err := q.takesWrites(); err != nil { // without a password no more is told
+		return problemf(unavailable, "the store takes no writes; the log of the server says why")
 	}
 	return q.ok(http.StatusOK)
 }

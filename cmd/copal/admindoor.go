@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/copaldb/copal/httpapi"
 	"github.com/copaldb/copal/internal/exposition"
 )
 
@@ -49,12 +50,14 @@ func listenAdmin(address string) (net.Listener, error) {
 // administer serves the connections of the door until shutdown.
 func (w *web) administer(l net.Listener) error { return w.admin.Serve(l) }
 
-// administration passes on what is to be had at the door. A page in a browser is no client of it.
+// administration passes on what is to be had at the door. A page in a browser is no client of it, nor one whose name
+// was made to mean this machine: a socket has any name, and an address its own.
 func administration(door http.Handler, password string) http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/version"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Authorization", "Bearer "+password)
+			r.Host = "localhost"
 			door.ServeHTTP(w, r)
 		})
 	}
@@ -64,7 +67,9 @@ func administration(door http.Handler, password string) http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		socket := at != nil && at.Network() == "unix"
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !socket && !httpapi.IsLocalName(r.Host) {
 			http.Error(w, "this is no door for pages", http.StatusForbidden)
 			return
 		}

@@ -22,7 +22,8 @@ code is 0 then, and 1 if it is not or does not answer.
 
 ADDRESS is where it serves HTTP, or its --admin. Without one it is what COPAL_ADMIN says, or
 COPAL_HTTP, or 127.0.0.1:9532; so it works beside the server with the same environment. With
-COPAL_TLS_CERT, or --tls, the question is asked by TLS, and the certificate is not checked.`
+COPAL_TLS_CERT, or --tls, HTTP is asked by TLS, and the certificate is not checked. A server
+that wants certificates of its clients is asked at its --admin.`
 
 // healthPatience is how long the answer may take.
 const healthPatience = 5 * time.Second
@@ -38,10 +39,13 @@ func newHealth(a *app) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
-		address := cmp.Or(os.Getenv("COPAL_ADMIN"), os.Getenv("COPAL_HTTP"), "127.0.0.1:9532")
-		secure = secure || os.Getenv("COPAL_TLS_CERT") != "" && os.Getenv("COPAL_ADMIN") == ""
+		admin := os.Getenv("COPAL_ADMIN")
+		address := cmp.Or(admin, os.Getenv("COPAL_HTTP"), "127.0.0.1:9532")
 		if len(args) > 0 {
 			address = args[0]
+		}
+		if os.Getenv("COPAL_TLS_CERT") != "" && address != admin && !isSocket(address) {
+			secure = true
 		}
 		if err := a.askHealth(address, secure); err != nil {
 			return err

@@ -66,6 +66,32 @@ func TestServeAdmin(t *testing.T) {
 	if _, code := ran(t, "health", socket); code != 1 {
 		t.Errorf("the health of a server that has ended: %d", code)
 	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	s = serve(t, filepath.Join(dir, "store"), "--redis", "127.0.0.1:0", "--admin", address) // without a password
+	if got := fetch(t, http.DefaultClient, "GET", "http://"+address+"/metrics", ""); !strings.Contains(got, " 200 ") {
+		t.Errorf("%.200s", got)
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/cmdline"} {
+		if got := fetch(t, http.DefaultClient, "GET", "http://"+address+path, "", "Host", "example.com"); !strings.Contains(got, " 403 ") {
+			t.Errorf("%s for another host: %.200s", path, got)
+		}
+	}
+	s.end()
+	s = serve(t, filepath.Join(dir, "store"), "--redis", "127.0.0.1:0", "--admin", socket)
+	if got := fetch(t, client, "GET", "http://x/readyz", ""); !strings.Contains(got, " 200 ") {
+		t.Errorf("a socket without a password: %s", got)
+	}
+	t.Setenv("COPAL_TLS_CERT", "cert.pem")
+	if out, code := ran(t, "health", socket); code != 0 || out != "ready\n" {
+		t.Errorf("the health of a socket beside TLS: %d %q", code, out)
+	}
+	t.Setenv("COPAL_TLS_CERT", "")
+	s.end()
 	for _, address := range []string{"0.0.0.0:9533", "example.com:9533", "9533"} {
 		if _, code := ran(t, "serve", filepath.Join(dir, "store"), "--admin", address); code != 2 {
 			t.Errorf("--admin %s: %d", address, code)

@@ -145,6 +145,7 @@ func (a *app) serve(dir string, s *serving) error {
 		return err
 	}
 	defer a.catchSignals()()
+	defer secure.readAgain(logger)()
 	if server.DB, err = copal.Open(dir, options...); err != nil {
 		return err
 	}
@@ -161,7 +162,6 @@ type door struct {
 // listen opens the doors, and closes them when a.ctx is done.
 func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, logger *slog.Logger) error {
 	web := newWeb(server, s, logger)
-	defer secure.readAgain(logger)()
 	var doors []door
 	defer func() {
 		for _, l := range doors {
@@ -253,7 +253,7 @@ func durabilityNamed(text string) (copal.Durability, error) {
 // password is the first line of a file or, without a file, what COPAL_PASSWORD says.
 func password(file string) (string, error) {
 	if file == "" {
-		return os.Getenv("COPAL_PASSWORD"), nil
+		return strings.TrimRight(os.Getenv("COPAL_PASSWORD"), "\r\n"), nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -36,7 +36,7 @@ func newWeb(door *redisapi.Server, s *serving, logger *slog.Logger) *web {
 	options := []httpapi.Option{httpapi.WithPassword(door.Password), httpapi.WithDurability(door.Durability), httpapi.WithMaxValue(int64(s.maxRequest)),
 		httpapi.WithMaxBody(min(int64(s.maxRequest), longestHeld)),
 		httpapi.WithLogger(logger), httpapi.WithContext(ctx), httpapi.WithPatience(bodyPatience), httpapi.WithMetrics(door.WriteMetrics), httpapi.WithMetrics(processMetrics)}
-	if door.Password == "" && !s.noPassword {
+	if host, _, err := net.SplitHostPort(s.http); door.Password == "" && (err != nil || isLoopback(host)) {
 		options = append(options, httpapi.LocalNames())
 	}
 	if s.accessLog {
@@ -47,7 +47,7 @@ func newWeb(door *redisapi.Server, s *serving, logger *slog.Logger) *web {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	handler := httpapi.Handler(door.DB, options...)
-	w.admin = http.Server{Handler: administration(handler, door.Password), ReadHeaderTimeout: headerPatience}
+	w.admin = http.Server{Handler: administration(handler, door.Password), ReadHeaderTimeout: headerPatience, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	w.server = http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: headerPatience, WriteTimeout: bodyPatience,
 		IdleTimeout: keepAlive, MaxHeaderBytes: longestHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	if s.idle > 0 {

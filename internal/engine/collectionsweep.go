@@ -147,7 +147,7 @@ func (s *Store) Sweep() error {
 			return err
 		}
 		w.mu.Lock()
-		w.list = slices.DeleteFunc(w.list, func(other uint64) bool { return other == id })
+		w.list = seglog.Without(w.list, func(other uint64) bool { return other == id })
 		w.mu.Unlock()
 	}
 	if before > 0 {

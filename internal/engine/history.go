@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -61,7 +60,7 @@ func (h *Hold) Raise(from uint64) { h.from.Store(from) }
 func (h *Hold) End() {
 	l := &h.store.histories
 	l.mu.Lock()
-	l.open = slices.DeleteFunc(l.open, func(o *Hold) bool { return o == h })
+	l.open = seglog.Without(l.open, func(o *Hold) bool { return o == h })
 	l.mu.Unlock()
 	h.store.LetGo()
 }

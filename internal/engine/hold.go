@@ -117,7 +117,7 @@ func (s *Store) DropRetired() {
 		return
 	}
 	defer s.life.leave(in)
-	s.setRetired(slices.DeleteFunc(slices.Clone(list), func(r retired) bool {
+	s.setRetired(seglog.Without(slices.Clone(list), func(r retired) bool {
 		if !free[r.Segment] || !r.Release() {
 			return false
 		}

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"iter"
-	"slices"
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
@@ -517,7 +516,7 @@ func (w *scan) settle(t *Table, yield func(Item) bool) {
 
 // tables are those that can have keys in the span.
 func (w *scan) tables() []*Table {
-	return slices.DeleteFunc(w.store.Tables(), func(t *Table) bool { return !t.meets(&w.span) })
+	return seglog.Without(w.store.Tables(), func(t *Table) bool { return !t.meets(&w.span) })
 }
 
 // meets reports whether whole keys of the table can be in a span.

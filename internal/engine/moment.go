@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,7 +181,7 @@ func (l *moments) add(m *Store) bool {
 func (l *moments) remove(m *Store) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open = slices.DeleteFunc(l.open, func(o *Store) bool { return o == m })
+	l.open = seglog.Without(l.open, func(o *Store) bool { return o == m })
 }
 
 // closeMoments closes all, and lets no other be opened.

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -255,7 +254,7 @@ func (o *ordering) closeRuns(runs []*orderRun) {
 
 // replaceLocked puts runs into the places of those that are there, and returns those that nobody needs any more.
 func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
-	done = releaseLocked(slices.DeleteFunc(o.runs(), func(old *orderRun) bool { return old == small || old == base }))
+	done = releaseLocked(seglog.Without(o.runs(), func(old *orderRun) bool { return old == small || old == base }))
 	before := o.small.memory() + o.base.memory()
 	o.small, o.base = small, base
 	o.folds++

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -116,7 +115,7 @@ func (r *Range) tables(sp *space) []*Table {
 	if t := sp.route(record.Value, first); t != sp.raw && r.within(t) {
 		return []*Table{t}
 	}
-	return slices.DeleteFunc(sp.tables(), func(t *Table) bool { return !r.Meets(t.prefixBytes()) })
+	return seglog.Without(sp.tables(), func(t *Table) bool { return !r.Meets(t.prefixBytes()) })
 }
 
 // within reports whether the range, which begins with a key of a map, ends with one.
@@ -492,13 +491,13 @@ func (g *together) gatherLocked() (err error) {
 		for n := range cache.Shards {
 			sh, names := t.versionShard(n), []string(nil)
 			sh.since(g.view, func(f *former) bool { names = append(names, sh.own(f)); return true })
-			for _, own := range names { // not while the list is gone through, which changes when one has expired
-				add(own)
-			}
 			if c != nil {
 				for _, d := range c.table.DirtyIn(n) {
-					add(d.Cell.Key())
+					names = append(names, d.Cell.Key())
 				}
+			}
+			for _, own := range names { // not while the lists are gone through, which change when one has expired
+				add(own)
 			}
 		}
 	}

@@ -113,3 +113,38 @@ func TestRangeOfMuchThatIsNewAndExpires(t *testing.T) {
 	after.Close()
 	mustClose(t, s)
 }
+
+// TestRangeOfWhatWaitsAndExpires: of what waits in memory when a range deletion looks at it, some expires then, which
+// takes it out of the list. Everything is deleted.
+func TestRangeOfWhatWaitsAndExpires(t *testing.T) {
+	mem, clock := vfs.NewMem(), logtest.NewClock()
+	s := mustOpen(t, mem, func(o *Options) { o.Clock = clock })
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	var names []string // of one lock
+	for i := 0; len(names) < 7; i++ {
+		if key := fmt.Sprint("m:", i); c.owner.hash([]byte(key))%cache.Shards == 0 {
+			names = append(names, key)
+		}
+	}
+	duringRanges(t, func() {
+		for i, key := range names {
+			w := Write{Key: []byte(key), Cells: c, Value: []byte("v"), Durability: Async, Cell: &cache.Cell{}, Cost: 100}
+			if i == 2 {
+				w.Expiry = uint64(clock.Now().UnixMilli()) + 1
+			}
+			if _, err := s.Write(c.owner, &w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.Advance(time.Second)
+	}, nil)
+	if err := s.DeleteRange(PrefixRange([]byte("m:")), Process); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range names {
+		if v, err := s.Get(nil, []byte(key)); err != ErrNotFound {
+			t.Errorf("%s is there: %q, %v", key, v.Value, err)
+		}
+	}
+}

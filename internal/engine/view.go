@@ -244,7 +244,7 @@ func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 func (l *views) keepsNone(o *ordering) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keepers = slices.DeleteFunc(slices.Clone(l.keepers), func(other *ordering) bool { return other == o })
+	l.keepers = seglog.Without(slices.Clone(l.keepers), func(other *ordering) bool { return other == o })
 }
 
 // lose ends all views. The caller excludes all others.

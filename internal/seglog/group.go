@@ -139,7 +139,7 @@ func (g *Group) End() {
 func (g *Group) leaveLocked() bool {
 	l := g.Log
 	n := len(l.groups)
-	l.groups = slices.DeleteFunc(l.groups, func(o *Group) bool { return o == g })
+	l.groups = Without(l.groups, func(o *Group) bool { return o == g })
 	return len(l.groups) < n
 }
 

@@ -49,7 +49,7 @@ func (l *Log) BeginParts() *Parts {
 func (l *Log) EndParts(p *Parts) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	l.Parts = slices.DeleteFunc(l.Parts, func(o *Parts) bool { return o == p })
+	l.Parts = Without(l.Parts, func(o *Parts) bool { return o == p })
 }
 
 // partsFromLocked reports whether parts that are under way may be in a segment.

@@ -281,7 +281,7 @@ func (x *SavedIndex) isOfSegments(m *Manifest) bool {
 func (l *Log) removeOutlived() {
 	l.Mu.Lock()
 	gone := make([]record.SegmentID, 0, len(l.outlived))
-	l.outlived = slices.DeleteFunc(l.outlived, func(id record.SegmentID) bool {
+	l.outlived = Without(l.outlived, func(id record.SegmentID) bool {
 		if l.SnapshotNames(id) {
 			return false
 		}

@@ -91,7 +91,7 @@ func (l *Log) enterSet(set *segmentSet, s *Segment) {
 // Callers hold l.mu, or are alone.
 func (l *Log) replaceSegments(out, in []*Segment) {
 	set := l.set.Load().clone()
-	set.log = slices.DeleteFunc(set.log, func(o *Segment) bool { return slices.Contains(out, o) })
+	set.log = Without(set.log, func(o *Segment) bool { return slices.Contains(out, o) })
 	for _, s := range in {
 		set.log = insertSegment(set.log, s)
 	}
@@ -116,7 +116,7 @@ func (l *Log) removeLocked(s *Segment) {
 // leaveOut takes segments out of all but bySlot.
 func (set *segmentSet) leaveOut(gone func(*Segment) bool) {
 	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *Segment) bool { return gone(s) })
-	set.ordered, set.log = slices.DeleteFunc(set.ordered, gone), slices.DeleteFunc(set.log, gone)
+	set.ordered, set.log = Without(set.ordered, gone), Without(set.log, gone)
 }
 
 // Pinned are segments that are kept for a caller that has addresses in them.

@@ -1,7 +1,5 @@
 package seglog
 
-import "slices"
-
 // waiters are those who are to be told that the log has become longer. Guarded by Log.Mu.
 type waiters struct {
 	List  []chan<- struct{} // with room for one
@@ -24,7 +22,7 @@ func (l *Log) WakeWhenBeyond(seq uint64, wake chan<- struct{}) bool {
 func (l *Log) WakeNoMore(wake chan<- struct{}) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	l.Waiters.List = slices.DeleteFunc(l.Waiters.List, func(o chan<- struct{}) bool { return o == wake })
+	l.Waiters.List = Without(l.Waiters.List, func(o chan<- struct{}) bool { return o == wake })
 }
 
 // wakeAllLocked is called when the log has become longer.

@@ -3,6 +3,7 @@ package tail
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 	"time"
 
@@ -95,27 +96,34 @@ func (t *Tail) Behind(end int64, bad func(path string, offset int64, err error) 
 	if err := t.Uncut(end, bad); err != nil {
 		return err
 	}
-	before, known := t.last(end)
-	if err := f(); err != nil || !known {
-		return err
+	before, err := t.last(end)
+	if err == nil {
+		err = f()
 	}
-	if now, known := t.last(end); known && now != before {
-		return bad(t.Path, t.Base+end-lastBytes, errCut)
+	if err == nil {
+		var now [lastBytes]byte
+		if now, err = t.last(end); err == nil && now != before {
+			err = errCut
+		}
 	}
-	return nil
+	if err == errCut {
+		return bad(t.Path, t.Base+end-lastBytes, err)
+	}
+	return err
 }
 
 // lastBytes is how much of the end of a file is compared. A record ends in a checksum.
 const lastBytes = 16
 
-// last is what stands before end, if it can be read.
-func (t *Tail) last(end int64) (b [lastBytes]byte, known bool) {
-	at := t.Base + end - lastBytes
-	if at < 0 {
-		return b, false
+// last is what stands before end; nothing where that is too little.
+func (t *Tail) last(end int64) (b [lastBytes]byte, err error) {
+	if at := t.Base + end - lastBytes; at >= 0 {
+		_, err = t.File.ReadAt(b[:], at)
 	}
-	_, err := t.File.ReadAt(b[:], at)
-	return b, err == nil
+	if err == io.EOF {
+		err = errCut
+	}
+	return b, err
 }
 
 // Drain writes what the ring holds of t up to end to its file.
