@@ -669,7 +669,7 @@ func viewsAmongOthers(t *testing.T) {
 					t.Error(err)
 				}
 				for target := int64(n / 8); seen.Load() < target && !t.Failed(); {
-					time.Sleep(0)
+					runtime.Gosched()
 				}
 			}
 		})
