@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -57,6 +58,7 @@ func (q *request) ready() error {
 		return problemf(unavailable, "the server is being ended")
 	}
 	if err := q.takesWrites(); err != nil { // without a password no more is told
+		q.logger.Error("the store takes no writes", "error", err)
 		return problemf(unavailable, "the store takes no writes; the log of the server says why")
 	}
 	return q.ok(http.StatusOK)
@@ -76,21 +78,21 @@ func (q *request) version() error {
 	if err != nil {
 		return err
 	}
-	h := q.w.Header()
-	h["Content-Type"] = sayJSON
-	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	q.status(http.StatusOK)
-	_, err = q.w.Write(append(body, '\n'))
-	return gaveUp(err)
+	return q.json(append(body, '\n'))
 }
 
 // metrics answers how the store and its doors do.
 func (q *request) metrics() error {
+	var text bytes.Buffer
+	if err := q.writeMetrics(&text); err != nil {
+		return err
+	}
 	h := q.w.Header()
 	h.Set("Content-Type", exposition.ContentType)
 	h.Set("Cache-Control", "no-store")
 	q.status(http.StatusOK)
-	return gaveUp(q.writeMetrics(q.w))
+	_, err := q.w.Write(text.Bytes())
+	return gaveUp(err)
 }
 
 func (h *handler) writeMetrics(out io.Writer) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -80,10 +79,5 @@ func (c *certificate) readAgain(logger *slog.Logger) (stop func()) {
 
 // config asks for the certificate at each handshake.
 func (c *certificate) config() *tls.Config {
-	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		if now := c.now.Load(); now != nil {
-			return now, nil
-		}
-		return nil, errors.New("there is no certificate")
-	}}
+	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now.Load(), nil }}
 }
