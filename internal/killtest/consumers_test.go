@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -161,7 +162,10 @@ func (c *consumer) consume(ctx context.Context, db *copal.DB, stop func() bool) 
 		if !errors.Is(err, copal.ErrHistoryLost) {
 			return err
 		}
-		if err := c.begin(db); err != nil {
+		for err = c.begin(db); errors.Is(err, copal.ErrSnapshotLost); {
+			err = c.begin(db)
+		}
+		if err != nil {
 			return err
 		}
 		if fmt.Println("anew"); stop() {
@@ -183,7 +187,14 @@ func (c *consumer) begin(db *copal.DB) error {
 		if err := tx.Raw().Clear(); err != nil {
 			return err
 		}
-		for key, value := range db.Raw().At(s).All() {
+		for key, err := range admin.Keys(s, nil, nil, false) {
+			if err != nil {
+				return err
+			}
+			value, err := db.Raw().At(s).Load(key)
+			if err != nil {
+				return err
+			}
 			if strings.HasPrefix(string(key), chainKey) {
 				n, err := strconv.Atoi(string(value))
 				if err != nil {
