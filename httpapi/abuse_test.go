@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 )
 
 // pipes is a listener whose connections are pipes, which have the clock of a bubble.
@@ -317,7 +318,7 @@ func (u *until) Write(p []byte) (int, error) {
 
 // With a password nobody does anything without it, however its scheme is written.
 func TestPassword(t *testing.T) {
-	p := newPeer(t, WithPassword("se cret"))
+	p := newPeer(t, WithAccess(users(t, access.Password("se cret"))))
 	for given, status := range map[string]string{
 		"":                           "401",
 		"se cret":                    "401",
@@ -326,7 +327,8 @@ func TestPassword(t *testing.T) {
 		"Bearer se cret":             "201",
 		"bearer se cret":             "201",
 		"Basic OnNlIGNyZXQ=":         "201", // :se cret
-		"basic YWxpY2U6c2UgY3JldA==": "201", // alice:se cret
+		"basic ZGVmYXVsdDpzZSBjcmV0": "201", // default:se cret
+		"Basic YWxpY2U6c2UgY3JldA==": "401", // alice:se cret
 		"Basic c2UgY3JldA==":         "401", // se cret
 	} {
 		got := p.do("PUT /items\nAuthorization: "+given+"\n\n{\"id\":\"a\",\"value\":1}", "WWW-Authenticate")

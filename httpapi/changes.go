@@ -40,9 +40,11 @@ func (q *request) changes() error {
 	}
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
+	defer context.AfterFunc(q.ctx, cancel)()
+	defer context.AfterFunc(q.grant.Revoked(), cancel)() // the client comes back, and is told what it may
 	options := []copal.WatchOption{copal.WithPrefix(prefix), copal.WithAfter(since)}
 	for _, err := range q.db.Watch(ctx, append(options, copal.WithUntil(since))...) { // which says whether it can be told
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -146,10 +148,6 @@ func (s *stream) pass(pieces <-chan piece) error {
 			case <-beat.C:
 				s.beat(within)
 				continue
-			case <-s.q.ctx.Done():
-				return nil
-			case <-s.q.r.Context().Done():
-				return nil
 			}
 		}
 		switch {
@@ -303,7 +301,7 @@ func (s *stream) appendChange(dst []byte, c *copal.Change) ([]byte, error) {
 	if c.Created {
 		dst = append(dst, `,"created":true`...)
 	}
-	if c.From != nil {
+	if c.From != nil && s.q.grant.MayRead(c.From) {
 		dst = ndjson.AppendKey(append(dst, `,"from":`...), own(c.From))
 	}
 	if op == "set" && (c.Collection == "" || c.Element != nil && c.Collection != "set") {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -19,14 +18,15 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 )
 
 // Option is a setting of a Handler.
 type Option func(*handler)
 
-// WithPassword asks each request for a password: by Authorization: Bearer, or Basic with any user. Without one, whoever
-// reaches the handler may do everything.
-func WithPassword(password string) Option { return func(h *handler) { h.password = password } }
+// WithAccess asks each request for a token of one of the users: by Authorization: Bearer, or as the password of Basic.
+// Without it, whoever reaches the handler may do everything.
+func WithAccess(users *access.Users) Option { return func(h *handler) { h.users = users } }
 
 // WithDurability says how durable a write is when it is answered, unless the request says so itself by
 // Copal-Durability. The default is copal.Write; copal.Async is as good.
@@ -53,7 +53,7 @@ func WithPatience(d time.Duration) Option { return func(h *handler) { h.patience
 // WithAccessLog gets a line about each request that was answered: its method, path, route and status, how long it took,
 // whose it was and, where it has a header Traceparent (W3C Trace Context), of which trace it is. The default is
 // nowhere.
-func WithAccessLog(l *slog.Logger) Option { return func(h *handler) { h.access = l } }
+func WithAccessLog(l *slog.Logger) Option { return func(h *handler) { h.requests = l } }
 
 // WithMetrics has GET /metrics send what write writes, too: metrics in the text format of Prometheus, of other names.
 func WithMetrics(write func(io.Writer) error) Option {
@@ -78,14 +78,14 @@ func IsLocalName(host string) bool {
 type handler struct {
 	db         *copal.DB
 	ctx        context.Context
-	password   string
+	users      *access.Users // nil if everybody may do everything
 	localNames bool
 	durability copal.Durability
 	maxBody    int64
 	maxValue   int64
 	patience   time.Duration
 	logger     *slog.Logger
-	access     *slog.Logger // nil for nowhere
+	requests   *slog.Logger // nil for nowhere
 	more       []func(io.Writer) error
 
 	figures []figures // of each route, and behind them of what no route is for
@@ -129,11 +129,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 { // net/http waits for some of a body that nobody reads
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
 	}
-	if h.password != "" && !isProbe(r) && !h.knows(r) {
-		w.Header().Set("WWW-Authenticate", `Basic realm="copal"`)
-		h.refuse(problemf(unauthorized, "the password is missing or wrong"), w, r)
-		return
-	}
 	if h.localNames && !IsLocalName(r.Host) {
 		h.refuse(problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host), w, r)
 		return
@@ -153,16 +148,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) refuse(p *problem, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	p.write(w, r)
-	h.answered(len(routes), r, p.Status, began, true)
+	h.answered(len(routes), r, p.Status, began, true, "")
 }
 
-// knows reports whether the request has the password.
-func (h *handler) knows(r *http.Request) bool {
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		_, given, _ = r.BasicAuth()
+// grantOf is what the user of a request may do, nil for nobody.
+func (h *handler) grantOf(r *http.Request) *access.Grant {
+	if h.users == nil {
+		return access.Everything
 	}
-	return subtle.ConstantTimeCompare([]byte(given), []byte(h.password)) == 1
+	header := r.Header.Get("Authorization")
+	if scheme, token, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") {
+		return h.users.Find("", token)
+	}
+	name, token, _ := r.BasicAuth()
+	return h.users.Find(name, token)
 }
 
 // request is a request that is being answered.
@@ -171,6 +170,8 @@ type request struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	buf *[]byte // the request's own until it is answered
+
+	grant *access.Grant
 
 	parameters url.Values // of the query, each of which the route takes
 
@@ -194,12 +195,16 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 		case !q.lasts:
 			q.code = cutOffStatus
 		}
-		h.answered(n, r, q.code, began, q.lasts)
+		h.answered(n, r, q.code, began, q.lasts, q.grant.Name())
 		if p != nil {
 			panic(p)
 		}
 	}()
-	err := q.check(route)
+	q.grant = h.grantOf(r)
+	err := q.mayDo(route)
+	if err == nil {
+		err = q.check(route)
+	}
 	if err == nil {
 		err = route.run(q)
 	}
@@ -260,6 +265,10 @@ func (q *request) status(code int) {
 
 // nowhere answers what no route is for.
 func (h *handler) nowhere(w http.ResponseWriter, r *http.Request) {
+	if h.grantOf(r) == nil {
+		h.refuse(errUnknown, w, r)
+		return
+	}
 	var allowed []string
 	for _, method := range []string{"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"} {
 		other := *r

@@ -280,6 +280,9 @@ func (q *request) maps() error {
 	body := []byte(`{"maps":[`)
 	first := true
 	for name, n := range q.db.Maps() {
+		if !q.grant.MayRead(copal.MapPrefix(name)) {
+			continue
+		}
 		if !first {
 			body = append(body, ',')
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/built"
 	"github.com/copaldb/copal/internal/typedoc"
@@ -15,7 +16,10 @@ import (
 
 // OpenAPI describes the routes of a Handler, and the types that the maps of a store have now, by OpenAPI 3.1. It is
 // what GET /openapi.json sends.
-func OpenAPI(db *copal.DB) ([]byte, error) {
+func OpenAPI(db *copal.DB) ([]byte, error) { return openAPI(db, access.Everything) }
+
+// openAPI has the types of the maps that may be read.
+func openAPI(db *copal.DB, g *access.Grant) ([]byte, error) {
 	schemas := map[string]any{"Problem": problemSchema}
 	paths := map[string]map[string]any{}
 	for i := range routes {
@@ -27,6 +31,9 @@ func OpenAPI(db *copal.DB) ([]byte, error) {
 	}
 	namer := typedoc.Namer{"Problem": 1}
 	for name := range db.Maps() {
+		if !g.MayRead(copal.MapPrefix(name)) {
+			continue
+		}
 		types, err := admin.Types(db, name)
 		if err != nil {
 			return nil, err
@@ -174,7 +181,7 @@ func ofTypes(list ...string) map[string]any {
 
 // openAPI answers the description of the door.
 func (q *request) openAPI() error {
-	text, err := OpenAPI(q.db)
+	text, err := openAPI(q.db, q.grant)
 	if err != nil {
 		return err
 	}

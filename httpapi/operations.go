@@ -43,11 +43,6 @@ func (f *figures) count(status int, took time.Duration, stream bool) {
 	}
 }
 
-// isProbe reports whether a request is a look by whoever starts and watches servers, and has no password.
-func isProbe(r *http.Request) bool {
-	return r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/healthz"
-}
-
 // alive answers whether the server runs: if it answers at all, it does.
 func (q *request) alive() error { return q.ok(http.StatusOK) }
 
@@ -57,7 +52,7 @@ func (q *request) ready() error {
 	if q.ctx.Err() != nil {
 		return problemf(unavailable, "the server is being ended")
 	}
-	if err := q.takesWrites(); err != nil { // without a password no more is told
+	if err := q.takesWrites(); err != nil { // anybody may ask, and is told no more
 		q.logger.Error("the store takes no writes", "error", err)
 		return problemf(unavailable, "the store takes no writes; the log of the server says why")
 	}
@@ -153,17 +148,20 @@ func (h *handler) doorMetrics(w *exposition.Writer) {
 }
 
 // answered counts a request, and writes a line about it.
-func (h *handler) answered(n int, r *http.Request, status int, began time.Time, lasts bool) {
+func (h *handler) answered(n int, r *http.Request, status int, began time.Time, lasts bool, user string) {
 	took := time.Since(began)
 	h.figures[n].count(status, took, lasts)
-	if h.access == nil {
+	if h.requests == nil {
 		return
 	}
 	attributes := []any{"method", r.Method, "path", r.URL.Path, "route", pathOf(n), "status", status, "took", took, "remote", r.RemoteAddr}
+	if user != "" {
+		attributes = append(attributes, "user", user)
+	}
 	if id := traceOf(r.Header.Get("Traceparent")); id != "" {
 		attributes = append(attributes, "trace", id)
 	}
-	h.access.Info("request", attributes...)
+	h.requests.Info("request", attributes...)
 }
 
 // pathOf and methodOf name a route, "" for what no route is for.

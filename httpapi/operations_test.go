@@ -16,15 +16,16 @@ import (
 	"testing/synctest"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 )
 
 func TestProbes(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
-	p := newPeer(t, WithPassword("secret"), WithContext(ctx))
+	p := newPeer(t, WithAccess(users(t, access.Password("secret"))), WithContext(ctx))
 	p.want("GET /livez", `200 {"status":"OK"}`)
 	p.want("GET /readyz", `200 {"status":"OK"}`)
 	p.want("GET /healthz", `200 {"status":"OK"}`)
-	p.want("GET /metrics", `401 unauthorized "the password is missing or wrong"`)
+	p.want("GET /metrics", `401 unauthorized "the token is missing, or none of a user"`)
 	end()
 	p.want("GET /livez", `200 {"status":"OK"}`)
 	p.want("GET /readyz", `503 unavailable "the server is being ended"`)

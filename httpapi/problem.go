@@ -24,8 +24,8 @@ type kind struct {
 // The kinds of problems.
 var (
 	badRequest   = &kind{"bad-request", 400, "The request is not understood", "A parameter, a header or a body is not what it should be. The detail says which. Change the request."}
-	unauthorized = &kind{"unauthorized", 401, "A password is wanted", "The server was started with a password. Send it by `Authorization: Bearer`, or by Basic with any user."}
-	forbidden    = &kind{"forbidden", 403, "This is not allowed", "The store was opened for reading alone, or a page of another origin tried to write."}
+	unauthorized = &kind{"unauthorized", 401, "A token is wanted", "The server knows its users by tokens, or by a password. Send one of them by `Authorization: Bearer`, or as the password of Basic."}
+	forbidden    = &kind{"forbidden", 403, "This is not allowed", "The user has no right to read or write the map, the store was opened for reading alone, or a page of another origin tried to write."}
 	notFound     = &kind{"not-found", 404, "There is no such thing", "The key has no entry, or there is no such route."}
 	notAllowed   = &kind{"method-not-allowed", 405, "This route has other methods", "`Allow` has the methods of the route."}
 	conflict     = &kind{"conflict", 409, "Something else is there", "The key holds a collection, which is not read by this route, and not replaced under a condition; or a counter is to be added to what is no whole number."}
@@ -108,6 +108,9 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	h.Del("Etag")
+	if p.kind == unauthorized {
+		h.Set("WWW-Authenticate", `Basic realm="copal"`)
+	}
 	if p.kind == unavailable {
 		h.Set("Retry-After", strconv.Itoa(retryAfter))
 	}

@@ -185,6 +185,13 @@ func (q *request) transact() error {
 		return err
 	}
 	for i := range list {
+		need := writes
+		if list[i].does == "get" {
+			need = reads
+		}
+		if err := q.may(need, list[i].name); err != nil {
+			return inOperation(i, err)
+		}
 		if err := q.fit(&list[i]); err != nil {
 			return inOperation(i, err)
 		}

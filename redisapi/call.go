@@ -84,7 +84,7 @@ func (c *client) dispatch(args [][]byte) {
 }
 
 func (c *client) carryOut(cmd *command, args [][]byte) error {
-	if !c.known && cmd.flags&noAuth == 0 {
+	if c.grant.Load() == nil && cmd.flags&noAuth == 0 {
 		return c.reject(cmd, replyError("NOAUTH Authentication required."))
 	}
 	if err := c.mayRun(cmd); err != nil {
@@ -97,7 +97,13 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if c.listens() {
 		c.hold()
 	}
+	call := &c.call
 	if c.queue != nil && cmd.flags&atOnce == 0 {
+		call.cmd, call.args = cmd, c.inside(cmd, args)
+		if err := call.mayDo(); err != nil {
+			c.queue.bad = true
+			return c.reject(cmd, err)
+		}
 		return c.enqueue(cmd, args)
 	}
 	if cmd.flags&write != 0 {
@@ -113,7 +119,6 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if !exec {
 		c.show(cmd, args)
 	}
-	call := &c.call
 	raw := c.inside(cmd, args)
 	call.cmd, call.args = cmd, raw
 	if err := call.judgeKeys(); err != nil {
@@ -154,12 +159,13 @@ func (c *client) reject(cmd *command, err error) error {
 // makesCollections are the families whose commands write collections.
 var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, "sorted-set": true, "geo": true, "stream": true}
 
-// judgeKeys returns an error for keys that the store does not take, before anything is written.
+// judgeKeys returns an error for keys that the user may not have, or the store does not take, before anything is
+// written.
 func (c *call) judgeKeys() error {
+	err := c.mayDo()
 	if c.cmd.flags&write == 0 {
-		return nil
+		return err
 	}
-	var err error
 	c.cmd.keys.each(c.args, func(i int) {
 		switch key := c.args[i]; {
 		case err != nil:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -45,10 +46,11 @@ type client struct {
 	call     call // the command that runs
 	direct   *copal.Raw
 	by       copal.Durability
-	db       atomic.Int32 // its database; others read it
-	known    bool         // it has given the password, or needs none
-	closing  bool         // after what is answered now
-	queue    *queue       // since MULTI, nil without
+	db       atomic.Int32                 // its database; others read it
+	grant    atomic.Pointer[access.Grant] // nil before it has given a token; others read it
+	stays    func() bool                  // ends waiting for the grant to be revoked; nil without
+	closing  bool                         // after what is answered now
+	queue    *queue                       // since MULTI, nil without
 	silence  silence
 	from     int // where in Buf the reply begins to the command that runs
 	watches  []watched
@@ -79,10 +81,10 @@ type client struct {
 }
 
 func newClient(s *Server, nc net.Conn, id int64) *client {
-	c := &client{s: s, nc: nc, id: id, since: time.Now(), known: s.Password == ""}
+	c := &client{s: s, nc: nc, id: id, since: time.Now()}
 	c.socket.of(c)
 	c.durable(s.Durability)
-	c.limit()
+	c.become(s.stranger())
 	c.call.client = c
 	c.seen.Store(c.since.UnixNano())
 	return c
@@ -95,10 +97,10 @@ func (c *client) durable(d copal.Durability) {
 	c.direct = c.s.DB.Raw()
 }
 
-// limit sets how long requests may be: short ones until the password is known.
+// limit sets how long requests may be: short ones until it is known who the client is.
 func (c *client) limit() {
 	c.parser.Limits = resp.Limits{Args: 10, Bulk: 16 << 10}
-	if c.known {
+	if c.grant.Load() != nil {
 		c.parser.Limits = resp.Limits{Args: 1 << 20, Bulk: int(min(512<<20, c.s.MaxRequest))}
 	}
 }
@@ -126,6 +128,7 @@ func (c *client) serve() {
 	c.hearNothing()
 	c.stopTracking()
 	c.stopMonitor()
+	c.become(nil)
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)

@@ -13,6 +13,7 @@ type command struct {
 	how     how
 	flags   flags
 	keys    keys
+	sources sources
 	run     func(*call) error
 	since   string // of Redis
 	summary string
@@ -49,6 +50,20 @@ const (
 	atOnce     // it is carried out at once, and not queued
 	replicated // Redis may tell replicas of it, although it does not write
 )
+
+// sources says which keys of a command that writes are only read.
+type sources uint8
+
+const (
+	noSources sources = iota
+	theOthers         // all but the first, where the outcome goes
+	theFirst          // the others are where it goes
+)
+
+// writesKey reports whether the command may write its n-th key, from 0.
+func (cmd *command) writesKey(n int) bool {
+	return cmd.flags&write != 0 && (cmd.sources == noSources || (n == 0) == (cmd.sources == theOthers))
+}
 
 // keys says which arguments are keys: from first to last, each step one. A negative last counts
 // from the end. Where others are keys, find tells which.
@@ -112,6 +127,9 @@ func (k *keys) each(args [][]byte, f func(i int)) {
 		f(i)
 	}
 }
+
+// none reports whether the command has no keys at all.
+func (k *keys) none() bool { return k.step == 0 && k.find == nil }
 
 // of are the keys of a request.
 func (k *keys) of(args [][]byte) (found [][]byte) {

@@ -267,7 +267,7 @@ func (c *call) commandGetKeys() error {
 	}
 	keys := cmd.keys.of(args)
 	switch {
-	case cmd.keys.step == 0 && cmd.keys.find == nil:
+	case cmd.keys.none():
 		return errorf("ERR The command has no key arguments")
 	case len(keys) == 0:
 		return errorf("ERR Invalid arguments specified for command")

@@ -2,8 +2,6 @@ package redisapi
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"net"
 	"slices"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -23,8 +22,8 @@ func connectionCommands() family {
 		&command{name: "echo", arity: 2, flags: fast, run: (*call).echo, since: "1.0.0", summary: "Replies the argument."},
 		&command{name: "quit", arity: -1, flags: fast | noAuth | noScript | atOnce, run: (*call).quit, since: "1.0.0", summary: "Closes the connection."},
 		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: (*call).reset, since: "6.2.0", summary: "Makes the connection as a new one is."},
-		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript, run: (*call).hello, since: "6.0.0", summary: "Chooses the version of the protocol, and gives password and name."},
-		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript, run: (*call).auth, since: "1.0.0", summary: "Gives the password."},
+		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript, run: (*call).hello, since: "6.0.0", summary: "Chooses the version of the protocol, and gives token and name."},
+		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript, run: (*call).auth, since: "1.0.0", summary: "Says who the user is, by a password or token."},
 		&command{name: "select", arity: 2, flags: fast, run: (*call).selectDB, since: "1.0.0", summary: "Chooses a database.", differs: "There are 16."},
 		&command{name: "client", arity: -2, flags: noScript, since: "2.4.0", summary: "Commands about connections.", subs: []*command{
 			{name: "id", arity: 2, flags: fast, run: (*call).clientID, since: "5.0.0", summary: "Returns the number of the connection."},
@@ -91,14 +90,13 @@ func (c *call) reset() error {
 	c.speak(false)
 	c.db.Store(0)
 	c.name.Store(nil)
-	c.known = c.s.Password == ""
-	c.limit()
+	c.become(c.s.stranger())
 	c.durable(c.s.Durability)
 	c.Simple("RESET")
 	return nil
 }
 
-func (c *call) hello() error {
+func (c *call) hello() (err error) {
 	v3, name := c.V3, (*string)(nil)
 	if len(c.args) > 1 {
 		n, err := parseInt(c.args[1])
@@ -110,14 +108,13 @@ func (c *call) hello() error {
 		}
 		v3 = n == 3
 	}
-	known := c.known
+	grant := c.grant.Load()
 	for i := 2; i < len(c.args); i++ {
 		switch arg := c.args[i]; {
 		case is(arg, "AUTH") && i+2 < len(c.args):
-			if err := c.login(c.args[i+1], c.args[i+2]); err != nil {
+			if grant, err = c.login(c.args[i+1], c.args[i+2]); err != nil {
 				return err
 			}
-			known = true
 			i += 2
 		case is(arg, "SETNAME") && i+1 < len(c.args):
 			i++
@@ -130,8 +127,11 @@ func (c *call) hello() error {
 			return errorf("ERR Syntax error in HELLO option '%.128s'", arg)
 		}
 	}
-	if !known {
+	if grant == nil {
 		return errorf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	}
+	if grant != c.grant.Load() {
+		c.become(grant)
 	}
 	if name != nil {
 		c.name.Store(name)
@@ -163,29 +163,19 @@ func (c *call) auth() error {
 	if len(c.args) > 3 {
 		return errSyntax
 	}
-	if c.s.Password == "" && len(c.args) == 2 {
+	if c.s.Access == nil && len(c.args) == 2 {
 		return errorf("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	}
-	user, password := []byte("default"), c.args[len(c.args)-1]
+	user := []byte(access.Default)
 	if len(c.args) == 3 {
 		user = c.args[1]
 	}
-	if err := c.login(user, password); err != nil {
+	g, err := c.login(user, c.args[len(c.args)-1])
+	if err != nil {
 		return err
 	}
+	c.become(g)
 	c.OK()
-	return nil
-}
-
-// login checks the password. Both are hashed first, so that the time it takes tells nothing of their lengths.
-func (c *client) login(user, password []byte) error {
-	want, got := sha256.Sum256([]byte(c.s.Password)), sha256.Sum256(password)
-	if string(user) != "default" || c.s.Password != "" && subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-		c.s.Logger.Warn("a wrong user or password", "client", c.id, "address", c.nc.RemoteAddr().String())
-		return replyError("WRONGPASS invalid username-password pair or user is disabled.")
-	}
-	c.known = true
-	c.limit()
 	return nil
 }
 
@@ -260,10 +250,10 @@ func (c *client) describe() string {
 	if c.waits.Load() != nil {
 		flags += "b"
 	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d cmd=%s user=default lib-name=%s lib-ver=%s resp=%d",
+	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
 		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
 		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), c.db.Load(), heard[channels], heard[patterns], heard[shardChannels],
-		ran, text(c.libName.Load()), text(c.libVersion.Load()), version)
+		ran, c.user(), text(c.libName.Load()), text(c.libVersion.Load()), version)
 }
 
 func (c *call) clientInfo() error {
@@ -355,9 +345,10 @@ func (c *call) clientKill() error {
 		case is(arg, "LADDR"):
 			conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.LocalAddr(), value) })
 		case is(arg, "USER"):
-			if string(value) != "default" {
+			if !slices.Contains(c.s.userNames(), string(value)) {
 				return errorf("ERR No such user '%s'", value)
 			}
+			conditions = append(conditions, func(other *client) bool { return other.user() == string(value) })
 		case is(arg, "TYPE"):
 			condition, err := ofType(value)
 			if err != nil {
@@ -386,8 +377,7 @@ func (c *call) clientKill() error {
 		if other == c.client {
 			c.closing = true
 		} else {
-			other.stopWaiting(func(*resp.Reply) {}) // so that nothing is popped for it
-			other.cut()
+			other.kill()
 		}
 	}
 	switch {
@@ -399,6 +389,12 @@ func (c *call) clientKill() error {
 		c.OK()
 	}
 	return nil
+}
+
+// kill closes the connection. Others call it.
+func (c *client) kill() {
+	c.stopWaiting(func(*resp.Reply) {}) // so that nothing is popped for it
+	c.cut()
 }
 
 func hasAddress(a net.Addr, text []byte) bool { return a != nil && a.String() == string(text) }

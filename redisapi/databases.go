@@ -203,7 +203,10 @@ func (c *call) moveKey() error {
 	}
 	from := c.args[1]
 	to := Key(n, c.outside(from))
-	if bytes.Equal(from, to) {
+	switch {
+	case !c.grant.Load().MayWrite(to):
+		return errNoPermission
+	case bytes.Equal(from, to):
 		return errSame
 	}
 	kind, err := c.raw.Type(from)

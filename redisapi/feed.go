@@ -108,8 +108,7 @@ func (s *Server) told(c *copal.Change) {
 	} else {
 		for _, raw := range [][]byte{c.Key, c.From} {
 			if raw != nil {
-				_, key := databaseOf(raw) // tracking knows no databases, as in Redis
-				s.tracking.changed(key)
+				s.tracking.changed(raw)
 			}
 		}
 	}

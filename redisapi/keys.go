@@ -13,7 +13,7 @@ func keyCommands() family {
 		&command{name: "type", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).kind, since: "1.0.0", summary: "Returns the type of what a key holds."},
 		&command{name: "rename", arity: 3, how: changing, flags: write, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another, and replaces what that holds."},
 		&command{name: "renamenx", arity: 3, how: changing, flags: write | fast, keys: twoKeys, run: (*call).rename, since: "1.0.0", summary: "Moves what a key holds to another that does not exist."},
-		&command{name: "copy", arity: -3, how: changing, flags: write, keys: twoKeys, run: (*call).copy, since: "6.2.0", summary: "Copies what a key holds to another."},
+		&command{name: "copy", arity: -3, how: changing, flags: write, keys: twoKeys, sources: theFirst, run: (*call).copy, since: "6.2.0", summary: "Copies what a key holds to another."},
 		&command{name: "move", arity: 3, how: changing, flags: write | fast, keys: oneKey, run: (*call).moveKey, since: "1.0.0", summary: "Moves a key to another database that does not have it."},
 		&command{name: "randomkey", arity: 1, flags: readonly, run: (*call).randomkey, since: "1.0.0", summary: "Returns some key."},
 		&command{name: "dbsize", arity: 1, flags: readonly | fast, run: (*call).dbsize, since: "1.0.0", summary: "Returns the number of keys.", differs: "It counts the keys of all databases but 0."},
@@ -181,7 +181,9 @@ func (c *call) copy() error {
 			if err != nil {
 				return err
 			}
-			to = Key(n, c.outside(c.args[2]))
+			if to = Key(n, c.outside(c.args[2])); !c.grant.Load().MayWrite(to) {
+				return errNoPermission
+			}
 		default:
 			return errSyntax
 		}

@@ -22,6 +22,8 @@ stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says 
 - **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the
   disk. A write that was answered by an error is not there, after a crash either. Only after a failed sync is that
   not known, and the error says so.
+- **A user**, where the server has users, gives ` + "`AUTH name token`" + ` or ` + "`AUTH token`" + `, and has rights to read and write
+  maps. A key needs the right to its map. A key without a map, and a command about all keys, need the right to all maps.
 - **Order**: fields of a hash and members of a set come in bytewise order.
 - **A command** is atomic, whatever it reads and writes. ` + "`MULTI`" + ` and ` + "`EXEC`" + ` make one transaction of several.
 `

@@ -92,10 +92,10 @@ func (s *Server) event(class uint32, name string, raw []byte) {
 	}
 	n, key := databaseOf(raw)
 	if classes&notifyKeyspace != 0 {
-		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name))
+		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name), raw)
 	}
 	if classes&notifyKeyevent != 0 {
-		s.audience.publish(false, fmt.Appendf(nil, "__keyevent@%d__:%s", n, name), key)
+		s.audience.publish(false, fmt.Appendf(nil, "__keyevent@%d__:%s", n, name), key, raw)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestHeldClients(t *testing.T) {
 		if n := s.waiting.count.Load(); n != 1 || len(s.waiting.held) != 1 {
 			t.Error(n, s.waiting.held)
 		}
-		s.audience.publish(false, []byte("c"), []byte("hello"))
+		s.audience.publish(false, []byte("c"), []byte("hello"), nil)
 		listens.wantNext(`>["message" "c" "hello"]`)
 		control.want("CLIENT UNPAUSE", "OK")
 		listens.wantNext("OK")

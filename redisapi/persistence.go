@@ -26,7 +26,7 @@ func serverCommands() family {
 			{name: "jmap", arity: 2, flags: admin | noScript, run: (*call).debugNothing, since: "1.0.0", summary: "Is taken, and changes nothing."},
 			{name: "change-repl-id", arity: 2, flags: admin | noScript, run: (*call).debugNothing, since: "1.0.0", summary: "Is taken, and changes nothing."},
 		}},
-		&command{name: "acl", arity: -2, flags: noScript, since: "6.0.0", summary: "Commands about users, of which there is one.", subs: []*command{
+		&command{name: "acl", arity: -2, flags: noScript, since: "6.0.0", summary: "Commands about users, which Server.Access or `copal serve --users` has.", subs: []*command{
 			{name: "whoami", arity: 2, run: (*call).aclWhoami, since: "6.0.0", summary: "Returns the user."},
 			{name: "users", arity: 2, flags: admin, run: (*call).aclUsers, since: "6.0.0", summary: "Returns the users."},
 		}},
@@ -190,13 +190,16 @@ func (c *call) debugSleep() error {
 }
 
 func (c *call) aclWhoami() error {
-	c.BulkString("default")
+	c.BulkString(c.user())
 	return nil
 }
 
 func (c *call) aclUsers() error {
-	c.Array(1)
-	c.BulkString("default")
+	names := c.s.userNames()
+	c.Array(len(names))
+	for _, name := range names {
+		c.BulkString(name)
+	}
 	return nil
 }
 

@@ -185,7 +185,7 @@ func (c *call) publish() error {
 	channel, message := c.args[1], c.args[2]
 	shard := c.cmd.name == "spublish"
 	c.Int(c.s.audience.count(shard, channel))
-	c.later(func() { c.s.audience.publish(shard, channel, message) })
+	c.later(func() { c.s.audience.publish(shard, channel, message, nil) })
 	return nil
 }
 
@@ -217,10 +217,14 @@ func (a *audience) count(shard bool, channel []byte) (n int64) {
 	return n
 }
 
-func (a *audience) publish(shard bool, channel, message []byte) {
+// publish sends a message to those who listen to a channel. One about a raw key goes to those who may read it.
+func (a *audience) publish(shard bool, channel, message, about []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.eachLocked(shard, channel, func(c *client, pattern []byte) {
+		if about != nil && !c.grant.Load().MayRead(about) {
+			return
+		}
 		c.push(func(r *resp.Reply) {
 			switch {
 			case shard:

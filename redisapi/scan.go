@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"iter"
 	"math/rand/v2"
@@ -142,6 +143,9 @@ func (c *call) open() error {
 func (c *call) scan() error {
 	o, err := c.scanOptions(1)
 	if err == nil {
+		err = c.mayReadFrom(literal(o.match))
+	}
+	if err == nil {
 		err = c.open()
 	}
 	if err != nil {
@@ -166,11 +170,11 @@ func (c *call) scan() error {
 
 // keysLike is KEYS.
 func (c *call) keysLike() error {
-	if err := c.open(); err != nil {
-		return err
-	}
 	pattern := c.args[1]
 	prefix := literal(pattern)
+	if err := cmp.Or(c.mayReadFrom(prefix), c.open()); err != nil {
+		return err
+	}
 	var list [][]byte
 	for key := range c.walk(prefix) {
 		if !bytes.HasPrefix(key, prefix) {

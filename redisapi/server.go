@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 )
 
 // Server serves one store. The fields are settings, which must not change once it serves; DB is the
@@ -21,9 +22,9 @@ import (
 type Server struct {
 	DB *copal.DB
 
-	// Password is what clients have to give with AUTH or HELLO, as user "default". Without one everybody who can
-	// connect may do everything.
-	Password string
+	// Access are the users, one of which a client has to name with AUTH or HELLO, and show a token of. Without them
+	// everybody who can connect may do everything.
+	Access *access.Users
 
 	// Durability is how durable writes are of a connection that has not chosen by CLIENT DURABILITY.
 	// The zero Durability is copal.Write.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/codec"
 )
 
@@ -91,9 +92,9 @@ func TestProtocolErrors(t *testing.T) {
 	other.want("PING", "PONG")
 }
 
-// Before the password a client may say little, and nothing long.
+// Before a client has given the password it may say little, and nothing long.
 func TestPassword(t *testing.T) {
-	_, address := newServer(t, func(s *Server) { s.Password = "secret" })
+	_, address := newServer(t, func(s *Server) { s.Access = users(t, access.Password("secret")) })
 	p := dial(t, address)
 	p.want("GET k", "(error) NOAUTH Authentication required.")
 	p.want("PING", "(error) NOAUTH Authentication required.")

@@ -24,9 +24,9 @@ func setCommands() family {
 		&command{name: "sunion", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members that one of the sets has."},
 		&command{name: "sdiff", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members of the first set that the others do not have."},
 		&command{name: "sintercard", arity: -3, how: looking, flags: readonly, keys: counted(1), run: (*call).sintercard, since: "7.0.0", summary: "Counts the members that all sets have."},
-		&command{name: "sinterstore", arity: -3, how: changing, flags: write, keys: allKeys, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SINTER returns, and returns how many."},
-		&command{name: "sunionstore", arity: -3, how: changing, flags: write, keys: allKeys, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SUNION returns, and returns how many."},
-		&command{name: "sdiffstore", arity: -3, how: changing, flags: write, keys: allKeys, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SDIFF returns, and returns how many."},
+		&command{name: "sinterstore", arity: -3, how: changing, flags: write, keys: allKeys, sources: theOthers, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SINTER returns, and returns how many."},
+		&command{name: "sunionstore", arity: -3, how: changing, flags: write, keys: allKeys, sources: theOthers, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SUNION returns, and returns how many."},
+		&command{name: "sdiffstore", arity: -3, how: changing, flags: write, keys: allKeys, sources: theOthers, run: (*call).scombineStore, since: "1.0.0", summary: "Stores what SDIFF returns, and returns how many."},
 		&command{name: "sscan", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).sscan, since: "2.8.0", summary: "Returns some members and a cursor for the next ones.",
 			differs: "cursors as of SCAN"},
 	)

@@ -9,7 +9,7 @@ import (
 
 func sortCommands() family {
 	return known("generic", "Sorting",
-		&command{name: "sort", arity: -2, how: changing, flags: write, keys: keys{find: sortKeys}, run: (*call).sort, since: "1.0.0", summary: "Sorts the elements of a list, a set or a sorted set, by themselves or by other keys, and returns or stores them, or other keys.",
+		&command{name: "sort", arity: -2, how: changing, flags: write, keys: keys{find: sortKeys}, sources: theFirst, run: (*call).sort, since: "1.0.0", summary: "Sorts the elements of a list, a set or a sorted set, by themselves or by other keys, and returns or stores them, or other keys.",
 			differs: "texts are compared as bytes"},
 		&command{name: "sort_ro", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).sort, since: "7.0.0", summary: "Is SORT that does not store."},
 	)
@@ -80,6 +80,13 @@ func (c *call) sortOptions() (o sorting, err error) {
 			o.get = append(o.get, c.args[i])
 		default:
 			return o, errSyntax
+		}
+	}
+	for _, pattern := range append([][]byte{o.by}, o.get...) {
+		if before, _, names := bytes.Cut(pattern, []byte("*")); names {
+			if err := c.mayReadFrom(before); err != nil {
+				return o, err
+			}
 		}
 	}
 	return o, nil

@@ -59,13 +59,15 @@ func (c *client) track(cmd *command, args [][]byte) {
 	}
 }
 
-// changed tells those who track a key that it has changed.
-func (t *tracking) changed(key []byte) {
+// changed tells those who track a key that it has changed, which stands for those of its name in all databases, as in
+// Redis. Who asked for prefixes is told of keys that it may read.
+func (t *tracking) changed(raw []byte) {
+	_, key := databaseOf(raw)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changedLocked(key)
 	for _, c := range t.by {
-		if c.trackOptions.bcast && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
+		if c.trackOptions.bcast && c.grant.Load().MayRead(raw) && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
 			c.invalidateLocked(key)
 		}
 	}

@@ -52,11 +52,11 @@ func (w *web) administer(l net.Listener) error { return w.admin.Serve(l) }
 
 // administration passes on what is to be had at the door. A page in a browser is no client of it, nor one whose name
 // was made to mean this machine: a socket has any name, and an address its own.
-func administration(door http.Handler, password string) http.Handler {
+func administration(door http.Handler, token string) http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/version"} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			r.Header.Set("Authorization", "Bearer "+password)
+			r.Header.Set("Authorization", "Bearer "+token)
 			r.Host = "localhost"
 			door.ServeHTTP(w, r)
 		})

@@ -4,11 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"sync/atomic"
-	"syscall"
 )
 
 // certificate is what the server shows its clients. It is read anew at SIGHUP. Connections that are open keep what they
@@ -51,30 +48,6 @@ func (c *certificate) read() error {
 	}
 	c.now.Store(config)
 	return nil
-}
-
-// readAgain reads the files anew at each SIGHUP until the returned function is called.
-func (c *certificate) readAgain(logger *slog.Logger) (stop func()) {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGHUP)
-	go func() {
-		for range asked {
-			switch {
-			case c == nil:
-				logger.Info("there is no certificate to read anew")
-			default:
-				if err := c.read(); err != nil {
-					logger.Error("the certificate cannot be read, and the one before stays", "error", err)
-					continue
-				}
-				logger.Info("the certificate was read anew", "certificate", c.cert)
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(asked)
-		close(asked)
-	}
 }
 
 // config asks for the certificate at each handshake.

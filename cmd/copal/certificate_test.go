@@ -3,20 +3,28 @@
 package main
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/copaldb/copal/access"
 )
 
 // writeCertificate writes a certificate for 127.0.0.1 with a number, and its key.
@@ -68,21 +76,16 @@ func TestServeReadsCertificatesAnew(t *testing.T) {
 	if n := numberOf(t, s.addr); n != 1 {
 		t.Fatal(n)
 	}
-	hangUp := func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-	}
 	writeCertificate(t, dir, 2)
-	hangUp()
+	hangUp(t)
 	for numberOf(t, s.addr) != 2 {
 	}
 	if err := os.WriteFile(cert, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hangUp()
+	hangUp(t)
 	writeCertificate(t, dir, 3)
-	hangUp()
+	hangUp(t)
 	for numberOf(t, s.addr) != 3 {
 	}
 	if _, err := open.Write([]byte("PING\r\nQUIT\r\n")); err != nil {
@@ -93,5 +96,106 @@ func TestServeReadsCertificatesAnew(t *testing.T) {
 	}
 	if code := s.end(); code != 0 {
 		t.Error(code)
+	}
+}
+
+// Each user of the file does what the file says, by both doors; at SIGHUP it is read anew, and the connections of who
+// is not there any more end.
+func TestServeUsers(t *testing.T) {
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "users.toml"), filepath.Join(dir, "redis.sock")
+	tokens := map[string]string{}
+	lines := map[string]string{}
+	for name, rights := range map[string][]string{"shop": {"--write", "orders", "--read", "prices"}, "boss": {"--write", "*"}} {
+		code, out, told := command(strings.NewReader(""), append([]string{"token", name}, rights...)...)
+		if code != 0 {
+			t.Fatal(told)
+		}
+		said := strings.Fields(told)
+		tokens[name], lines[name] = said[len(said)-1], out
+	}
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(lines["shop"] + lines["boss"])
+	admin := filepath.Join(dir, "admin.sock")
+	s := serve(t, filepath.Join(dir, "store"), "--redis", "", "--http", "127.0.0.1:0", "--unix", socket, "--users", file, "--admin", admin)
+	status := func(user, method, path string) string {
+		return fetch(t, http.DefaultClient, method, "http://"+s.addr+path, "1", "Authorization", "Bearer "+tokens[user])[len("HTTP/1.1 "):][:3]
+	}
+	for _, c := range [][4]string{
+		{"boss", "PUT", "/v1/maps/secrets/a", "201"}, {"shop", "PUT", "/v1/maps/orders/a", "201"}, {"shop", "PUT", "/v1/maps/prices/a", "403"},
+		{"shop", "GET", "/v1/maps/secrets/a", "403"}, {"nobody", "GET", "/v1/maps", "401"},
+	} {
+		if got := status(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for _, pair := range [][2]string{{"GET orders:a", "-NOAUTH Authentication required."}, {"AUTH shop " + tokens["shop"], "+OK"}, {"SET orders:b 1", "+OK"}, {"SET prices:b 1", "-NOPERM No permissions to access a key"}} {
+		fmt.Fprintf(c, "%s\r\n", pair[0])
+		if line, err := r.ReadString('\n'); strings.TrimSuffix(line, "\r\n") != pair[1] {
+			t.Errorf("%s: %q, %v", pair[0], line, err)
+		}
+	}
+	if got := ask(t, "unix", admin, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+		t.Error(got)
+	}
+	write(lines["boss"])
+	hangUp(t)
+	if line, err := r.ReadString('\n'); err != io.EOF {
+		t.Error(line, err)
+	}
+	if got := status("shop", "PUT", "/v1/maps/orders/c") + status("boss", "PUT", "/v1/maps/orders/c"); got != "401201" {
+		t.Error(got)
+	}
+	if code := s.end(); code != 0 {
+		t.Error(code)
+	}
+}
+
+// A file that cannot be read changes nothing.
+func TestUsersFileIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.toml")
+	s := serving{usersFile: file}
+	if _, _, err := s.users(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[a]\ntokens = [\"" + access.Hash("a") + "\"]\n")
+	u, token, err := s.users()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"[a]\nrights = 1\n":            `there is no setting "a.rights" of a user`,
+		"[a]\n":                        "a has no token",
+		"[a\n":                         "expected",
+		"[a]\ntokens = [\"secret\"]\n": "a token is kept as sha256:",
+	} {
+		if write(text); u.read() == nil || !strings.Contains(u.read().Error(), want) {
+			t.Errorf("%q: %v", text, u.read())
+		}
+	}
+	if u.Find("a", "a") == nil || u.Find("", token) == nil {
+		t.Error("what was read before has gone")
+	}
+}
+
+func hangUp(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
 	}
 }

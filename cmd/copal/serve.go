@@ -25,10 +25,12 @@ requests that have arrived are answered, and the store is closed.
 By Redis's protocol redis-cli and all clients of Redis use it; docs/redis.md has the commands.
 By HTTP curl and browsers do; docs/http.md has the routes.
 Only this machine reaches it unless --redis or --http names another address, for which a
-password is wanted: in the file that --password-file names, or in COPAL_PASSWORD.
+password is wanted: in the file that --password-file names, or in COPAL_PASSWORD. Whoever has it
+may do everything. --users names a file of users with tokens, and of the maps that each may read
+and write; copal token makes them.
 
 --admin opens a door for whoever looks after the server: /debug/pprof, /metrics, /livez and
-/readyz. SIGHUP has the files of --tls-cert, --tls-key and --tls-client-ca read anew.
+/readyz. SIGHUP has the files of --users, --tls-cert, --tls-key and --tls-client-ca read anew.
 
 What an OK of a write means is said by --durability: write is in the log, so the death of the
 process does not lose it, and within a second on the disk; fsync is on the disk. async is for
@@ -49,6 +51,7 @@ type serving struct {
 	idle, grace, interval time.Duration
 	history               string
 	passwordFile          string
+	usersFile             string
 	noPassword            bool
 	cert, key, clientCA   string
 	admin                 string
@@ -87,6 +90,7 @@ func newServe(a *app) *cobra.Command {
 	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
 	f.StringVar(&s.history, "history", "", "how long the past is kept, such as 36h or 7d; empty leaves it as it is")
 	f.StringVar(&s.passwordFile, "password-file", "", "a file whose first line is the password")
+	f.StringVar(&s.usersFile, "users", "", "a TOML file of users, and of the maps that each may read and write")
 	f.BoolVar(&s.noPassword, "no-password", false, "let other machines in without a password: nobody else reaches the addresses")
 	f.StringVar(&s.cert, "tls-cert", "", "a certificate in PEM: connections of --redis and --http are by TLS")
 	f.StringVar(&s.key, "tls-key", "", "its key in PEM")
@@ -116,13 +120,17 @@ func (a *app) serve(dir string, s *serving) error {
 	if server.Durability, err = durabilityNamed(s.durability); err != nil {
 		return err
 	}
-	if server.Password, err = password(s.passwordFile); err != nil {
+	users, token, err := s.users()
+	if err != nil {
 		return err
+	}
+	if users != nil {
+		server.Access = users.Users
 	}
 	if s.redis == "" && s.unix == "" && s.http == "" {
 		return usageError{"there is nothing to serve: --redis, --http and --unix are empty"}
 	}
-	if err := errors.Join(s.mayListen("--redis", s.redis, server.Password), s.mayListen("--http", s.http, server.Password), mayAdminister(s.admin)); err != nil {
+	if err := errors.Join(s.mayListen("--redis", s.redis, users != nil), s.mayListen("--http", s.http, users != nil), mayAdminister(s.admin)); err != nil {
 		return err
 	}
 	secure, err := s.certificate()
@@ -145,11 +153,11 @@ func (a *app) serve(dir string, s *serving) error {
 		return err
 	}
 	defer a.catchSignals()()
-	defer secure.readAgain(logger)()
+	defer readAgain(users, secure, logger)()
 	if server.DB, err = copal.Open(dir, options...); err != nil {
 		return err
 	}
-	return errors.Join(a.listen(server, s, secure, logger), server.DB.Close())
+	return errors.Join(a.listen(server, s, secure, token, logger), server.DB.Close())
 }
 
 // door is a listener, and what serves its connections.
@@ -160,8 +168,8 @@ type door struct {
 }
 
 // listen opens the doors, and closes them when a.ctx is done.
-func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, logger *slog.Logger) error {
-	web := newWeb(server, s, logger)
+func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, token string, logger *slog.Logger) error {
+	web := newWeb(server, s, token, logger)
 	var doors []door
 	defer func() {
 		for _, l := range doors {
@@ -267,9 +275,9 @@ func password(file string) (string, error) {
 	return line, nil
 }
 
-// mayListen refuses an address that other machines reach, unless a password is asked for, or none is wanted.
-func (s *serving) mayListen(flag, address, password string) error {
-	if address == "" || password != "" || s.noPassword {
+// mayListen refuses an address that other machines reach, unless users are asked who they are, or need not be.
+func (s *serving) mayListen(flag, address string, asks bool) error {
+	if address == "" || asks || s.noPassword {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(address)
@@ -279,7 +287,7 @@ func (s *serving) mayListen(flag, address, password string) error {
 	if isLoopback(host) {
 		return nil
 	}
-	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, in COPAL_PASSWORD or by --password-file; or --no-password (COPAL_NO_PASSWORD=true), if nobody else reaches it", address)}
+	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, in COPAL_PASSWORD or by --password-file, or --users; or --no-password (COPAL_NO_PASSWORD=true), if nobody else reaches it", address)}
 }
 
 // isLoopback reports whether only this machine reaches a host.

@@ -34,7 +34,7 @@ func serve(t *testing.T, args ...string) *server {
 		s.code <- a.run(append([]string{"serve", "--log", "json", "--http", ""}, args...))
 		w.Close()
 	}()
-	listening := make(chan string, 1)
+	listening := make(chan string, 8) // more than there are doors
 	go func() {
 		var told []string
 		for lines := bufio.NewScanner(r); lines.Scan(); {

@@ -29,14 +29,17 @@ type web struct {
 	slots  chan struct{}      // one for each connection
 }
 
-func newWeb(door *redisapi.Server, s *serving, logger *slog.Logger) *web {
+func newWeb(door *redisapi.Server, s *serving, token string, logger *slog.Logger) *web {
 	w := &web{slots: make(chan struct{}, s.maxClients)}
 	ctx, end := context.WithCancel(context.Background())
 	w.end = end
-	options := []httpapi.Option{httpapi.WithPassword(door.Password), httpapi.WithDurability(door.Durability), httpapi.WithMaxValue(int64(s.maxRequest)),
+	options := []httpapi.Option{httpapi.WithDurability(door.Durability), httpapi.WithMaxValue(int64(s.maxRequest)),
 		httpapi.WithMaxBody(min(int64(s.maxRequest), longestHeld)),
 		httpapi.WithLogger(logger), httpapi.WithContext(ctx), httpapi.WithPatience(bodyPatience), httpapi.WithMetrics(door.WriteMetrics), httpapi.WithMetrics(processMetrics)}
-	if host, _, err := net.SplitHostPort(s.http); door.Password == "" && (err != nil || isLoopback(host)) {
+	if door.Access != nil {
+		options = append(options, httpapi.WithAccess(door.Access))
+	}
+	if host, _, err := net.SplitHostPort(s.http); door.Access == nil && (err != nil || isLoopback(host)) {
 		options = append(options, httpapi.LocalNames())
 	}
 	if s.accessLog {
@@ -47,7 +50,7 @@ func newWeb(door *redisapi.Server, s *serving, logger *slog.Logger) *web {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	handler := httpapi.Handler(door.DB, options...)
-	w.admin = http.Server{Handler: administration(handler, door.Password), ReadHeaderTimeout: headerPatience, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+	w.admin = http.Server{Handler: administration(handler, token), ReadHeaderTimeout: headerPatience, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	w.server = http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: headerPatience, WriteTimeout: bodyPatience,
 		IdleTimeout: keepAlive, MaxHeaderBytes: longestHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	if s.idle > 0 {

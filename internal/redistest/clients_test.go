@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/redisapi"
 )
 
@@ -27,7 +28,12 @@ func serve(t *testing.T, password string) (*copal.DB, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &redisapi.Server{DB: db, Password: password}
+	s := &redisapi.Server{DB: db}
+	if password != "" {
+		if s.Access, err = access.New(access.Password(password)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal/access"
+)
+
+const tokenHelp = `Make a token for a user of a server, and print the lines that the file of copal serve --users has
+for the user. The token itself is written to standard error: give it to the user. Nobody finds it
+again from those lines, which have its SHA-256.
+
+--read and --write name maps, and may stand several times; '*' is all maps, and all keys that
+belong to none. Who may write a map may read it, too, and who may write '*' may look after the
+server as well: CONFIG SET, FLUSHALL, MONITOR.
+
+A running server takes the file anew at SIGHUP. Connections end then of users who are not there
+any more, or have other tokens or rights.`
+
+func newToken(a *app) *cobra.Command {
+	var read, write []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "token USER",
+		Short:             "Make a token for a user of a server",
+		Long:              tokenHelp,
+		Example:           "  copal token dashboard --read orders --read users >>users.toml\n  copal token shop --write orders --read '*' >>users.toml\n  copal serve app.db --users users.toml",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		token := access.NewToken()
+		user := userRights{Tokens: []string{access.Hash(token)}, Read: read, Write: write}
+		if _, err := access.New(access.User{Name: args[0], Tokens: user.Tokens, Read: read, Write: write}); err != nil {
+			return usageError{plainAccess(err)}
+		}
+		if asJSON {
+			return writeJSON(out, struct {
+				User  string `json:"user"`
+				Token string `json:"token"`
+				userRights
+			}{args[0], token, user})
+		}
+		if err := toml.NewEncoder(out).Encode(map[string]userRights{args[0]: user}); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(a.stderr, "The token of %s, which is kept nowhere:\n%s\n", args[0], token)
+		return err
+	})
+	cmd.Flags().StringArrayVar(&read, "read", nil, "a map that the user may read")
+	cmd.Flags().StringArrayVar(&write, "write", nil, "a map that the user may read and write")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print token and lines as a JSON object")
+	return cmd
+}

@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/access"
+)
+
+// users are those that a handler asks for.
+func users(t *testing.T, list ...access.User) *access.Users {
+	t.Helper()
+	u, err := access.New(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// Each route is closed to those without a token, and but for a few to those without a right.
+func TestEachRouteNeedsARight(t *testing.T) {
+	p := newPeer(t, WithAccess(users(t, access.Password("all"),
+		access.User{Name: "none", Tokens: []string{access.Hash("none")}, Read: []string{"other"}, Write: []string{"another"}},
+		access.User{Name: "reader", Tokens: []string{access.Hash("reader")}, Read: []string{access.All}})))
+	p.want("PUT /v1/maps/m/k\nAuthorization: Bearer all\n\n1", "201")
+	p.want("PUT /v1/maps/other/k\nAuthorization: Bearer all\n\n1", "201")
+	open := map[string]bool{"/livez": true, "/readyz": true, "/healthz": true}
+	known := map[string]bool{"/": true, "/v1/maps": true, "/metrics": true, "/version": true, "/openapi.json": true}
+	for i := range routes {
+		r := &routes[i]
+		path := strings.NewReplacer("{map}", "m", "{key}", "k", "{id}", "k").Replace(r.path)
+		body := ""
+		switch {
+		case r.path == "/v1/tx":
+			body = `{"operations":[{"op":"get","map":"other","key":"k"},{"op":"put","map":"m","key":"k","value":2}]}`
+		case r.group == "Changes":
+			r := httptest.NewRequest(r.method, path, nil)
+			r.Header.Set("Authorization", "Bearer none")
+			w := httptest.NewRecorder()
+			if p.h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+				t.Errorf("%s: %d", path, w.Code)
+			}
+			continue
+		case r.method == "PUT" || r.method == "POST":
+			body = "1"
+		}
+		status := func(token string) string {
+			header := ""
+			if token != "" {
+				header = "\nAuthorization: Bearer " + token
+			}
+			return p.do(r.method + " " + path + header + "\n\n" + body)[:3]
+		}
+		want := map[string]string{"": "401", "wrong": "401", "none": "403", "reader": "403"}
+		if r.method == "GET" {
+			delete(want, "reader")
+		}
+		if known[r.path] || open[r.path] {
+			want["none"] = "200"
+		}
+		if open[r.path] {
+			want[""], want["wrong"] = "200", "200"
+		}
+		for token, want := range want {
+			if got := status(token); got != want {
+				t.Errorf("%s %s by %q: %s, and not %s", r.method, path, token, got, want)
+			}
+		}
+		if got := status("reader"); r.method == "GET" && (got == "401" || got == "403") {
+			t.Errorf("%s %s by a reader: %s", r.method, path, got)
+		}
+	}
+	p.want("GET /v1/maps/m/k\nAuthorization: Bearer all", "200 1")
+	p.want("GET /nowhere", `401 unauthorized "the token is missing, or none of a user"`)
+}
+
+func TestRightsByMap(t *testing.T) {
+	p := newPeer(t, WithAccess(users(t, access.Password("all"),
+		access.User{Name: "shop", Tokens: []string{access.Hash("shop")}, Read: []string{"prices", "items"}, Write: []string{"orders"}})))
+	as := func(token, request string) string {
+		first, rest, _ := strings.Cut(request, "\n")
+		return first + "\nAuthorization: Bearer " + token + "\n" + rest
+	}
+	for _, c := range []struct{ request, answer string }{
+		{as("all", "PUT /v1/maps/prices/a\n\n1"), "201"},
+		{as("all", "PUT /v1/maps/secrets/a\n\n1"), "201"},
+		{as("all", "PUT /items\n\n"+`{"id":"a","value":1}`), `201 {"status":"OK"}`},
+		{as("shop", "GET /v1/maps/prices/a"), "200 1"},
+		{as("shop", "PUT /v1/maps/prices/a\n\n2"), `403 forbidden "shop has no right to write the map prices"`},
+		{as("shop", "PUT /v1/maps/orders/a\n\n2"), "201"},
+		{as("shop", "GET /v1/maps/orders/a"), "200 2"},
+		{as("shop", "GET /v1/maps/secrets/a"), `403 forbidden "shop has no right to read the map secrets"`},
+		{as("shop", "GET /v1/maps"), `200 {"maps":[{"name":"items","entries":1},{"name":"orders","entries":1},{"name":"prices","entries":1}]}`},
+		{as("shop", "DELETE /items"), `403 forbidden "shop has no right to write the map items"`},
+		{as("shop", "GET /v1/changes"), `403 forbidden "shop has no right to read all maps"`},
+		{as("shop", "POST /v1/tx\n\n"+`{"operations":[{"op":"get","map":"prices","key":"a"},{"op":"delete","map":"prices","key":"a"}]}`),
+			`403 forbidden "shop has no right to write the map prices","operation":1`},
+		{as("shop", "POST /v1/tx\n\n"+`{"operations":[{"op":"put","map":"orders","key":"b","value":1},{"op":"add","map":"orders","key":"n"}]}`),
+			`200 {"results":[{"status":201},{"status":200,"value":1}]}`},
+	} {
+		p.want(c.request, c.answer)
+	}
+}
+
+// A stream of changes ends when its user gets other rights, and says nothing of other maps.
+func TestStreamEndsWithTheRight(t *testing.T) {
+	u := users(t, access.Password("all"), access.User{Name: "reader", Tokens: []string{access.Hash("reader")}, Read: []string{"m"}})
+	p := newPeer(t, WithAccess(u))
+	server := httptest.NewServer(p.h)
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/v1/maps/m/changes?since=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer reader")
+	r.Header.Set("Accept", typeLines)
+	answer, err := server.Client().Do(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer, err)
+	}
+	defer answer.Body.Close()
+	secret := p.db.Raw().Hash([]byte("secret:1"))
+	if err := secret.Set("f", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := secret.Rename("m:1"); err != nil {
+		t.Fatal(err)
+	}
+	p.want("PUT /v1/maps/m/k\nAuthorization: Bearer all\n\n1", "201")
+	var text strings.Builder
+	buf := make([]byte, 1024)
+	for !strings.Contains(text.String(), `"key":"k"`) {
+		n, err := answer.Body.Read(buf)
+		if text.Write(buf[:n]); err != nil {
+			t.Fatal(text.String(), err)
+		}
+	}
+	if strings.Contains(text.String(), "secret") || !strings.Contains(text.String(), `"key":"1"`) {
+		t.Error(text.String())
+	}
+	if err := u.Set(access.Password("all")); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = answer.Body.Read(buf)
+	}
+	if ctx.Err() != nil {
+		t.Error("the stream did not end")
+	}
+}

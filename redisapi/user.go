@@ -1,0 +1,93 @@
+package redisapi
+
+import (
+	"context"
+
+	"github.com/copaldb/copal/access"
+)
+
+const errNoPermission replyError = "NOPERM No permissions to access a key"
+
+// stranger is the grant of a client that has said nothing of itself.
+func (s *Server) stranger() *access.Grant {
+	if s.Access == nil {
+		return access.Everything
+	}
+	return nil
+}
+
+// login returns the grant of a user.
+func (c *client) login(user, token []byte) (*access.Grant, error) {
+	g := access.Everything
+	switch {
+	case c.s.Access != nil:
+		g = c.s.Access.Find(string(user), string(token))
+	case string(user) != access.Default:
+		g = nil
+	}
+	if g == nil {
+		c.s.Logger.Warn("a wrong user or token", "client", c.id, "address", c.nc.RemoteAddr().String())
+		return nil, replyError("WRONGPASS invalid username-password pair or user is disabled.")
+	}
+	return g, nil
+}
+
+// become gives the client a grant, with which its connection ends.
+func (c *client) become(g *access.Grant) {
+	if c.stays != nil {
+		c.stays()
+		c.stays = nil
+	}
+	c.grant.Store(g)
+	if c.limit(); g != nil && c.s.Access != nil {
+		c.stays = context.AfterFunc(g.Revoked(), func() {
+			c.s.Logger.Info("a connection is closed: its user has other rights now", "client", c.id, "user", g.Name())
+			c.kill()
+		})
+	}
+}
+
+// user is the name of the client's user. Others call it.
+func (c *client) user() string {
+	if name := c.grant.Load().Name(); name != "" {
+		return name
+	}
+	return access.Default
+}
+
+// userNames are the names of all users.
+func (s *Server) userNames() []string {
+	if s.Access == nil {
+		return []string{access.Default}
+	}
+	return s.Access.Names()
+}
+
+// mayDo returns an error where the client may not do what it asks for. A command without keys is about all of them, if
+// it reads or writes at all. KEYS, SCAN and SORT look at their patterns themselves.
+func (c *call) mayDo() (err error) {
+	g, cmd := c.grant.Load(), c.cmd
+	if g.MayAdminister() {
+		return nil
+	}
+	n := 0
+	cmd.keys.each(c.args, func(i int) {
+		if !g.MayRead(c.args[i]) || cmd.writesKey(n) && !g.MayWrite(c.args[i]) {
+			err = errNoPermission
+		}
+		n++
+	})
+	ofAll := cmd.keys.none() && (cmd.flags&write != 0 || cmd.flags&readonly != 0 && cmd.name != "keys" && cmd.name != "scan" && !g.MayRead(nil))
+	if cmd.flags&admin != 0 || ofAll {
+		return errorf("NOPERM User %s has no permissions to run the '%s' command", c.user(), cmd.fullName())
+	}
+	return err
+}
+
+// mayReadFrom returns an error where the client may not read all keys of its database with a prefix.
+func (c *call) mayReadFrom(prefix []byte) error {
+	if !c.grant.Load().MayRead(c.rawKey(prefix)) {
+		return errNoPermission
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package redisapi
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/access"
+)
+
+// users are those that a server asks for.
+func users(t *testing.T, list ...access.User) *access.Users {
+	t.Helper()
+	u, err := access.New(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+var shop = access.User{Name: "shop", Tokens: []string{access.Hash("shop")}, Read: []string{"prices"}, Write: []string{"orders"}}
+
+// withoutKeys are the commands without keys that a user with rights to some maps may use. SCAN and KEYS look
+// at their patterns.
+const withoutKeys = "acl|whoami auth client|caching client|durability client|getname client|getredir client|id client|info client|no-touch client|reply " +
+	"client|setinfo client|setname client|tracking client|trackinginfo cluster|countkeysinslot cluster|info cluster|keyslot cluster|myid cluster|nodes " +
+	"cluster|shards cluster|slots command command|count command|docs command|getkeys command|getkeysandflags command|info command|list discard echo exec " +
+	"function|kill function|list function|stats hello info keys lastsave memory|doctor memory|purge memory|stats multi ping psubscribe publish " +
+	"pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels pubsub|shardnumsub punsubscribe quit reset role scan script|exists script|flush " +
+	"script|kill select spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait waitaof"
+
+// Every command is about keys, which are looked at, or is for those who may do everything, or stands in the list above.
+func TestEachCommandNeedsARight(t *testing.T) {
+	s := &Server{Access: users(t, shop)}
+	c := &client{s: s}
+	c.grant.Store(s.Access.Find("shop", "shop"))
+	var free []string
+	for _, cmd := range numbered {
+		if cmd.name == "help" || len(cmd.subs) > 0 && cmd.run == nil {
+			continue
+		}
+		refused := func(key string) (int, error) {
+			args := [][]byte{[]byte(cmd.name)}
+			for len(args) < max(cmd.arity, -cmd.arity)+1 {
+				args = append(args, []byte("1"))
+			}
+			switch cmd.name {
+			case "xread", "xreadgroup":
+				args = [][]byte{[]byte(cmd.name), []byte("STREAMS"), nil, []byte("0")}
+			}
+			n := 0
+			cmd.keys.each(args, func(i int) {
+				args[i] = []byte(key)
+				n++
+			})
+			return n, (&call{client: c, cmd: cmd, args: args}).mayDo()
+		}
+		n, err := refused("secrets:1")
+		switch {
+		case n > 0 && err == nil:
+			t.Errorf("%s is carried out on the keys of any map", cmd.fullName())
+		case n == 0 && !cmd.keys.none():
+			t.Errorf("the test finds no keys of %s", cmd.fullName())
+		case n == 0 && err == nil:
+			free = append(free, cmd.fullName())
+			continue
+		}
+		if n == 0 || cmd.flags&admin != 0 {
+			continue
+		}
+		if _, err := refused("orders:1"); err != nil {
+			t.Errorf("%s of a map that may be written: %v", cmd.fullName(), err)
+		}
+		if _, err := refused("prices:1"); (err != nil) != (cmd.flags&write != 0 && !(cmd.sources == theFirst && n == 1)) {
+			t.Errorf("%s of a map that may be read: %v", cmd.fullName(), err)
+		}
+	}
+	slices.Sort(free)
+	if got := strings.Join(free, " "); got != withoutKeys {
+		t.Errorf("without keys, for everybody:\n%s", got)
+	}
+}
+
+func TestRightsByMap(t *testing.T) {
+	_, address := newServer(t, func(s *Server) { s.Access = users(t, shop, access.Password("all")) })
+	all, p := dial(t, address), dial(t, address)
+	all.want("AUTH all", "OK")
+	for _, words := range []string{"SET prices:a 1", "SET secrets:a 1", "SADD prices:s a b", "SADD secrets:s a", "SET key 1"} {
+		if got := all.do(words); strings.HasPrefix(got, "(error)") {
+			t.Fatal(got)
+		}
+	}
+	const no = "(error) NOPERM No permissions to access a key"
+	p.want("AUTH shop wrong", "(error) WRONGPASS invalid username-password pair or user is disabled.")
+	p.want("AUTH other shop", "(error) WRONGPASS invalid username-password pair or user is disabled.")
+	p.want("AUTH shop", "OK")
+	p.want("ACL WHOAMI", `"shop"`)
+	for _, c := range [][2]string{
+		{"GET prices:a", `"1"`}, {"GET secrets:a", no}, {"GET key", no}, {"SET prices:a 2", no}, {"SET orders:a 1", "OK"}, {"GET orders:a", `"1"`},
+		{"MGET prices:a secrets:a", no}, {"MSET orders:b 1 prices:a 1", no}, {"DEL orders:b prices:a", no},
+		{"COPY prices:a orders:b", "1"}, {"COPY orders:b prices:b", no}, {"RENAME prices:a orders:c", no}, {"COPY secrets:a orders:b", no},
+		{"COPY orders:a orders:a DB 1", no}, {"MOVE orders:a 1", no},
+		{"SUNIONSTORE orders:s prices:s", "2"}, {"SUNIONSTORE orders:s secrets:s", no}, {"SUNIONSTORE prices:s orders:s", no},
+		{"SORT prices:s ALPHA", `["a" "b"]`}, {"SORT prices:s ALPHA STORE orders:l", "2"}, {"SORT prices:s ALPHA STORE prices:l", no},
+		{"SORT prices:s BY secrets:*", no}, {"SORT prices:s BY nosort GET secrets:*", no}, {"SORT prices:s BY nosort GET *", no},
+		{"SORT prices:s BY orders:* GET # GET prices:*", `["a" "1" "b" nil]`},
+		{"KEYS prices:*", `["prices:a" "prices:s"]`}, {"KEYS *", no}, {"KEYS price*", no}, {"KEYS secrets:a", no},
+		{"SCAN 0 MATCH prices:a*", `["0" ["prices:a"]]`}, {"SCAN 0", no}, {"SCAN 0 MATCH *:a", no},
+		{"DBSIZE", "(error) NOPERM User shop has no permissions to run the 'dbsize' command"},
+		{"FLUSHALL", "(error) NOPERM User shop has no permissions to run the 'flushall' command"},
+		{"CONFIG SET maxclients 1", "(error) NOPERM User shop has no permissions to run the 'config|set' command"},
+		{"MONITOR", "(error) NOPERM User shop has no permissions to run the 'monitor' command"},
+		{"WATCH secrets:a", no}, {"OBJECT ENCODING secrets:a", no}, {"MEMORY USAGE secrets:a", no}, {"XREAD STREAMS secrets:a 0", no},
+		{"BLPOP prices:l 0", no}, {"BLMOVE orders:x prices:l LEFT LEFT 0", no},
+		{"MULTI", "OK"}, {"SET orders:a 3", "QUEUED"}, {"SET secrets:a 3", no}, {"EXEC", "(error) EXECABORT Transaction discarded because of previous errors."},
+		{"GET orders:a", `"1"`},
+		{"SELECT 1", "OK"}, {"GET orders:a", no}, {"SELECT 0", "OK"},
+		{"MULTI", "OK"}, {"SELECT 1", "QUEUED"}, {"GET orders:a", "QUEUED"}, {"EXEC", "[OK (error) NOPERM No permissions to access a key]"},
+	} {
+		p.want(c[0], c[1])
+	}
+	if got := all.do("CLIENT LIST"); !strings.Contains(got, "user=shop") || !strings.Contains(got, "user=default") {
+		t.Error(got)
+	}
+	all.want("ACL USERS", `["default" "shop"]`)
+	all.want("CLIENT KILL USER nobody", "(error) ERR No such user 'nobody'")
+	all.want("CLIENT KILL USER shop", "1")
+	if text, err := io.ReadAll(p.r); len(text) > 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// Messages about keys reach those who may read them.
+func TestNotificationsByRight(t *testing.T) {
+	_, address := newServer(t, func(s *Server) {
+		s.Access = users(t, shop, access.Password("all"))
+	})
+	all, p, tracks := dial(t, address), dial(t, address), dial(t, address)
+	all.want("AUTH all", "OK")
+	all.want("CONFIG SET notify-keyspace-events KEA", "OK")
+	p.want("AUTH shop", "OK")
+	tracks.want("AUTH shop", "OK")
+	if got := tracks.do("HELLO 3"); !strings.Contains(got, "proto") {
+		t.Fatal(got)
+	}
+	tracks.want("CLIENT TRACKING ON BCAST", "OK")
+	p.want("PSUBSCRIBE __key*", `["psubscribe" "__key*" 1]`)
+	for i := range 3 {
+		all.want(fmt.Sprintf("SET secrets:%d 1", i), "OK")
+		all.want(fmt.Sprintf("SET prices:%d 1", i), "OK")
+		p.wantNext(fmt.Sprintf(`["pmessage" "__key*" "__keyspace@0__:prices:%d" "set"]`, i))
+		p.wantNext(fmt.Sprintf(`["pmessage" "__key*" "__keyevent@0__:set" "prices:%d"]`, i))
+		tracks.wantNext(fmt.Sprintf(`>["invalidate" ["prices:%d"]]`, i))
+	}
+}
+
+// A connection ends when its user has other rights, also one that waits for a key; others stay.
+func TestConnectionEndsWithTheRight(t *testing.T) {
+	u := users(t, shop, access.Password("all"))
+	_, address := newServer(t, func(s *Server) { s.Access = u })
+	all, p, waits := dial(t, address), dial(t, address), dial(t, address)
+	all.want("AUTH all", "OK")
+	p.want("AUTH shop", "OK")
+	waits.want("AUTH shop", "OK")
+	waits.send("BLPOP orders:l 0")
+	changed := shop
+	changed.Read = nil
+	if err := u.Set(changed, access.Password("all")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*peer{p, waits} {
+		if text, err := io.ReadAll(c.r); len(text) > 0 {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+	all.want("RPUSH orders:l a", "1")
+	all.want("LLEN orders:l", "1")
+	again := dial(t, address)
+	again.want("AUTH shop shop", "OK")
+	again.want("GET prices:a", "(error) NOPERM No permissions to access a key")
+	again.want("RESET", "RESET")
+	if err := u.Set(access.Password("all")); err != nil {
+		t.Fatal(err)
+	}
+	again.want("AUTH all", "OK")
+	again.want("GET prices:a", "nil")
+}
