@@ -131,8 +131,8 @@ func parseHash(text string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// Find returns what the user with a token may do, nil if no user has it. The name may be left out, or be Default: then the
-// token alone counts.
+// Find returns what the user with a token may do, nil if no user has it. The name may be left out, or be Default: then
+// the token alone counts.
 func (u *Users) Find(name, token string) *Grant {
 	g := (*u.now.Load())[sha256.Sum256([]byte(token))] // the time that this takes tells of the hash, and nothing of the token
 	if g == nil || name != "" && name != Default && name != g.user.Name {

@@ -99,8 +99,8 @@ func TestServeReadsCertificatesAnew(t *testing.T) {
 	}
 }
 
-// Each user of the file does what the file says, by both doors; at SIGHUP it is read anew, and the connections of who
-// is not there any more end.
+// Each user of the file does what the file says, by both doors. At SIGHUP it is read anew, and the connections of a user
+// end whom it does not name any more.
 func TestServeUsers(t *testing.T) {
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "users.toml"), filepath.Join(dir, "redis.sock")
