@@ -99,8 +99,8 @@ func TestServeReadsCertificatesAnew(t *testing.T) {
 	}
 }
 
-// Each user of the file does what the file says, by both doors. At SIGHUP it is read anew, and the connections of a user
-// end whom it does not name any more.
+// Each user of the file does what the file says, by both doors. At SIGHUP it is read anew, and the connections end of a
+// user whom it does not name any more.
 func TestServeUsers(t *testing.T) {
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "users.toml"), filepath.Join(dir, "redis.sock")
