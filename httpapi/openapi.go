@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
+	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,10 +123,14 @@ func (r *route) operation() map[string]any {
 		} else if name == "Content-Type" || name == "Accept" {
 			continue // which OpenAPI has elsewhere
 		}
-		parameters = append(parameters, map[string]any{"name": name, "in": in, "schema": textSchema})
+		schema := parameterSchemas[name]
+		if schema == nil {
+			schema = textSchema
+		}
+		parameters = append(parameters, map[string]any{"name": name, "in": in, "schema": schema})
 	}
-	responses := map[string]any{"default": map[string]any{"description": "a problem", "content": problemContent}}
-	for _, status := range r.status {
+	responses := map[string]any{}
+	for _, status := range r.statuses() {
 		answer := map[string]any{"description": http.StatusText(status)}
 		switch {
 		case status >= 400:
@@ -138,6 +145,40 @@ func (r *route) operation() map[string]any {
 		o["requestBody"] = map[string]any{"content": r.body()}
 	}
 	return o
+}
+
+// statuses are all that the route may answer.
+func (r *route) statuses() []int {
+	list := append(slices.Clone(r.status), http.StatusBadRequest, http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable)
+	if r.needs != anybody {
+		list = append(list, http.StatusUnauthorized)
+	}
+	if r.method == http.MethodGet {
+		list = append(list, http.StatusRequestEntityTooLarge) // of a body that nobody wants
+	}
+	if r.needs == writes || r.needs == itself {
+		list = append(list, http.StatusInsufficientStorage)
+	}
+	if strings.Contains(r.path, "{") {
+		list = append(list, http.StatusNotFound, http.StatusRequestEntityTooLarge) // of a path that names nothing, and of a key
+	}
+	return list
+}
+
+var (
+	numberSchema = map[string]any{"type": "integer", "minimum": 0, "maximum": int64(math.MaxInt64)}
+	flagSchema   = map[string]any{"type": "boolean"}
+	stateSchema  = map[string]any{"type": "string", "pattern": `^(\*|"[0-9]{1,18}")$`}
+)
+
+// parameterSchemas are those of parameters and headers that are more than text.
+var parameterSchemas = map[string]any{
+	"limit": map[string]any{"type": "integer", "minimum": 1, "maximum": mostPage}, "reverse": flagSchema, "all": flagSchema, "since": numberSchema, "Last-Event-ID": numberSchema,
+	"by": map[string]any{"type": "integer"}, "at": map[string]any{"anyOf": []any{numberSchema, map[string]any{"type": "string", "format": "date-time"}}},
+	"Copal-TTL": map[string]any{"type": "string", "pattern": "^[1-9][0-9]{0,6}(s|m|h)?$"}, "Copal-Expires": map[string]any{"type": "string", "format": "date-time"},
+	"Copal-Durability": map[string]any{"enum": []string{"async", "write", "fsync"}},
+	"If-Match":         stateSchema, "If-None-Match": stateSchema,
+	"Idempotency-Key": map[string]any{"type": "string", "minLength": 1, "maxLength": mostReplyKey},
 }
 
 var problemContent = map[string]any{"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}}
@@ -162,13 +203,41 @@ func (r *route) content() map[string]any {
 
 // body is what the route takes.
 func (r *route) body() map[string]any {
+	content := ofTypes(typeJSON)
 	switch {
 	case r.path == "/v1/maps/{map}/{key}" && r.method == http.MethodPut:
 		return ofTypes("*/*")
 	case r.path == "/v1/maps/{map}":
 		return ofTypes(typeLines)
+	case r.path == "/items":
+		content[typeJSON] = map[string]any{"schema": itemSchema}
+	case r.path == "/v1/tx":
+		content[typeJSON] = map[string]any{"schema": map[string]any{
+			"type": "object", "required": []string{"operations"}, "additionalProperties": false,
+			"properties": map[string]any{"operations": map[string]any{"type": "array", "minItems": 1, "maxItems": mostOperations, "items": operationSchema()}},
+		}}
 	}
-	return ofTypes(typeJSON)
+	return content
+}
+
+var itemSchema = map[string]any{"type": "object", "required": []string{"id", "value"}, "properties": map[string]any{"id": textSchema, "value": map[string]any{}}}
+
+// operationSchema is the schema of an operation of a transaction.
+func operationSchema() map[string]any {
+	schemas := map[string]any{
+		"if_match": stateSchema, "if_none_match": stateSchema, "value": map[string]any{}, "text": textSchema,
+		"base64": map[string]any{"type": "string", "contentEncoding": "base64"}, "content": textSchema, "by": parameterSchemas["by"],
+		"ttl": parameterSchemas["Copal-TTL"], "expires": parameterSchemas["Copal-Expires"],
+	}
+	var list []any
+	for _, does := range slices.Sorted(maps.Keys(fieldsOf)) {
+		properties := map[string]any{"op": map[string]any{"const": does}, "map": map[string]any{"type": "string", "minLength": 1}, "key": textSchema}
+		for _, name := range fieldsOf[does] {
+			properties[name] = schemas[name]
+		}
+		list = append(list, map[string]any{"type": "object", "required": []string{"op", "map", "key"}, "additionalProperties": false, "properties": properties})
+	}
+	return map[string]any{"oneOf": list}
 }
 
 func ofTypes(list ...string) map[string]any {
