@@ -53,7 +53,7 @@ func Hash(token string) string {
 	return hashName + hex.EncodeToString(sum[:])
 }
 
-// Users are those who may come. They may be set anew while doors ask.
+// Users are those who may come. They may be set anew while doors ask. The zero Users are nobody.
 type Users struct {
 	setting sync.Mutex
 	now     atomic.Pointer[map[[sha256.Size]byte]*Grant] // by the hashes of tokens
@@ -66,22 +66,20 @@ func New(users ...User) (*Users, error) {
 }
 
 // Set takes other users for those before. A user in both lists with the same tokens and rights goes on undisturbed; the
-// Grant of any other user is revoked. On an error nothing has changed: a user has a name that no other has, and a token
-// at least, no two have the same token, and the name of a map is not empty.
+// Grant of any other user is revoked. On an error nothing has changed: a user has a name of letters, digits and . _ - @ that no
+// other has, and a token at least, no two have the same token, and the name of a map is not empty.
 func (u *Users) Set(users ...User) error {
 	u.setting.Lock()
 	defer u.setting.Unlock()
 	before := map[string]*Grant{}
-	if old := u.now.Load(); old != nil {
-		for _, g := range *old {
-			before[g.user.Name] = g
-		}
+	for _, g := range u.all() {
+		before[g.user.Name] = g
 	}
 	now, names := map[[sha256.Size]byte]*Grant{}, map[string]bool{}
 	for _, user := range users {
 		switch {
-		case user.Name == "":
-			return fmt.Errorf("access: a user has no name")
+		case !isName(user.Name):
+			return fmt.Errorf("access: a name is of ASCII letters, digits and . _ - @, and not %q", user.Name)
 		case names[user.Name]:
 			return fmt.Errorf("access: there are two users %q", user.Name)
 		case len(user.Tokens) == 0:
@@ -120,6 +118,10 @@ func (u *Users) Set(users ...User) error {
 	return nil
 }
 
+func isName(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@") == ""
+}
+
 func parseHash(text string) (sum [sha256.Size]byte, err error) {
 	digits, ok := strings.CutPrefix(text, hashName)
 	if n, err := hex.Decode(sum[:], []byte(digits[:min(len(digits), 2*len(sum))])); !ok || err != nil || n < len(sum) || len(digits) > 2*len(sum) {
@@ -131,10 +133,17 @@ func parseHash(text string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
+func (u *Users) all() map[[sha256.Size]byte]*Grant {
+	if now := u.now.Load(); now != nil {
+		return *now
+	}
+	return nil
+}
+
 // Find returns what the user with a token may do, nil if no user has it. The name may be left out, or be Default: then
 // the token alone counts.
 func (u *Users) Find(name, token string) *Grant {
-	g := (*u.now.Load())[sha256.Sum256([]byte(token))] // the time that this takes tells of the hash, and nothing of the token
+	g := u.all()[sha256.Sum256([]byte(token))] // the time that this takes tells of the hash, and nothing of the token
 	if g == nil || name != "" && name != Default && name != g.user.Name {
 		return nil
 	}
@@ -143,7 +152,7 @@ func (u *Users) Find(name, token string) *Grant {
 
 // Names are the names of the users, in order.
 func (u *Users) Names() (names []string) {
-	for _, g := range *u.now.Load() {
+	for _, g := range u.all() {
 		names = append(names, g.user.Name)
 	}
 	slices.Sort(names)
@@ -206,7 +215,16 @@ func (g *Grant) MayWrite(prefix []byte) bool { return g != nil && anyBegins(g.wr
 func (g *Grant) MayAdminister() bool { return g.MayWrite(nil) }
 
 // Revoked is done once the user has other rights, or none: then connections end that the user has opened.
-func (g *Grant) Revoked() context.Context { return g.ctx }
+func (g *Grant) Revoked() context.Context {
+	if g == nil || g.ctx == nil {
+		return nobody
+	}
+	return g.ctx
+}
+
+var nobody, never = context.WithCancel(context.Background())
+
+func init() { never() }
 
 func anyBegins(list [][]byte, key []byte) bool {
 	for _, prefix := range list {

@@ -12,7 +12,7 @@ func TestSetRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, list := range map[string][]User{
-		"no name":                   {{Tokens: []string{a}}},
+		"a name is of":              {{Tokens: []string{a}}},
 		"two users":                 {{Name: "a", Tokens: []string{a}}, {Name: "a", Tokens: []string{b}}},
 		"no token":                  {{Name: "a"}},
 		"name of a map is empty":    {{Name: "a", Tokens: []string{a}, Read: []string{""}}},

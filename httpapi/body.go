@@ -72,6 +72,9 @@ func (p *patient) Read(b []byte) (int, error) {
 	if err != nil {
 		p.control.SetWriteDeadline(time.Now().Add(p.q.patience))
 	}
+	if p.q.isRevoked() {
+		return 0, problemf(unauthorized, "the user has other rights now")
+	}
 	return n, err
 }
 
@@ -104,7 +107,8 @@ func (q *request) read(r io.Reader, most int64) (all bool, err error) {
 // cutOff is the error of a body that could not be read.
 func cutOff(err error) error {
 	var long *http.MaxBytesError
-	if errors.As(err, &long) {
+	var p *problem
+	if errors.As(err, &long) || errors.As(err, &p) {
 		return err
 	}
 	return problemf(badRequest, "the body ends before its end: %v", err)

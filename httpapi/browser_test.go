@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -86,8 +87,12 @@ func TestEventSourceInABrowser(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Serve(l) }()
 		if life == 0 {
+			profile, err := os.MkdirTemp("", "copal-browser-")
+			if err != nil {
+				t.Fatal(err)
+			}
 			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-				"--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", "http://"+address+"/page")
+				"--user-data-dir="+profile, "--remote-debugging-port=0", "http://"+address+"/page")
 			cmd.WaitDelay = time.Minute
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -95,6 +100,7 @@ func TestEventSourceInABrowser(t *testing.T) {
 			defer func() {
 				cmd.Process.Kill()
 				cmd.Wait()
+				os.RemoveAll(profile) // its children may write there yet
 			}()
 		}
 		orders, err := copal.OpenMap[string, int](db, "orders")

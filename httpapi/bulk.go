@@ -29,6 +29,9 @@ func (c *chunks) Write(p []byte) (int, error) {
 }
 
 func (c *chunks) flush() error {
+	if c.q.isRevoked() {
+		panic(http.ErrAbortHandler)
+	}
 	http.NewResponseController(c.q.w).SetWriteDeadline(time.Now().Add(c.q.patience))
 	c.q.code = http.StatusOK
 	_, err := c.q.w.Write(c.buf)

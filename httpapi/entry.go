@@ -262,6 +262,9 @@ func (q *request) send(r io.Reader) error {
 	b := (*q.buf)[:sentBytes]
 	for {
 		n, err := io.ReadFull(r, b)
+		if q.isRevoked() {
+			panic(http.ErrAbortHandler)
+		}
 		if n > 0 {
 			control.SetWriteDeadline(time.Now().Add(q.patience))
 			if _, err := q.w.Write(b[:n]); err != nil {

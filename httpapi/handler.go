@@ -25,8 +25,13 @@ import (
 type Option func(*handler)
 
 // WithAccess asks each request for a token of one of the users: by Authorization: Bearer, or as the password of Basic.
-// Without it, whoever reaches the handler may do everything.
-func WithAccess(users *access.Users) Option { return func(h *handler) { h.users = users } }
+// Without it, whoever reaches the handler may do everything; nil is nobody.
+func WithAccess(users *access.Users) Option {
+	if users == nil {
+		users = new(access.Users)
+	}
+	return func(h *handler) { h.users = users }
+}
 
 // WithDurability says how durable a write is when it is answered, unless the request says so itself by
 // Copal-Durability. The default is copal.Write; copal.Async is as good.

@@ -39,6 +39,9 @@ const repliesStay = 24 * time.Hour
 // answered from it, and one that comes at the same time conflicts with the first. written is called when the
 // transaction has committed, before the answer.
 func (q *request) perform(d copal.Durability, key string, list []operation, answer func([]outcome) *reply, written func(tx *copal.Tx)) error {
+	if !slices.ContainsFunc(list, func(o operation) bool { return o.does != "get" }) {
+		key = "" // what only reads may be done twice
+	}
 	entry, sum, err := q.replyKey(key, list)
 	if err != nil {
 		return err
@@ -129,6 +132,9 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 	}
 	if len(key) > mostReplyKey {
 		return nil, "", problemf(badRequest, "an Idempotency-Key of %d characters, and the most is %d", len(key), mostReplyKey)
+	}
+	if name := q.grant.Name(); name != "" { // others may choose the same
+		key = name + "/" + key
 	}
 	entry = append(copal.MapPrefix(replies), key...)
 	of := sha256.New()

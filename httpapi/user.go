@@ -47,3 +47,7 @@ func (q *request) may(need right, name string) error {
 	}
 	return nil
 }
+
+// isRevoked reports whether the user has got other rights since the request began: then what lasts ends. A probe, which
+// anybody may send, goes on.
+func (q *request) isRevoked() bool { return q.grant != nil && q.grant.Revoked().Err() != nil }

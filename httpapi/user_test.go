@@ -1,12 +1,17 @@
 package httpapi
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 )
 
@@ -151,5 +156,89 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 	if ctx.Err() != nil {
 		t.Error("the stream did not end")
+	}
+}
+
+// Users may choose the same Idempotency-Key, and one who only reads writes nothing by it.
+func TestIdempotencyByUser(t *testing.T) {
+	of := func(name string) access.User {
+		return access.User{Name: name, Tokens: []string{access.Hash(name)}, Write: []string{"n"}}
+	}
+	p := newPeer(t, WithAccess(users(t, of("a"), of("b"), access.Password("all"), access.User{Name: "reader", Tokens: []string{access.Hash("reader")}, Read: []string{"n"}})))
+	for _, token := range []string{"a", "b", "a"} {
+		p.do("POST /v1/maps/n/x/add\nIdempotency-Key: 1\nAuthorization: Bearer " + token + "\n\n")
+	}
+	p.want("GET /v1/maps/n/x\nAuthorization: Bearer all", "200 2")
+	p.want("DELETE /v1/maps/http:replies?all=true\nAuthorization: Bearer all", "204")
+	p.want("POST /v1/tx\nIdempotency-Key: 1\nAuthorization: Bearer reader\n\n"+`{"operations":[{"op":"get","map":"n","key":"none","if_none_match":"*"}]}`, `404 not-found "the key has no entry","operation":0`)
+	p.do("POST /v1/tx\nIdempotency-Key: 1\nAuthorization: Bearer reader\n\n" + `{"operations":[{"op":"get","map":"n","key":"x"}]}`)
+	for key := range p.db.Raw().Prefix(copal.MapPrefix(replies)) {
+		t.Errorf("a user who may read alone has written %s", key)
+	}
+}
+
+// What lasts ends when its user has gone: bodies that come in, and listings that go out.
+func TestRequestsEndWithTheRight(t *testing.T) {
+	list := []access.User{access.Password("all"), {Name: "w", Tokens: []string{access.Hash("w")}, Write: []string{"m"}}}
+	u := users(t, list...)
+	p := newPeer(t, WithAccess(u))
+	server := httptest.NewServer(p.h)
+	defer server.Close()
+	ask := func(method, path, kind string, body io.Reader) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer w")
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("Accept", typeLines)
+		return server.Client().Do(r)
+	}
+	for path, c := range map[string]struct{ method, kind, first, late string }{
+		"/v1/maps/m":     {"POST", typeLines, `{"key":"first","value":1}` + "\n", `{"key":"late","value":1}` + "\n"},
+		"/v1/maps/m/big": {"PUT", typeBytes, strings.Repeat("a", 2<<20), strings.Repeat("b", 2<<20)},
+	} {
+		r, w := io.Pipe()
+		go func() {
+			io.WriteString(w, c.first)
+			u.Set(list[0])
+			io.WriteString(w, c.late) // some of which may be read already
+			io.WriteString(w, c.late)
+			w.Close()
+		}()
+		answer, err := ask(c.method, path, c.kind, r)
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusUnauthorized {
+				t.Error(path, answer.Status)
+			}
+		}
+		r.Close()
+		if err := u.Set(list...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.db.Raw().Has([]byte("m:big")) {
+		t.Error("a value was written whose end came when the user had gone")
+	}
+	for i := range 400 {
+		if err := p.db.Raw().Set(fmt.Appendf(nil, "m:%04d", i), bytes.Repeat([]byte("x"), 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer, err := ask("GET", "/v1/maps/m", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	in := bufio.NewReader(answer.Body)
+	if _, err := in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Set(list[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, in); err == nil {
+		t.Errorf("all of it came, %d bytes", n)
 	}
 }

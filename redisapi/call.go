@@ -84,7 +84,12 @@ func (c *client) dispatch(args [][]byte) {
 }
 
 func (c *client) carryOut(cmd *command, args [][]byte) error {
-	if c.grant.Load() == nil && cmd.flags&noAuth == 0 {
+	switch g := c.grant.Load(); {
+	case g.Revoked().Err() == nil:
+	case g != nil:
+		c.closing = true
+		return c.reject(cmd, replyError("NOAUTH The user has other rights now."))
+	case cmd.flags&noAuth == 0:
 		return c.reject(cmd, replyError("NOAUTH Authentication required."))
 	}
 	if err := c.mayRun(cmd); err != nil {

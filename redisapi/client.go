@@ -73,6 +73,7 @@ type client struct {
 	waits     atomic.Pointer[blocked] // while it waits for a key
 
 	ending              atomic.Bool  // the server shuts down
+	killed              atomic.Bool  // the connection is closed, and carries nothing out any more
 	seen                atomic.Int64 // when the last command began, in nanoseconds since 1970
 	name                atomic.Pointer[string]
 	libName, libVersion atomic.Pointer[string]
@@ -172,6 +173,9 @@ func (c *client) cut() {
 func (c *client) requests() error {
 	for {
 		args, n, err := c.parser.Next(c.in[c.off:])
+		if c.killed.Load() {
+			return errors.New("the connection was killed")
+		}
 		if err != nil {
 			if !c.silent() {
 				c.Error("ERR " + err.Error())

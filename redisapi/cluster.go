@@ -95,6 +95,8 @@ func (c *call) clusterCountKeys() error {
 		return err
 	case slot < 0 || slot >= slots:
 		return errorf("ERR Invalid slot")
+	case !c.grant.Load().MayRead(nil): // of a slot with few keys the number says which
+		return errNoPermission
 	}
 	var n int64
 	for key := range c.raw.Keys() {

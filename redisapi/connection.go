@@ -22,8 +22,8 @@ func connectionCommands() family {
 		&command{name: "echo", arity: 2, flags: fast, run: (*call).echo, since: "1.0.0", summary: "Replies the argument."},
 		&command{name: "quit", arity: -1, flags: fast | noAuth | noScript | atOnce, run: (*call).quit, since: "1.0.0", summary: "Closes the connection."},
 		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: (*call).reset, since: "6.2.0", summary: "Makes the connection as a new one is."},
-		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript, run: (*call).hello, since: "6.0.0", summary: "Chooses the version of the protocol, and gives token and name."},
-		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript, run: (*call).auth, since: "1.0.0", summary: "Says who the user is, by a password or token."},
+		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript | noMulti, run: (*call).hello, since: "6.0.0", summary: "Chooses the version of the protocol, and gives token and name."},
+		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript | noMulti, run: (*call).auth, since: "1.0.0", summary: "Says who the user is, by a password or token."},
 		&command{name: "select", arity: 2, flags: fast, run: (*call).selectDB, since: "1.0.0", summary: "Chooses a database.", differs: "There are 16."},
 		&command{name: "client", arity: -2, flags: noScript, since: "2.4.0", summary: "Commands about connections.", subs: []*command{
 			{name: "id", arity: 2, flags: fast, run: (*call).clientID, since: "5.0.0", summary: "Returns the number of the connection."},
@@ -393,6 +393,7 @@ func (c *call) clientKill() error {
 
 // kill closes the connection. Others call it.
 func (c *client) kill() {
+	c.killed.Store(true)
 	c.stopWaiting(func(*resp.Reply) {}) // so that nothing is popped for it
 	c.cut()
 }

@@ -30,34 +30,49 @@ type cursors struct {
 	next  uint64
 	last  uint64 // the oldest that is known
 	bytes int
-	at    map[uint64][]byte
+	at    map[uint64]walkPlace
+}
+
+// walkPlace is where a walk is, and of what it is one.
+type walkPlace struct {
+	of string
+	at []byte
 }
 
 // give returns a number for a place.
-func (k *cursors) give(at []byte) uint64 {
+func (k *cursors) give(of string, at []byte) uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.at == nil {
-		k.at = map[uint64][]byte{}
+		k.at = map[uint64]walkPlace{}
 		k.next = 1<<32 + uint64(rand.Uint32()) // so that none of an earlier server is taken for one of this
 		k.last = k.next + 1
 	}
 	k.next++
-	k.at[k.next] = bytes.Clone(at)
-	k.bytes += len(at)
+	k.at[k.next] = walkPlace{of, bytes.Clone(at)}
+	k.bytes += len(of) + len(at)
 	for k.next-k.last >= maxCursors || k.bytes > maxCursorBytes {
-		k.bytes -= len(k.at[k.last])
+		k.bytes -= len(k.at[k.last].of) + len(k.at[k.last].at)
 		delete(k.at, k.last)
 		k.last++
 	}
 	return k.next
 }
 
-func (k *cursors) find(n uint64) ([]byte, bool) {
+// find is the place of a number, if that is of the same walk.
+func (k *cursors) find(of string, n uint64) ([]byte, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at, ok := k.at[n]
-	return at, ok
+	p, ok := k.at[n]
+	return p.at, ok && p.of == of
+}
+
+// walked is what a command of the SCAN family walks over: the database, or what a key holds.
+func (c *call) walked() string {
+	if c.cmd.name == "scan" {
+		return "scan " + strconv.Itoa(int(c.db.Load()))
+	}
+	return c.cmd.name + " " + string(c.args[1])
 }
 
 // scanning is what the commands of the SCAN family have in common.
@@ -76,7 +91,7 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 		return o, errorf("ERR invalid cursor")
 	}
 	if n != 0 {
-		last, ok := c.s.cursors.find(n)
+		last, ok := c.s.cursors.find(c.walked(), n)
 		if !ok {
 			return o, errorf("ERR invalid cursor: it is not known any more, begin again with 0")
 		}
@@ -118,7 +133,7 @@ func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) 
 	n := 0
 	for name := range names {
 		if n == o.count {
-			cursor = c.s.cursors.give(last)
+			cursor = c.s.cursors.give(c.walked(), last)
 			break
 		}
 		n++
@@ -151,7 +166,7 @@ func (c *call) scan() error {
 	if err != nil {
 		return err
 	}
-	list := c.page(&o, c.walk(o.from), func(key []byte) bool {
+	list := c.page(&o, c.walkLike(literal(o.match), o.from), func(key []byte) bool {
 		if o.match != nil && !glob(o.match, key) {
 			return false
 		}
@@ -168,6 +183,17 @@ func (c *call) scan() error {
 	return nil
 }
 
+// walkLike yields the keys of the client's database with a prefix from one on, in order.
+func (c *call) walkLike(prefix, from []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for key := range c.walk(slices.MaxFunc([][]byte{prefix, from}, bytes.Compare)) {
+			if !bytes.HasPrefix(key, prefix) || !yield(key) {
+				return
+			}
+		}
+	}
+}
+
 // keysLike is KEYS.
 func (c *call) keysLike() error {
 	pattern := c.args[1]
@@ -176,10 +202,7 @@ func (c *call) keysLike() error {
 		return err
 	}
 	var list [][]byte
-	for key := range c.walk(prefix) {
-		if !bytes.HasPrefix(key, prefix) {
-			break
-		}
+	for key := range c.walkLike(prefix, nil) {
 		if glob(pattern, key) {
 			list = append(list, bytes.Clone(key))
 		}

@@ -50,7 +50,7 @@ func (c *client) track(cmd *command, args [][]byte) {
 				if len(t.keys) < mostTracked && t.bytes+len(key) <= mostTrackedBytes {
 					break
 				}
-				t.changedLocked([]byte(other))
+				t.dropLocked(other)
 			}
 			t.keys[string(key)] = map[*client]struct{}{}
 			t.bytes += len(key)
@@ -65,7 +65,7 @@ func (t *tracking) changed(raw []byte) {
 	_, key := databaseOf(raw)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.changedLocked(key)
+	t.changedLocked(raw)
 	for _, c := range t.by {
 		if c.trackOptions.bcast && c.grant.Load().MayRead(raw) && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
 			c.invalidateLocked(key)
@@ -73,11 +73,27 @@ func (t *tracking) changed(raw []byte) {
 	}
 }
 
-func (t *tracking) changedLocked(key []byte) {
-	for c := range t.keys[string(key)] {
-		c.invalidateLocked(key)
+// changedLocked tells those who track the name of a key, unless they may not read it.
+func (t *tracking) changedLocked(raw []byte) {
+	_, key := databaseOf(raw)
+	list := t.keys[string(key)]
+	for c := range list {
+		if c.grant.Load().MayRead(raw) {
+			c.invalidateLocked(key)
+			delete(list, c)
+		}
 	}
-	t.forgetLocked(string(key))
+	if len(list) == 0 {
+		t.forgetLocked(string(key))
+	}
+}
+
+// dropLocked takes a key for changed, so that it need not be remembered.
+func (t *tracking) dropLocked(key string) {
+	for c := range t.keys[key] {
+		c.invalidateLocked([]byte(key))
+	}
+	t.forgetLocked(key)
 }
 
 func (t *tracking) forgetLocked(key string) {
@@ -106,7 +122,7 @@ func (c *client) invalidateLocked(key []byte) {
 		c.s.mu.Lock()
 		to = c.s.clients[id]
 		c.s.mu.Unlock()
-		if to == nil {
+		if to == nil || !c.mayTell(to) {
 			if !c.broken && version == 3 {
 				c.push(func(r *resp.Reply) {
 					r.Push(2)
@@ -143,6 +159,13 @@ func (c *client) invalidateLocked(key []byte) {
 	})
 }
 
+// mayTell reports whether the client may have another told what it tracks: one of the same user, or any for who may do
+// everything.
+func (c *client) mayTell(other *client) bool {
+	g := c.grant.Load()
+	return g == other.grant.Load() || g.MayAdminister()
+}
+
 // stopTracking ends the tracking of the client.
 func (c *client) stopTracking() {
 	if !c.tracks {
@@ -177,9 +200,9 @@ func (c *call) clientTracking() error {
 				return errorf("ERR Invalid client ID")
 			}
 			c.s.mu.Lock()
-			_, ok := c.s.clients[id]
+			other := c.s.clients[id]
 			c.s.mu.Unlock()
-			if !ok {
+			if other == nil || !c.mayTell(other) {
 				return errorf("ERR The client ID you want redirect to does not exist")
 			}
 			o.redirect = id

@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/copaldb/copal/access"
 )
@@ -38,7 +39,11 @@ func (c *client) become(g *access.Grant) {
 		c.stays()
 		c.stays = nil
 	}
-	c.grant.Store(g)
+	if old := c.grant.Swap(g); old != nil && old != g { // what it has asked for with these rights
+		c.forgetWatches()
+		c.stopTracking()
+		c.stopMonitor()
+	}
 	if c.limit(); g != nil && c.s.Access != nil {
 		c.stays = context.AfterFunc(g.Revoked(), func() {
 			c.s.Logger.Info("a connection is closed: its user has other rights now", "client", c.id, "user", g.Name())
@@ -63,8 +68,12 @@ func (s *Server) userNames() []string {
 	return s.Access.Names()
 }
 
+// ofSome are the commands without keys that read, and are not about all of them: two look at their patterns, and how
+// many keys there are is no secret.
+var ofSome = []string{"keys", "scan", "dbsize"}
+
 // mayDo returns an error where the client may not do what it asks for. A command without keys is about all of them, if
-// it reads or writes at all. KEYS, SCAN and SORT look at their patterns themselves.
+// it reads or writes at all. SORT looks at its patterns itself.
 func (c *call) mayDo() (err error) {
 	g, cmd := c.grant.Load(), c.cmd
 	if g.MayAdminister() {
@@ -77,7 +86,7 @@ func (c *call) mayDo() (err error) {
 		}
 		n++
 	})
-	ofAll := cmd.keys.none() && (cmd.flags&write != 0 || cmd.flags&readonly != 0 && cmd.name != "keys" && cmd.name != "scan" && !g.MayRead(nil))
+	ofAll := cmd.keys.none() && (cmd.flags&write != 0 || cmd.flags&readonly != 0 && !slices.Contains(ofSome, cmd.name) && !g.MayRead(nil))
 	if cmd.flags&admin != 0 || ofAll {
 		return errorf("NOPERM User %s has no permissions to run the '%s' command", c.user(), cmd.fullName())
 	}

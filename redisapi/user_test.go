@@ -1,10 +1,13 @@
 package redisapi
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/access"
@@ -26,7 +29,7 @@ var shop = access.User{Name: "shop", Tokens: []string{access.Hash("shop")}, Read
 // at their patterns.
 const withoutKeys = "acl|whoami auth client|caching client|durability client|getname client|getredir client|id client|info client|no-touch client|reply " +
 	"client|setinfo client|setname client|tracking client|trackinginfo cluster|countkeysinslot cluster|info cluster|keyslot cluster|myid cluster|nodes " +
-	"cluster|shards cluster|slots command command|count command|docs command|getkeys command|getkeysandflags command|info command|list discard echo exec " +
+	"cluster|shards cluster|slots command command|count command|docs command|getkeys command|getkeysandflags command|info command|list dbsize discard echo exec " +
 	"function|kill function|list function|stats hello info keys lastsave memory|doctor memory|purge memory|stats multi ping psubscribe publish " +
 	"pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels pubsub|shardnumsub punsubscribe quit reset role scan script|exists script|flush " +
 	"script|kill select spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait waitaof"
@@ -108,7 +111,8 @@ func TestRightsByMap(t *testing.T) {
 		{"SORT prices:s BY orders:* GET # GET prices:*", `["a" "1" "b" nil]`},
 		{"KEYS prices:*", `["prices:a" "prices:s"]`}, {"KEYS *", no}, {"KEYS price*", no}, {"KEYS secrets:a", no},
 		{"SCAN 0 MATCH prices:a*", `["0" ["prices:a"]]`}, {"SCAN 0", no}, {"SCAN 0 MATCH *:a", no},
-		{"DBSIZE", "(error) NOPERM User shop has no permissions to run the 'dbsize' command"},
+		{"RANDOMKEY", "(error) NOPERM User shop has no permissions to run the 'randomkey' command"}, {"CLUSTER COUNTKEYSINSLOT 1", no},
+		{"CLIENT TRACKING ON REDIRECT 1", "(error) ERR The client ID you want redirect to does not exist"},
 		{"FLUSHALL", "(error) NOPERM User shop has no permissions to run the 'flushall' command"},
 		{"CONFIG SET maxclients 1", "(error) NOPERM User shop has no permissions to run the 'config|set' command"},
 		{"MONITOR", "(error) NOPERM User shop has no permissions to run the 'monitor' command"},
@@ -186,4 +190,103 @@ func TestConnectionEndsWithTheRight(t *testing.T) {
 	}
 	again.want("AUTH all", "OK")
 	again.want("GET prices:a", "nil")
+}
+
+// A cursor of SCAN stands at a key of the client's own map, and goes on with the walk that has given it alone: else a
+// walk over members of its own would tell where the cursor stands.
+func TestCursorsTellNothing(t *testing.T) {
+	_, address := newServer(t, func(s *Server) { s.Access = users(t, shop, access.Password("all")) })
+	all, p := dial(t, address), dial(t, address)
+	all.want("AUTH all", "OK")
+	p.want("AUTH shop", "OK")
+	for i := range 30 {
+		all.want(fmt.Sprintf("SET a:%d 1", i), "OK")
+		p.want(fmt.Sprintf("SADD orders:s %d", i), "1")
+	}
+	p.want("SCAN 0 MATCH orders:none COUNT 1", `["0" []]`)
+	const unknown = "(error) ERR invalid cursor: it is not known any more, begin again with 0"
+	cursor := func(reply string) string { return strings.Split(reply, `"`)[1] }
+	whole := cursor(all.do("SCAN 0 COUNT 1"))
+	p.want("SSCAN orders:s "+whole, unknown)
+	p.want("SCAN "+whole+" MATCH orders:s", `["0" ["orders:s"]]`)
+	own := cursor(p.do("SSCAN orders:s 0 COUNT 1"))
+	p.want("SADD orders:other a", "1")
+	p.want("SSCAN orders:other "+own, unknown)
+	all.want("SELECT 1", "OK")
+	all.want("SCAN "+whole, unknown)
+}
+
+// Tracking by key knows names alone, of whatever database. It tells those who may read the key.
+func TestTrackingOfNamesByRight(t *testing.T) {
+	one := access.User{Name: "one", Tokens: []string{access.Hash("one")}, Write: []string{"db:1"}}
+	_, address := newServer(t, func(s *Server) { s.Access = users(t, one, access.Password("all")) })
+	all, p := dial(t, address), dial(t, address)
+	all.want("AUTH all", "OK")
+	p.want("AUTH one", "OK")
+	p.do("HELLO 3")
+	p.want("SELECT 1", "OK")
+	p.want("CLIENT TRACKING ON", "OK")
+	p.want("GET secrets:a", "nil")
+	p.want("GET b", "nil")
+	all.want("SET secrets:a 1", "OK")
+	all.want("SELECT 1", "OK")
+	all.want("SET b 1", "OK")
+	p.wantNext(`>["invalidate" ["b"]]`)
+	all.want("SET secrets:a 1", "OK")
+	p.wantNext(`>["invalidate" ["secrets:a"]]`)
+}
+
+// What a client has asked for as one user ends when it becomes another.
+func TestAnotherUserBeginsAnew(t *testing.T) {
+	_, address := newServer(t, func(s *Server) { s.Access = users(t, shop, access.Password("all")) })
+	all, p := dial(t, address), dial(t, address)
+	all.want("AUTH all", "OK")
+	p.want("AUTH all", "OK")
+	p.want("WATCH secrets:a", "OK")
+	p.do("HELLO 3")
+	p.want("CLIENT TRACKING ON", "OK")
+	p.want("GET secrets:b", "nil")
+	p.want("MONITOR", "OK")
+	p.want("AUTH shop", "OK")
+	all.want("MSET secrets:a 1 secrets:b 1", "OK")
+	for _, pair := range [][2]string{{"CLIENT GETREDIR", "-1"}, {"MULTI", "OK"}, {"AUTH all", "(error) ERR Command not allowed inside a transaction"}, {"DISCARD", "OK"}, {"MULTI", "OK"}, {"EXEC", "[]"}} {
+		p.want(pair[0], pair[1])
+	}
+}
+
+// What has arrived is not carried out any more when the user has gone, and nothing is popped for it.
+func TestNothingBehindRevocation(t *testing.T) {
+	u := users(t, shop, access.Password("all"))
+	s, address := newServer(t, func(s *Server) { s.Access = u })
+	all := dial(t, address)
+	all.want("AUTH all", "OK")
+	for range 50 {
+		p := dial(t, address)
+		p.want("AUTH shop", "OK")
+		p.send("BLPOP orders:l 0")
+		for range 100 {
+			p.send("INCR orders:after")
+		}
+		for s.waiting.count.Load() == 0 {
+			runtime.Gosched()
+		}
+		if err := u.Set(access.Password("all")); err != nil {
+			t.Fatal(err)
+		}
+		all.want("RPUSH orders:l x", "1")
+		if _, err := io.ReadAll(p.r); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		all.want("LLEN orders:l", "1")
+		all.want("DEL orders:l", "1")
+		for s.waiting.count.Load() > 0 {
+			runtime.Gosched()
+		}
+		if err := u.Set(shop, access.Password("all")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for got := all.do("CLIENT LIST"); strings.Contains(got, "user=shop"); got = all.do("CLIENT LIST") {
+	}
+	all.want("GET orders:after", "nil")
 }

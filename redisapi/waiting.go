@@ -213,6 +213,9 @@ func (s *Server) serve(keys []string) {
 // serve carries out the command of the client, and reports whether that has a reply.
 func (b *blocked) serve() bool {
 	in := b.place
+	if in.grant.Load().Revoked().Err() != nil {
+		return false
+	}
 	in.Buf = in.Buf[:0]
 	in.call.cmd, in.call.args = b.cmd, b.args
 	err := in.call.execute()

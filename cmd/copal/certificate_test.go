@@ -181,6 +181,7 @@ func TestUsersFileIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"[a]\nrights = 1\n":            `there is no setting "a.rights" of a user`,
 		"[a]\n":                        "a has no token",
+		"":                             "there are no users",
 		"[a\n":                         "expected",
 		"[a]\ntokens = [\"secret\"]\n": "a token is kept as sha256:",
 	} {

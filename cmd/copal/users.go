@@ -31,7 +31,7 @@ func (s *serving) users() (*users, string, error) {
 	}
 	token := access.NewToken()
 	admin := access.Password(token)
-	admin.Name = "--admin"
+	admin.Name = "copal.admin"
 	u := &users{Users: new(access.Users), file: s.usersFile, made: []access.User{admin}}
 	if word != "" {
 		u.made = append(u.made, access.Password(word))
@@ -54,6 +54,9 @@ func (u *users) read() error {
 		known, err := toml.DecodeFile(u.file, &lines)
 		if err != nil {
 			return fmt.Errorf("%s: %w", u.file, err)
+		}
+		if len(lines) == 0 {
+			return fmt.Errorf("%s: there are no users", u.file)
 		}
 		if more := known.Undecoded(); len(more) > 0 {
 			return fmt.Errorf("%s: there is no setting %q of a user; there are tokens, read and write", u.file, more[0].String())
