@@ -200,7 +200,7 @@ func TestCursorsTellNothing(t *testing.T) {
 	all.want("AUTH all", "OK")
 	p.want("AUTH shop", "OK")
 	for i := range 30 {
-		all.want(fmt.Sprintf("SET a:%d 1", i), "OK")
+		all.want(fmt.Sprintf("MSET a:%d 1 z:%d 1", i, i), "OK")
 		p.want(fmt.Sprintf("SADD orders:s %d", i), "1")
 	}
 	p.want("SCAN 0 MATCH orders:none COUNT 1", `["0" []]`)
@@ -249,7 +249,7 @@ func TestAnotherUserBeginsAnew(t *testing.T) {
 	p.want("MONITOR", "OK")
 	p.want("AUTH shop", "OK")
 	all.want("MSET secrets:a 1 secrets:b 1", "OK")
-	for _, pair := range [][2]string{{"CLIENT GETREDIR", "-1"}, {"MULTI", "OK"}, {"AUTH all", "(error) ERR Command not allowed inside a transaction"}, {"DISCARD", "OK"}, {"MULTI", "OK"}, {"EXEC", "[]"}} {
+	for _, pair := range [][2]string{{"CLIENT GETREDIR", "-1"}, {"MULTI", "OK"}, {"EXEC", "[]"}, {"MULTI", "OK"}, {"AUTH all", "(error) ERR Command not allowed inside a transaction"}, {"DISCARD", "OK"}} {
 		p.want(pair[0], pair[1])
 	}
 }
@@ -289,4 +289,57 @@ func TestNothingBehindRevocation(t *testing.T) {
 	for got := all.do("CLIENT LIST"); strings.Contains(got, "user=shop"); got = all.do("CLIENT LIST") {
 	}
 	all.want("GET orders:after", "nil")
+}
+
+// A connection that is still open when its user has gone carries out nothing, and gets nothing that it waits for.
+func TestRevokedConnectionDoesNothing(t *testing.T) {
+	u := users(t, shop, access.Password("all"))
+	s, address := newServer(t, func(s *Server) { s.Access = u })
+	all := dial(t, address)
+	all.want("AUTH all", "OK")
+	open := func() *peer { // which is not closed when its user has gone
+		p := dial(t, address)
+		p.want("AUTH shop", "OK")
+		p.do("CLIENT INFO")
+		list := s.all()
+		list[len(list)-1].stays()
+		return p
+	}
+	p, waits := open(), open()
+	waits.send("BLPOP orders:l 0")
+	for s.waiting.count.Load() == 0 {
+		runtime.Gosched()
+	}
+	if err := u.Set(access.Password("all")); err != nil {
+		t.Fatal(err)
+	}
+	all.want("RPUSH orders:l a", "1")
+	all.want("LLEN orders:l", "1")
+	p.want("INCR orders:n", "(error) NOAUTH The user has other rights now.")
+	if _, err := p.r.ReadByte(); err != io.EOF {
+		t.Error(err)
+	}
+	all.want("GET orders:n", "nil")
+}
+
+// What has arrived is not carried out any more when CLIENT KILL has closed the connection.
+func TestNothingBehindKill(t *testing.T) {
+	s, address := newServer(t)
+	other, p := dial(t, address), dial(t, address)
+	for range 20 {
+		p.want("CLIENT SETNAME x", "OK")
+		id := p.do("CLIENT ID")
+		p.send("BLPOP l 0")
+		for range 100 {
+			p.send("INCR n")
+		}
+		for s.waiting.count.Load() == 0 {
+			runtime.Gosched()
+		}
+		other.want("CLIENT KILL ID "+id, "1")
+		for strings.Contains(other.do("CLIENT LIST"), "name=x") {
+		}
+		other.want("GET n", "nil")
+		p = dial(t, address)
+	}
 }
