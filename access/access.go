@@ -66,8 +66,8 @@ func New(users ...User) (*Users, error) {
 }
 
 // Set takes other users for those before. A user in both lists with the same tokens and rights goes on undisturbed; the
-// Grant of any other user is revoked. On an error nothing has changed: a user has a name of letters, digits and . _ - @ that no
-// other has, and a token at least, no two have the same token, and the name of a map is not empty.
+// Grant of any other user is revoked. On an error nothing has changed: a user has a name of letters, digits and
+// . _ - @ that no other has, and a token at least, no two have the same token, and the name of a map is not empty.
 func (u *Users) Set(users ...User) error {
 	u.setting.Lock()
 	defer u.setting.Unlock()

@@ -10,9 +10,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,7 @@ func (e *event) list() (out []string) {
 type restarted struct {
 	t   *testing.T
 	dir string
+	cut atomic.Int64 // streams that ended before their end
 
 	mu     sync.Mutex
 	db     *copal.DB
@@ -138,16 +141,22 @@ func follow(s *restarted, path string, lines bool, r *rand.Rand) (told []string,
 		if ended {
 			return told, nil
 		}
+		s.cut.Add(1)
 	}
 }
 
 // Clients that are cut off anywhere, at a server that is stopped and started, are told each change once and in order.
+// With COPAL_LONG=1 they are cut off 10,000 times.
 func TestNothingIsMissed(t *testing.T) {
-	rounds := 12
-	if testing.Short() {
-		rounds = 4
+	cut, most := int64(0), int64(1000)
+	switch {
+	case os.Getenv("COPAL_LONG") == "1":
+		most = 10_000
+	case testing.Short():
+		most = 300
 	}
-	for seed := range uint64(rounds) {
+	defer func() { t.Logf("cut off %d times", cut) }()
+	for seed := uint64(0); cut < most && !t.Failed(); seed++ {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s := &restarted{t: t, dir: t.TempDir()}
 		s.start()
@@ -176,6 +185,7 @@ func TestNothingIsMissed(t *testing.T) {
 			}
 		}
 		s.stop()
+		cut += s.cut.Load()
 	}
 }
 

@@ -21,7 +21,10 @@ type tags struct {
 }
 
 // etag is the entity tag of a sequence number.
-func etag(seq uint64) string { return string(appendETag(nil, seq)) }
+func etag(seq uint64) string {
+	var room [24]byte
+	return string(appendETag(room[:0], seq))
+}
 
 func appendETag(dst []byte, seq uint64) []byte {
 	return append(strconv.AppendUint(append(dst, '"'), seq, 10), '"')

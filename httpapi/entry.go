@@ -17,7 +17,7 @@ import (
 
 // found is what is said of an entry in the headers of an answer.
 type found struct {
-	admin.Entry
+	*admin.Entry
 	size  int64
 	value []byte // unless it is large, in the request's buffer
 }
@@ -34,7 +34,7 @@ var (
 // look reads an entry. The value of a large one is left out.
 func look[S admin.Source](q *request, in S, key []byte) (f found, err error) {
 	err = admin.Look(in, key, func(e *admin.Found) (err error) {
-		f.Entry, f.size = e.Entry, e.Large
+		f.Entry, f.size = &e.Entry, e.Large
 		if e.Large == 0 {
 			*q.buf, err = e.AppendShown((*q.buf)[:0], q.db)
 			f.value = *q.buf
@@ -135,13 +135,13 @@ func (q *request) large(s *copal.Snapshot, key []byte) error {
 	}
 	defer l.Close()
 	if !l.Entry.IsRendered(q.db) {
-		return q.answer(&found{Entry: l.Entry.Entry, size: l.Size()}, l)
+		return q.answer(&found{Entry: &l.Entry.Entry, size: l.Size()}, l)
 	}
 	value, err := q.load(l) // it is shown as a whole, or not at all
 	if err != nil {
 		return err
 	}
-	return q.answer(&found{Entry: l.Entry.Entry, size: int64(len(value)), value: value}, nil)
+	return q.answer(&found{Entry: &l.Entry.Entry, size: int64(len(value)), value: value}, nil)
 }
 
 // answer answers with a value, or a part of it, as the conditions and the range say. value reads it where it is not in

@@ -176,6 +176,7 @@ type request struct {
 	r   *http.Request
 	buf *[]byte // the request's own until it is answered
 
+	began time.Time
 	grant *access.Grant
 
 	parameters url.Values // of the query, each of which the route takes
@@ -186,8 +187,7 @@ type request struct {
 
 // serve answers a request by the n-th route.
 func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
-	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte)}
+	q := &request{handler: h, w: w, r: r, buf: h.buffers.Get().(*[]byte), began: time.Now()}
 	h.running.Add(1)
 	defer func() {
 		h.running.Add(-1)
@@ -200,7 +200,7 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 		case !q.lasts:
 			q.code = cutOffStatus
 		}
-		h.answered(n, r, q.code, began, q.lasts, q.grant.Name())
+		h.answered(n, r, q.code, q.began, q.lasts, q.grant.Name())
 		if p != nil {
 			panic(p)
 		}

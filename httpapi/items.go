@@ -113,7 +113,7 @@ func (q *request) getItem() error {
 		return q.getLongItem(key)
 	}
 	q.w.Header()["Etag"] = []string{etag(f.Seq)}
-	return q.json(append(f.appendItem(make([]byte, 0, len(f.value)+len(key)+64), time.Now()), '\n'))
+	return q.json(append(f.appendItem(make([]byte, 0, len(f.value)+len(key)+64), q.began), '\n'))
 }
 
 // appendItem appends {"id":…,"value":…,"age":…}, the age in seconds.
@@ -155,7 +155,7 @@ func (q *request) sendLongItem(out *chunks, s *copal.Snapshot, key []byte, now t
 		return err
 	}
 	defer l.Close()
-	f := found{Entry: l.Entry.Entry}
+	f := found{Entry: &l.Entry.Entry}
 	if l.Size() <= q.maxBody || l.Entry.IsRendered(q.db) {
 		if f.value, err = q.load(l); err == nil {
 			out.Write(f.appendItem(nil, now))

@@ -352,7 +352,7 @@ func (q *request) lines(s *copal.Snapshot, sel *selection) error {
 
 // line writes an entry of a snapshot as a line, under its key in the map.
 func (q *request) line(w *ndjson.Writer, s *copal.Snapshot, f *found, own []byte) error {
-	e := f.Entry
+	e := *f.Entry
 	e.Key, e.Value = own, f.value
 	e.Codec, e.Schema = "", "" // it is shown
 	if f.Large == 0 {

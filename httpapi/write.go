@@ -335,7 +335,7 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 			return out, copal.ErrNotFound
 		}
 		if o.does == "get" {
-			return outcome{http.StatusOK, found{Entry: was, value: value}, value}, nil
+			return outcome{http.StatusOK, found{Entry: &was, value: value}, value}, nil
 		}
 		now.Deleted = true
 		return outcome{status: http.StatusNoContent}, admin.PutIn(tx, &now)

@@ -3,10 +3,11 @@
 //	go run ./http            # all lines, 5 rounds: five minutes
 //	go run ./http -run get   # some lines
 //
-// get is GET of one item by wrk, 100 connections from 10 threads, beside a bare handler of net/http that has the answer in
-// memory, and the same handler of fasthttp. Each is a process of its own, and they take turns. lines is a map of 200,000
-// entries in and out as lines of JSON. readers is 1,000 connections that are told the changes of the store: how many
-// events a second come to them together while there is no pause in writing, and how late they are at 50 writes a second.
+// get is GET of one item by wrk, 100 connections from 10 threads, beside a bare handler of net/http that has the answer
+// in memory, and the same handler of fasthttp. Each is a process of its own, and they take turns. lines is a map of
+// 200,000 entries in and out as lines of JSON. readers is 1,000 connections that are told the changes of the store: how
+// many events a second come to them together while there is no pause in writing, and how late they are at 50 writes a
+// second.
 package main
 
 import (
