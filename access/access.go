@@ -222,9 +222,12 @@ func (g *Grant) Revoked() context.Context {
 	return g.ctx
 }
 
-var nobody, never = context.WithCancel(context.Background())
-
-func init() { never() }
+// nobody is a context that is done.
+var nobody = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
 
 func anyBegins(list [][]byte, key []byte) bool {
 	for _, prefix := range list {

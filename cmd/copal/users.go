@@ -89,6 +89,9 @@ func readAgain(u *users, c *certificate, logger *slog.Logger) (stop func()) {
 	}
 	go func() {
 		for range asked {
+			if c == nil && (u == nil || u.file == "") {
+				logger.Info("there is no file to read anew")
+			}
 			if u != nil && u.file != "" {
 				again("users", u.file, u.read)
 			}
