@@ -74,6 +74,38 @@ func TestNotifications(t *testing.T) {
 	})
 }
 
+// What happened before notifications began, or before a client listened, is told to nobody, also where the feed
+// comes late.
+func TestEarlierEventsAreNotTold(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		listener, b := dial(), dial()
+		listener.want("PSUBSCRIBE __key*", `["psubscribe" "__key*" 1]`)
+		late := []copal.Change{}
+		b.do("SET before 1")
+		for c, err := range s.DB.Watch(t.Context(), copal.WithAfter(0), copal.WithIdle(time.Second)) {
+			if err != nil || c.Idle {
+				break
+			}
+			late = append(late, c)
+		}
+		if len(late) != 1 || string(late[0].Key) != "before" {
+			t.Fatal(late)
+		}
+		s.notifies(notifyKeyevent | notifyAll)
+		s.told(&late[0])
+		b.do("SET between 1")
+		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "between"]`)
+		second := dial()
+		second.want("SUBSCRIBE __keyevent@0__:set", `["subscribe" "__keyevent@0__:set" 1]`)
+		late[0].Key, late[0].Seq = []byte("between"), s.written()
+		s.told(&late[0])
+		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "between"]`)
+		b.do("SET after 1")
+		second.wantNext(`["message" "__keyevent@0__:set" "after"]`)
+		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "after"]`)
+	})
+}
+
 func TestExpiredIsTold(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		s.notifies(notifyKeyevent | notifyExpired)

@@ -3,6 +3,7 @@ package redisapi
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/copaldb/copal"
@@ -72,7 +73,13 @@ func notifyText(classes uint32) string {
 
 // notifies sets the classes of which there are messages.
 func (s *Server) notifies(classes uint32) {
-	before := s.notify.Swap(classes)
+	s.notifyMu.Lock()
+	defer s.notifyMu.Unlock()
+	before := s.notify.Load()
+	if before == 0 && classes != 0 {
+		s.notifySince.Store(s.written())
+	}
+	s.notify.Store(classes)
 	switch {
 	case before == 0 && classes != 0:
 		if err := s.DB.Raw().TellExpiry(); err != nil && !errors.Is(err, copal.ErrReadOnly) {
@@ -84,18 +91,35 @@ func (s *Server) notifies(classes uint32) {
 	}
 }
 
-// event sends the messages of an event of a raw key.
-func (s *Server) event(class uint32, name string, raw []byte) {
+// written is the sequence number of the last change so far. The feed may yet have to tell it.
+func (s *Server) written() uint64 {
+	snapshot, err := s.DB.Snapshot()
+	if err != nil {
+		return 0 // the store is closed
+	}
+	defer snapshot.Close()
+	return snapshot.Seq()
+}
+
+// subject is what an event is about: a raw key, and the sequence number of what happened to it. Who began to listen
+// behind that number is not told.
+type subject struct {
+	raw []byte
+	seq uint64
+}
+
+// event sends the messages of an event.
+func (s *Server) event(class uint32, name string, about subject) {
 	classes := s.notify.Load()
-	if classes&class == 0 {
+	if classes&class == 0 || about.seq <= s.notifySince.Load() {
 		return
 	}
-	n, key := databaseOf(raw)
+	n, key := databaseOf(about.raw)
 	if classes&notifyKeyspace != 0 {
-		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name), raw)
+		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name), &about)
 	}
 	if classes&notifyKeyevent != 0 {
-		s.audience.publish(false, fmt.Appendf(nil, "__keyevent@%d__:%s", n, name), key, raw)
+		s.audience.publish(false, fmt.Appendf(nil, "__keyevent@%d__:%s", n, name), key, &about)
 	}
 }
 
@@ -104,7 +128,7 @@ func (s *Server) missedKeys(cmd *command, args [][]byte) {
 	raw := s.DB.Raw()
 	for _, key := range cmd.keys.of(args) {
 		if !raw.Has(key) {
-			s.event(notifyMiss, "keymiss", key)
+			s.event(notifyMiss, "keymiss", subject{key, math.MaxUint64})
 		}
 	}
 }
@@ -125,20 +149,20 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 	switch {
 	case c.Range: // Redis tells nothing of FLUSHALL
 	case c.Expired:
-		s.event(notifyExpired, "expired", c.Key)
+		s.event(notifyExpired, "expired", subject{c.Key, c.Seq})
 	case c.Element != nil && c.Collection == "stream":
 		n.stream.note(c)
 	case c.Element != nil:
 		class, name := elementEvent(c)
 		if name != n.event || string(c.Key) != n.key {
-			s.event(class, name, c.Key)
+			s.event(class, name, subject{c.Key, c.Seq})
 			n.key, n.event = string(c.Key), name
 		}
 	case c.Deleted:
 		n.deleted = append(n.deleted, c.Key)
 	case c.From != nil:
-		s.event(notifyGeneric, "rename_from", c.From)
-		s.event(notifyGeneric, "rename_to", c.Key)
+		s.event(notifyGeneric, "rename_from", subject{c.From, c.Seq})
+		s.event(notifyGeneric, "rename_to", subject{c.Key, c.Seq})
 		for i, key := range n.deleted {
 			if string(key) == string(c.From) {
 				n.deleted = append(n.deleted[:i], n.deleted[i+1:]...)
@@ -148,28 +172,28 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 		n.key = string(c.From) // its deletion may yet come
 		n.event = "rename_from"
 	case c.Collection == "":
-		s.event(notifyString, "set", c.Key)
+		s.event(notifyString, "set", subject{c.Key, c.Seq})
 		if !c.Deadline.IsZero() {
-			s.event(notifyGeneric, "expire", c.Key)
+			s.event(notifyGeneric, "expire", subject{c.Key, c.Seq})
 		}
 	case c.Created:
-		s.event(notifyNew, "new", c.Key)
+		s.event(notifyNew, "new", subject{c.Key, c.Seq})
 		if c.Collection == "stream" {
 			n.stream.note(c)
 		}
 		if !c.Deadline.IsZero() {
-			s.event(notifyGeneric, "expire", c.Key)
+			s.event(notifyGeneric, "expire", subject{c.Key, c.Seq})
 		}
 	case c.Deadline.IsZero():
-		s.event(notifyGeneric, "persist", c.Key)
+		s.event(notifyGeneric, "persist", subject{c.Key, c.Seq})
 	default:
-		s.event(notifyGeneric, "expire", c.Key)
+		s.event(notifyGeneric, "expire", subject{c.Key, c.Seq})
 	}
 	if !c.More {
 		n.stream.tell(s)
 		for _, key := range n.deleted {
 			if n.event != "rename_from" || n.key != string(key) {
-				s.event(notifyGeneric, "del", key)
+				s.event(notifyGeneric, "del", subject{key, c.Seq})
 			}
 		}
 		*n = notifier{deleted: n.deleted[:0]}

@@ -39,7 +39,7 @@ const (
 // audience says who listens to what.
 type audience struct {
 	mu sync.Mutex // held while a message is given to all who get it, so that all get messages in one order
-	of [kindsOfChannels]map[string]map[*client]struct{}
+	of [kindsOfChannels]map[string]map[*client]uint64 // the last change when the client began to listen
 }
 
 // kindOf is what a command of the subscribe family is about.
@@ -67,8 +67,12 @@ func (c *client) heard(kind int) int64 {
 func (c *call) subscribe() error {
 	c.hold() // messages come behind the replies
 	kind := c.kindOf()
+	var since uint64
+	if c.s.notify.Load() != 0 {
+		since = c.s.written()
+	}
 	for _, name := range c.args[1:] {
-		c.s.audience.add(c.client, kind, string(name))
+		c.s.audience.add(c.client, kind, string(name), since)
 		c.confirm(kind, name)
 	}
 	return nil
@@ -114,16 +118,18 @@ func (c *call) unsubscribe() error {
 	return nil
 }
 
-func (a *audience) add(c *client, kind int, name string) {
+func (a *audience) add(c *client, kind int, name string, since uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of[kind] == nil {
-		a.of[kind] = map[string]map[*client]struct{}{}
+		a.of[kind] = map[string]map[*client]uint64{}
 	}
 	if a.of[kind][name] == nil {
-		a.of[kind][name] = map[*client]struct{}{}
+		a.of[kind][name] = map[*client]uint64{}
 	}
-	a.of[kind][name][c] = struct{}{}
+	if _, ok := a.of[kind][name][c]; !ok {
+		a.of[kind][name][c] = since
+	}
 	if c.hears[kind] == nil {
 		c.hears[kind] = map[string]struct{}{}
 	}
@@ -191,20 +197,20 @@ func (c *call) publish() error {
 
 // each calls f for all who get a message of a channel: with the pattern, which is nil for those who have named the
 // channel.
-func (a *audience) eachLocked(shard bool, channel []byte, f func(c *client, pattern []byte)) {
+func (a *audience) eachLocked(shard bool, channel []byte, f func(c *client, since uint64, pattern []byte)) {
 	if shard {
-		for c := range a.of[shardChannels][string(channel)] {
-			f(c, nil)
+		for c, since := range a.of[shardChannels][string(channel)] {
+			f(c, since, nil)
 		}
 		return
 	}
-	for c := range a.of[channels][string(channel)] {
-		f(c, nil)
+	for c, since := range a.of[channels][string(channel)] {
+		f(c, since, nil)
 	}
 	for pattern, list := range a.of[patterns] {
 		if glob([]byte(pattern), channel) {
-			for c := range list {
-				f(c, []byte(pattern))
+			for c, since := range list {
+				f(c, since, []byte(pattern))
 			}
 		}
 	}
@@ -213,16 +219,17 @@ func (a *audience) eachLocked(shard bool, channel []byte, f func(c *client, patt
 func (a *audience) count(shard bool, channel []byte) (n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.eachLocked(shard, channel, func(*client, []byte) { n++ })
+	a.eachLocked(shard, channel, func(*client, uint64, []byte) { n++ })
 	return n
 }
 
-// publish sends a message to those who listen to a channel. One about a raw key goes to those who may read it.
-func (a *audience) publish(shard bool, channel, message, about []byte) {
+// publish sends a message to those who listen to a channel. An event goes to those who may read its key, and who have
+// listened when it happened.
+func (a *audience) publish(shard bool, channel, message []byte, about *subject) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.eachLocked(shard, channel, func(c *client, pattern []byte) {
-		if about != nil && !c.grant.Load().MayRead(about) {
+	a.eachLocked(shard, channel, func(c *client, since uint64, pattern []byte) {
+		if about != nil && (about.seq <= since || !c.grant.Load().MayRead(about.raw)) {
 			return
 		}
 		c.push(func(r *resp.Reply) {

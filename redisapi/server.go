@@ -52,7 +52,9 @@ type Server struct {
 	audience    audience
 	senders     sync.WaitGroup // goroutines that send messages, compact, or end a pause
 	feed        feed
+	notifyMu    sync.Mutex    // held while notify changes
 	notify      atomic.Uint32 // classes of keyspace notifications
+	notifySince atomic.Uint64 // the last change when notifications began
 	tracking    tracking
 	monitors    monitors
 	figures     []figures // of commands, by their numbers

@@ -10,6 +10,7 @@ import (
 // there are among them.
 type streamNews struct {
 	key       []byte // nil if nothing has changed
+	seq       uint64 // of the last change
 	isNew     bool
 	added     bool
 	head      redisstream.By
@@ -26,6 +27,7 @@ func (n *streamNews) note(c *copal.Change) {
 	if n.key == nil {
 		*n = streamNews{key: append([]byte{}, c.Key...)}
 	}
+	n.seq = c.Seq
 	n.isNew = n.isNew || c.Created
 	if len(c.Element) == 0 {
 		return
@@ -67,7 +69,7 @@ func (n *streamNews) tell(s *Server) {
 	}
 	event := func(happened bool, name string) {
 		if happened {
-			s.event(notifyStream, name, n.key)
+			s.event(notifyStream, name, subject{n.key, n.seq})
 		}
 	}
 	event(n.added, "xadd")
