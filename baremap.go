@@ -153,7 +153,7 @@ func (m *bareMap) register(c *mapConfig, tell func(engine.Item) error) (*mapCore
 		return nil, typeError(err, "map %q", m.name)
 	}
 	m.db.maps[m.name] = m.mapCore
-	opened.Reads.Store(&readsOpen)
+	opened.Fit.Store(&fitOpen)
 	m.cells = m.db.store.Attach(m.table, m.cellValues(tell))
 	return m.mapCore, nil
 }

@@ -74,7 +74,14 @@ func (b *Batch) Commit() error {
 	}
 	b.list = b.list[:0]
 	for i := range b.changes {
-		b.list = append(b.list, &b.changes[i])
+		c := &b.changes[i]
+		if !c.Delete && c.Schema == 0 {
+			var err error
+			if c.Value, c.Schema, err = b.raw.fitted(c.Key, c.Value); err != nil {
+				return err
+			}
+		}
+		b.list = append(b.list, c)
 	}
 	if err := b.db.store.WriteAll(b.list, b.raw.by); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
 )
 
 // Raw is the entries of a store as bytes: those of all maps, whose keys begin with what MapPrefix
@@ -22,10 +23,11 @@ import (
 // Like a *Map, a *Raw is a handle, is safe for concurrent use and needs no Close.
 type Raw struct {
 	handle
+	fit opened.Fitter // nil to store values as they are
 }
 
 // Raw returns the entries of the store as bytes.
-func (db *DB) Raw() *Raw { return &Raw{db.handle()} }
+func (db *DB) Raw() *Raw { return &Raw{handle: db.handle()} }
 
 // Raw returns the entries of the snapshot as bytes: db.Raw().At(s).
 func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
@@ -214,8 +216,21 @@ func (r *Raw) TellExpiry() error {
 }
 
 func (r *Raw) set(key, value []byte, deadline uint64, d engine.Durability) error {
-	_, err := r.write(&everywhere, &engine.Write{Key: key, Value: value, Expiry: deadline, Durability: r.durability(d)})
+	w := engine.Write{Key: key, Expiry: deadline, Durability: r.durability(d)}
+	var err error
+	if w.Value, w.Schema, err = r.fitted(key, value); err != nil {
+		return err
+	}
+	_, err = r.write(&everywhere, &w)
 	return err
+}
+
+// fitted returns what is to be stored for a value, and the number of its schema.
+func (r *Raw) fitted(key, value []byte) (stored []byte, schema uint64, err error) {
+	if r.fit == nil {
+		return value, 0, nil
+	}
+	return r.fit(key, value)
 }
 
 // Delete removes the entry under key. It reports whether there was one.
@@ -278,8 +293,9 @@ func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durabili
 		value, exists = e.Value, true
 		switch e.decision {
 		case put:
-			w.Value = e.Value
-			w.Expiry, err = r.deadlineAfter(&found, w, ttl, e.TTL)
+			if w.Value, w.Schema, err = r.fitted(key, e.Value); err == nil {
+				w.Expiry, err = r.deadlineAfter(&found, w, ttl, e.TTL)
+			}
 			return true, err
 		case remove:
 			w.Delete = true

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"slices"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/opened"
 )
@@ -16,8 +18,8 @@ type Type struct {
 func Types(db *copal.DB, name string) (list []Type, err error) {
 	store := opened.Engine(db)
 	forms, err := store.Forms(copal.MapPrefix(name))
-	for i := len(forms) - 1; i >= 0; i-- {
-		if s, ok := store.Schema(forms[i]); ok {
+	for _, n := range slices.Backward(forms.Schemas) {
+		if s, ok := store.Schema(n); ok {
 			list = append(list, Type{s.Codec, s.Text})
 		}
 	}

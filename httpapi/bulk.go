@@ -195,5 +195,5 @@ func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {
 			return nil, err
 		}
 	}
-	return e, admin.Fits(q.db, e.Key, e.Value)
+	return e, admin.Fit(q.db, e)
 }

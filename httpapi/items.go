@@ -75,14 +75,15 @@ func (q *request) putItem() error {
 		return err
 	}
 	d, err := q.durableAs()
+	e := admin.Entry{Key: key, Value: value, Content: typeJSON}
 	if err == nil {
-		err = admin.Fits(q.db, key, value)
+		err = admin.Fit(q.db, &e)
 	}
 	if err == nil {
 		err = admin.DeclareMap(q.db, items)
 	}
 	if err == nil {
-		_, _, err = admin.Write(q.db, &admin.Entry{Key: key, Value: value, Content: typeJSON}, d)
+		_, _, err = admin.Write(q.db, &e, d)
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // Page is where the types of problems are explained, each under its own heading.
@@ -34,7 +35,7 @@ var (
 	tooLarge     = &kind{"too-large", 413, "It is too large", "A key, a value or a body is longer than the limit that the detail names."}
 	wrongType    = &kind{"unsupported-type", 415, "The content type is not taken", "The body is of a type, or has an encoding, that the route does not take."}
 	badRange     = &kind{"range-not-satisfiable", 416, "The value has no such range", "`Content-Range` says how long the value is."}
-	misfit       = &kind{"does-not-fit", 422, "The value does not fit", "The map holds values of a type, and this is none, or a field of the request has the wrong type. `field` names it where it is known."}
+	misfit       = &kind{"does-not-fit", 422, "The value does not fit", "The map holds values of a type, and this is none, or its keys are of another type, or a field of the request has the wrong type. `field` names it where it is known."}
 	keyReused    = &kind{"idempotency-key-reused", 422, "The Idempotency-Key has been used", "Another request was carried out with the same `Idempotency-Key`. Give each request its own."}
 	internal     = &kind{"internal", 500, "The server failed", "The detail says how; the log of the server has it, too. Damage to a file of the store is found by `copal check`."}
 	unavailable  = &kind{"unavailable", 503, "The server cannot do this now", "The store is being closed, or refuses writes after an error of the disk, or too much is asked at a time. `Retry-After` says when to ask again, in seconds."}
@@ -66,7 +67,7 @@ func (p *problem) Error() string { return p.Title + ": " + p.Detail }
 func problemOf(err error) *problem {
 	var p *problem
 	var collection *copal.CollectionError
-	var wrong *json.UnmarshalTypeError
+	var wrong *admin.MisfitError
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &p):
@@ -78,10 +79,11 @@ func problemOf(err error) *problem {
 	case errors.Is(err, copal.ErrNotFound):
 		return problemf(notFound, "the key has no entry")
 	case errors.Is(err, copal.ErrType):
-		p = problemf(misfit, "%s", plain(err))
-		if errors.As(err, &wrong) {
-			p.Field = wrong.Field
+		if !errors.As(err, &wrong) {
+			return problemf(misfit, "%s", plain(err))
 		}
+		p = problemf(misfit, "%v", wrong.Err)
+		p.Field = wrong.Field
 		return p
 	case errors.Is(err, copal.ErrTooLarge):
 		return problemf(tooLarge, "%s", plain(err))

@@ -198,7 +198,7 @@ func (q *request) transact() error {
 		if err := q.may(need, list[i].name); err != nil {
 			return inOperation(i, err)
 		}
-		if err := q.fit(&list[i]); err != nil {
+		if err := list[i].check(); err != nil {
 			return inOperation(i, err)
 		}
 	}

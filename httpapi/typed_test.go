@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,14 +83,24 @@ func TestTypedMaps(t *testing.T) {
 			if u, _ := users.Get("bob"); u.Name != "Bob" {
 				t.Error(u)
 			}
-			// So it is when no program has the map open, as long as a value of a program tells its form.
-			if err := users.Set("grace", user{Name: "Grace"}); err != nil {
-				t.Fatal(err)
-			}
+			// So it is when no program has the map open, and the door has written each of its values.
 			if err := users.Close(); err != nil {
 				t.Fatal(err)
 			}
+			for _, key := range slices.Collect(p.db.Raw().KeysBetween([]byte("users:"), []byte("users;"))) {
+				name := strings.TrimPrefix(string(key), "users:")
+				for _, request := range []string{"PUT /v1/maps/users/" + name + "\n\n{\"Name\":\"x\"}", "PATCH /v1/maps/users/" + name + "\n\n{\"Name\":\"Bob\"}"} {
+					if got := p.do(request); got[0] != '2' {
+						t.Errorf("%s: %s", request, got)
+					}
+				}
+			}
+			p.want("POST /v1/maps/users\n\n{\"key\":\"bob\",\"value\":{\"Name\":\"Bob\"}}\n", `200 {"written":1,"failed":0,"errors":[]}`)
+			p.want("POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"users\",\"key\":\"alice\",\"value\":{\"Name\":\"x\"}}]}", `200 {"results":[{"status":204}]}`)
 			refused("PUT /v1/maps/users/bob\n\n{\"Address\":{\"City\":3}}", "Address.City")
+			if got := p.do("GET /openapi.json"); !strings.Contains(got, `"City"`) {
+				t.Error("the type is forgotten")
+			}
 			if users, err = copal.OpenMap[string, user](p.db, "users", copal.WithCodec(c)); err != nil {
 				t.Fatal(err)
 			}

@@ -106,7 +106,10 @@ func (q *request) stream(o *operation, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := admin.Fits(q.db, o.key, nil); err != nil {
+	if typed, err := admin.IsTyped(q.db, o.key); typed || err != nil {
+		if err != nil {
+			return err
+		}
 		return problemf(misfit, "the map %q holds values of a type, which are JSON of at most %d bytes", o.name, q.maxBody)
 	}
 	if err := admin.DeclareMap(q.db, o.name); err != nil {
@@ -242,7 +245,7 @@ func (q *request) one(o *operation) error {
 	if err != nil {
 		return err
 	}
-	if err := q.fit(o); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	key := q.r.Header.Get("Idempotency-Key")
@@ -263,24 +266,23 @@ func (q *request) one(o *operation) error {
 	})
 }
 
-// fit refuses a value that the map of its key does not hold, or one that is not of its content type.
-func (q *request) fit(o *operation) error {
-	if o.does != "put" {
-		return nil
+// check refuses a value that is not of its content type.
+func (o *operation) check() error {
+	if o.does == "put" && isJSON(o.content) {
+		return checkJSON(o.value)
 	}
-	if isJSON(o.content) {
-		if err := checkJSON(o.value); err != nil {
-			return err
-		}
-	}
-	return admin.Fits(q.db, o.key, o.value)
+	return nil
 }
 
 // direct carries out a put or a delete that depends on nothing.
 func (q *request) direct(o *operation, d copal.Durability) error {
 	e := admin.Entry{Key: o.key, Value: o.value, Content: o.content, Expires: o.expires, Deleted: o.does == "delete"}
 	if !e.Deleted {
-		if err := admin.DeclareMap(q.db, o.name); err != nil {
+		err := admin.Fit(q.db, &e)
+		if err == nil {
+			err = admin.DeclareMap(q.db, o.name)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -340,6 +342,9 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		now.Deleted = true
 		return outcome{status: http.StatusNoContent}, admin.PutIn(tx, &now)
 	case "put":
+		if err := admin.Fit(h.db, &now); err != nil {
+			return out, err
+		}
 		return outcome{status: created(exists)}, admin.PutIn(tx, &now)
 	case "add":
 		if now.Value, err = added(value, exists, o.by); err != nil {
@@ -367,10 +372,11 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 	if o.keep {
 		now.Expires = was.Expires
 	}
-	if err := admin.Fits(h.db, o.key, now.Value); err != nil {
+	out = outcome{status: http.StatusOK, value: now.Value}
+	if err := admin.Fit(h.db, &now); err != nil {
 		return out, err
 	}
-	return outcome{status: http.StatusOK, value: now.Value}, admin.PutIn(tx, &now)
+	return out, admin.PutIn(tx, &now)
 }
 
 // replaces reports whether the operation does not ask what it replaces, be it a collection.

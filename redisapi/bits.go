@@ -64,7 +64,7 @@ func (c *call) setbit() error {
 		if bit == 1 {
 			*b |= mask
 		}
-		return c.fits(c.args[1], e.Value)
+		return fitsRedis(e.Value)
 	})
 	if err != nil {
 		return err
@@ -468,7 +468,7 @@ func (c *call) bitfield() error {
 		_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
 			e.Value = extended(e.Value, (end+7)/8)
 			run(e.Value)
-			return c.fits(c.args[1], e.Value)
+			return fitsRedis(e.Value)
 		})
 	default:
 		err = c.look(c.args[1], run)

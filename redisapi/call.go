@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -211,7 +212,7 @@ func (c *call) execute() (err error) {
 
 // in runs the command in a transaction, which may not be the first that tries.
 func (c *call) in(tx *copal.Tx, before int) error {
-	c.raw, c.tx = tx.Raw(), tx
+	c.raw, c.tx = c.direct.In(tx), tx
 	c.Buf = c.Buf[:before]
 	err := c.cmd.run(c)
 	if err != nil {
@@ -240,9 +241,12 @@ func (c *client) fail(err error) {
 // errorText is what Redis calls an error.
 func errorText(err error) string {
 	var own replyError
+	var misfit *copaladmin.MisfitError
 	switch {
 	case errors.As(err, &own):
 		return string(own)
+	case errors.As(err, &misfit):
+		return "ERR " + err.Error()
 	case errors.Is(err, copal.ErrType):
 		return string(errWrongType)
 	case errors.Is(err, copal.ErrReadOnly):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -95,7 +96,7 @@ func newClient(s *Server, nc net.Conn, id int64) *client {
 // written to the log, and synced together before they are answered.
 func (c *client) durable(d copal.Durability) {
 	c.by = d
-	c.direct = c.s.DB.Raw()
+	c.direct = copaladmin.Typed(c.s.DB)
 }
 
 // limit sets how long requests may be: short ones until it is known who the client is.

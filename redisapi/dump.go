@@ -142,9 +142,7 @@ func (c *call) restore() error {
 		return errorf("ERR Bad data format")
 	}
 	key := c.args[1]
-	if v.Type == "value" {
-		err = c.fits(key, v.Text)
-	} else {
+	if v.Type != "value" {
 		err = c.mayHoldCollection(key)
 	}
 	if err == nil {

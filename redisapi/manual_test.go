@@ -16,7 +16,8 @@ This page is made of the command table. Names, arguments, replies and errors are
 stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says how it is built.
 
 - **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A
-  value of a typed map is shown as JSON. What is written here is raw bytes, which a typed map reads as JSON.
+  value of a typed map is shown as JSON. What is written to one is JSON, too, and stored as its own program would
+  store it.
 - **A database** other than 0, of which there are 15, is the entries of a map that is called after it: key "a" of
   database 1 is the raw key db%3a1:a, and the entry "a" of the map "db:1". Database 0 is all other keys.
 - **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the

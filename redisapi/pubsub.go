@@ -38,7 +38,7 @@ const (
 
 // audience says who listens to what.
 type audience struct {
-	mu sync.Mutex // held while a message is given to all who get it, so that all get messages in one order
+	mu sync.Mutex                                     // held while a message is given to all who get it, so that all get messages in one order
 	of [kindsOfChannels]map[string]map[*client]uint64 // the last change when the client began to listen
 }
 

@@ -284,6 +284,21 @@ func TestTypedMap(t *testing.T) {
 	if age, err := ages.Load("alice"); err != nil || age != 29 {
 		t.Errorf("%v, %v", age, err)
 	}
+	// So it is when no program has the maps open, and the door has written each of their values.
+	if err := errors.Join(users.Close(), ages.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p.want(`SET users:alice "{\"Name\":\"A\"}"`, "OK")
+	p.want(`MSET users:bob "{\"Name\":\"B\"}" ages:bob 2`, "OK")
+	p.want("MULTI", "OK")
+	p.want("INCR ages:alice", "QUEUED")
+	p.want("EXEC", "[30]")
+	p.want("GET users:bob", `"{\"Name\":\"B\",\"Age\":0}"`)
+	for _, words := range []string{"SET users:bob x", "SET ages:bob x", "MSET users:bob x", "HSET users:eve f x"} {
+		if got := p.do(words); !strings.HasPrefix(got, "(error) ERR ") {
+			t.Errorf("%s: %s", words, got)
+		}
+	}
 }
 
 // What a request does outside of the store it does when it has committed, and a mistake in one is an error of that one.

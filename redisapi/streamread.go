@@ -130,7 +130,7 @@ func (c *call) atOneMoment(f func() error) error {
 	}
 	defer func() { c.raw, c.tx = c.direct, nil }()
 	return c.s.DB.View(func(tx *copal.Tx) error {
-		c.raw, c.tx = tx.Raw(), tx
+		c.raw, c.tx = c.direct.In(tx), tx
 		return f()
 	})
 }

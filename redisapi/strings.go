@@ -53,7 +53,7 @@ func (c *call) atomically(f func() error) error {
 	before := len(c.Buf)
 	defer func() { c.raw, c.tx = c.direct, nil }()
 	return c.s.DB.Update(func(tx *copal.Tx) error {
-		c.raw, c.tx = tx.Raw(), tx
+		c.raw, c.tx = c.direct.In(tx), tx
 		c.Buf, c.after = c.Buf[:before], c.after[:0]
 		return f()
 	})
@@ -62,7 +62,7 @@ func (c *call) atomically(f func() error) error {
 // put sets a value. A deadline that has passed leaves the key without an entry, and the zero Time is
 // none.
 func (c *call) put(key, value []byte, deadline time.Time) error {
-	if err := c.fits(key, value); err != nil {
+	if err := fitsRedis(value); err != nil {
 		return err
 	}
 	switch {
@@ -175,9 +175,6 @@ func (c *call) set() error {
 }
 
 func (c *call) setnx() error {
-	if err := c.fits(c.args[1], c.args[2]); err != nil {
-		return err
-	}
 	return c.atomically(func() error {
 		if c.raw.Has(c.args[1]) {
 			c.Int(0)
@@ -312,7 +309,7 @@ func (c *call) pairs() ([][]byte, error) {
 	if len(list)%2 != 0 {
 		return nil, errorf("ERR wrong number of arguments for '%s' command", c.cmd.name)
 	}
-	return list, c.allFit(list)
+	return list, nil
 }
 
 func (c *call) mset() error {
@@ -422,9 +419,6 @@ func (c *call) msetex() error {
 		}
 		i++
 	}
-	if err := c.allFit(list); err != nil {
-		return err
-	}
 	for i := 0; i < n && (nx || xx); i += 2 {
 		if c.raw.Has(list[i]) == nx {
 			c.Int(0)
@@ -483,7 +477,7 @@ func (c *call) add(by int64) error {
 		}
 		sum = now + by
 		e.Value = strconv.AppendInt(e.Value[:0], sum, 10)
-		return c.fits(c.args[1], e.Value)
+		return fitsRedis(e.Value)
 	})
 	if err != nil {
 		return err
@@ -503,7 +497,7 @@ func (c *call) incrbyfloat() error {
 			return err
 		}
 		e.Value = text
-		return c.fits(c.args[1], text)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -561,7 +555,7 @@ func (c *call) append() error {
 	_, _, err := c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
 		e.Value = append(e.Value, c.args[2]...)
 		n = len(e.Value)
-		return c.fits(c.args[1], e.Value)
+		return fitsRedis(e.Value)
 	})
 	if err != nil {
 		return err

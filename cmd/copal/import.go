@@ -486,11 +486,13 @@ func (in *intake) fits(e *admin.Entry) error {
 	case in.db == nil || !in.format.Redis || bytes.IndexByte(e.Key, ':') < 0:
 		return nil
 	case e.Collection == "":
-		return admin.Fits(in.db, e.Key, e.Value)
-	case admin.Fits(in.db, e.Key, nil) != nil: // nothing is no JSON
+		return admin.Fit(in.db, e)
+	}
+	typed, err := admin.IsTyped(in.db, e.Key)
+	if typed {
 		return fmt.Errorf("key %q belongs to a typed map, which holds no collections", e.Key)
 	}
-	return nil
+	return err
 }
 
 // countReplaced counts an entry that is about to take the place of another.

@@ -22,6 +22,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/redisserver"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/redisapi"
@@ -509,9 +510,15 @@ func TestImportRedisResumed(t *testing.T) {
 
 // A key that a typed map would not read is refused.
 func TestImportRedisBesideTypedMap(t *testing.T) {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
+		t.Run(c.Name(), func(t *testing.T) { importBesideTypedMap(t, c) })
+	}
+}
+
+func importBesideTypedMap(t *testing.T, c codec.Codec) {
 	dir := filepath.Join(t.TempDir(), "s")
 	db := openForTest(t, dir)
-	m, err := copal.OpenMap[string, int](db, "n")
+	m, err := copal.OpenMap[string, int](db, "n", copal.WithCodec(c))
 	if err == nil {
 		err = errors.Join(m.Set("a", 1), m.Set("z", 2), db.Close())
 	}

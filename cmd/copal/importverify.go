@@ -15,6 +15,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -111,8 +112,18 @@ func (v *verifier) item(item *importers.Item) error {
 		v.of.Key = bytes.Clone(item.Key)
 		return nil
 	}
+	want := item.Value
+	if item.Codec == codec.Binary.Name() { // the map that the entry came to has it, and it is shown as JSON
+		r, err := codec.Binary.(codec.Renders).Renderer(item.Schema)
+		if err == nil {
+			want, err = r.Render(nil, want)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	var same bool
-	err := v.now.Raw().View(item.Key, func(value []byte) error { same = bytes.Equal(value, item.Value); return nil })
+	err := v.now.Raw().View(item.Key, func(value []byte) error { same = bytes.Equal(value, want); return nil })
 	return v.judge(item, same, err)
 }
 

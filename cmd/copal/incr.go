@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 const incrHelp = `Add N, 1 if it is not given, to the whole number under a key, and print the sum.
@@ -85,7 +86,7 @@ func (f *incrFlags) incr(db *copal.DB, key []byte, out *bufio.Writer) error {
 	}
 	var sum int64
 	err := update(func(tx *copal.Tx) (err error) {
-		sum, err = add(tx, key, f.by)
+		sum, err = add(admin.Typed(db).In(tx), key, f.by)
 		return err
 	})
 	if err != nil {
@@ -102,11 +103,11 @@ func (f *incrFlags) incr(db *copal.DB, key []byte, out *bufio.Writer) error {
 }
 
 // add adds n to the number under key.
-func add(tx *copal.Tx, key []byte, n int64) (sum int64, err error) {
-	value, err := tx.Raw().Load(key)
+func add(raw *copal.Raw, key []byte, n int64) (sum int64, err error) {
+	value, err := raw.Load(key)
 	switch {
 	case errors.Is(err, copal.ErrNotFound):
-		return n, tx.Raw().Set(key, strconv.AppendInt(nil, n, 10))
+		return n, raw.Set(key, strconv.AppendInt(nil, n, 10))
 	case err != nil:
 		return 0, err
 	}
@@ -118,13 +119,13 @@ func add(tx *copal.Tx, key []byte, n int64) (sum int64, err error) {
 		return 0, fmt.Errorf("%s: %d and %d are beyond 64 bits", showKey(key), old, n)
 	}
 	sum = old + n
-	deadline, err := tx.Raw().Deadline(key)
+	deadline, err := raw.Deadline(key)
 	if err != nil {
 		return 0, err
 	}
 	text := strconv.AppendInt(nil, sum, 10)
 	if deadline.IsZero() {
-		return sum, tx.Raw().Set(key, text)
+		return sum, raw.Set(key, text)
 	}
-	return sum, tx.Raw().SetUntil(key, text, deadline)
+	return sum, raw.SetUntil(key, text, deadline)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 const setHelp = `Store a value under a key, in place of the one that is there.
@@ -88,7 +89,7 @@ func (f *setFlags) set(db *copal.DB, key, value []byte, out *bufio.Writer) error
 	if err != nil {
 		return err
 	}
-	raw := db.Raw()
+	raw := admin.Typed(db)
 	if f.fsync {
 		raw = raw.With(copal.FSync)
 	}

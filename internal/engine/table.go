@@ -326,20 +326,28 @@ func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
 	}
 }
 
-// Forms are the numbers of the schemas under which the map that a key belongs to has values, in ascending order; none
-// for a key of no map. Values that have expired may be among them. It takes no lock of a key.
-func (s *Store) Forms(key []byte) (list []uint64, err error) {
+// Forms is what the log knows of the types of a map.
+type Forms struct {
+	Map     string   // its name, "" for a key of no map
+	Keys    string   // the order of its keys, which says their type; "" if the log names none
+	Schemas []uint64 // the numbers of those under which it has values, in ascending order
+}
+
+// Forms returns what the log knows of the map that a key belongs to. Values that have expired may be among those that
+// have the schemas. It takes no lock of a key.
+func (s *Store) Forms(key []byte) (f Forms, err error) {
 	err = s.Inside(func() error {
 		t := s.spaces[0].route(record.Value, key)
 		if t.name == "" {
 			return nil
 		}
+		f.Map, f.Keys = t.name, t.KeysName()
 		for _, c := range t.index.Schemas() {
 			if c.Entries > 0 && c.Schema != 0 && c.Schema != metaSchema {
-				list = append(list, c.Schema)
+				f.Schemas = append(f.Schemas, c.Schema)
 			}
 		}
 		return nil
 	})
-	return list, err
+	return f, err
 }

@@ -123,21 +123,32 @@ const MaxSortKeyBytes = 64<<10 + len(behind)
 
 // AppendSortKey appends the sort key of the key with these bytes.
 func (o Order) AppendSortKey(dst []byte, key string) []byte {
+	out, ok := o.sortKey(dst, key)
+	if !ok {
+		return append(append(out[:len(dst)], behind...), key...)
+	}
+	return out
+}
+
+// Holds reports whether these bytes are a key of the type in its one spelling, as long as sort keys may be.
+func (o Order) Holds(key string) bool {
+	_, ok := o.sortKey(nil, key)
+	return ok
+}
+
+// sortKey may append anything when it reports false.
+func (o Order) sortKey(dst []byte, key string) (out []byte, ok bool) {
 	if o.IsBytes() {
-		return append(dst, key...)
+		return append(dst, key...), true
 	}
 	start := len(dst)
-	out, ok := o.appendKey(dst, key)
-	if ok {
+	if out, ok = o.appendKey(dst, key); ok {
 		// Numbers are parsed leniently; what is spelled otherwise would come back as another key.
 		var room [64]byte
 		back, err := o.AppendKey(room[:0], out[start:])
 		ok = err == nil && string(back) == key
 	}
-	if !ok || len(out)-start > MaxSortKeyBytes {
-		return append(append(out[:start], behind...), key...)
-	}
-	return out
+	return out, ok && len(out)-start <= MaxSortKeyBytes
 }
 
 // appendKey may append anything when it reports false.
