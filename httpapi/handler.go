@@ -230,9 +230,17 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	p.write(w, r)
 }
 
-// check refuses what the route would pass over: a deletion up to ?too= is one of everything, and a write with a
-// condition that nobody checks undoes another.
+// once are the headers that say one thing.
+var once = []string{"Content-Type", "Content-Encoding", "Copal-Ttl", "Copal-Expires", "Copal-Durability", "Idempotency-Key", "Last-Event-Id"}
+
+// check refuses what the route would pass over: a deletion up to ?too= is one of everything, a write with a condition
+// that nobody checks undoes another, and of two deadlines one would count.
 func (q *request) check(route *route) (err error) {
+	for name, values := range q.r.Header {
+		if len(values) > 1 && slices.Contains(once, name) {
+			return problemf(badRequest, "%s is there twice", name)
+		}
+	}
 	if route.method != http.MethodGet {
 		for _, name := range ofOneEntry {
 			if q.r.Header.Get(name) != "" && !slices.Contains(route.takes, name) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -43,22 +44,22 @@ func (q *request) putItem() error {
 	if err := checkJSON(text); err != nil {
 		return err
 	}
-	list, is, err := members(text)
+	if text = bytes.TrimSpace(text); text[0] != '{' {
+		return problemf(badRequest, `an item is {"id":…,"value":…}`)
+	}
+	of := map[string][]byte{} // others, such as an age, are passed over
+	err = ndjson.EachField(text, func(name string, field []byte) error {
+		if of[name] != nil {
+			return problemf(badRequest, "%q is there twice", name)
+		}
+		of[name] = field
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	var id, value []byte
-	for _, m := range list {
-		switch m.name {
-		case "id":
-			id = m.value
-		case "value":
-			value = m.value
-		}
-	}
+	id, value := of["id"], of["value"]
 	switch {
-	case !is:
-		return problemf(badRequest, `an item is {"id":…,"value":…}`)
 	case id == nil:
 		return problemf(badRequest, `there is no "id"`)
 	case value == nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -79,7 +80,11 @@ type limited struct {
 	slots chan struct{}
 }
 
-const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+// turnedAway is the answer to those for whom there is none.
+var turnedAway = func() []byte {
+	body := `{"type":"` + httpapi.Page + `#unavailable","title":"The server cannot do this now","status":503,"detail":"the server has as many connections as --max-clients says"}` + "\n"
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}()
 
 // Accept returns the next connection that has a slot.
 func (l *limited) Accept() (net.Conn, error) {
@@ -94,7 +99,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		default:
 			go func() { // by TLS it takes the client's words, too
 				c.SetDeadline(time.Now().Add(time.Second))
-				c.Write([]byte(turnedAway))
+				c.Write(turnedAway)
 				c.Close()
 			}()
 		}

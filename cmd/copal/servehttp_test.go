@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -112,7 +113,14 @@ func TestServeHTTPHasALimit(t *testing.T) {
 			t.Error(line, err)
 		}
 	}
-	if got := ask(t, "tcp", s.addr, ""); got != turnedAway {
+	got := ask(t, "tcp", s.addr, "")
+	r, err := http.ReadResponse(bufio.NewReader(strings.NewReader(got)), nil)
+	if err != nil {
+		t.Fatalf("%q: %v", got, err)
+	}
+	var problem struct{ Type, Title, Detail string }
+	if err := json.NewDecoder(r.Body).Decode(&problem); err != nil || r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" ||
+		r.Header.Get("Content-Type") != "application/problem+json" || !strings.HasSuffix(problem.Type, "#unavailable") || problem.Detail == "" {
 		t.Errorf("two connections are held, and one more gets %q", got)
 	}
 	if code := s.end(); code != 0 {
