@@ -915,7 +915,7 @@ func secondReadingKnowsTheCache(t *testing.T) {
 // killed store, damage before that is damage, by the snapshot, without it, and to Check; the mark may be older.
 func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
-		for _, rolled := range []bool{false, true} {
+		for _, rolled := range []string{"not", "before", "between"} { // the writing of the snapshot and its naming
 			mem, clock := vfs.NewMem(), logtest.NewClock() // while it stands still, no other mark is written
 			s := mustOpen(t, mem, func(o *Options) { o.Clock, o.SegmentBytes, o.Inline = clock, 1000, false })
 			for i := range 40 {
@@ -925,19 +925,24 @@ func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 			tail, damaged := s.log.Tail.Path, s.log.Tail.End.Load()
 			mustSet(t, s, "damaged", "value")
 			mustSet(t, s, "follows", "value")
-			if rolled {
-				w := &snapshotWriter{store: s}
-				if err := w.write(s.Inside, s.settleAll); err != nil {
-					t.Fatal(err)
-				}
+			roll := func() {
+				readySpare(t, s) // so that no manifest is written when the tail ends, which would seal it
 				if err := s.sealTail(); err != nil {
 					t.Fatal(err)
 				}
 				mustSet(t, s, "in the next segment", "value")
-				if err := w.publish(); err != nil {
-					t.Fatal(err)
-				}
-			} else if err := s.takeSnapshot(nil); err != nil {
+			}
+			if rolled == "before" {
+				roll()
+			}
+			w := &snapshotWriter{store: s}
+			if err := w.write(s.Inside, s.settleAll); err != nil {
+				t.Fatal(err)
+			}
+			if rolled == "between" {
+				roll()
+			}
+			if err := w.publish(); err != nil {
 				t.Fatal(err)
 			}
 			mustSet(t, s, "later", "value")
@@ -950,19 +955,33 @@ func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 			}
 			logtest.Change(t, image, tail, func(f vfs.File) error { return logtest.Flip(f, damaged+20, 1) })
 			if r, err := Check(context.Background(), "db", image.ProcessCrash(), nil); err != nil || len(r.Problems) == 0 {
-				t.Errorf("rolled: %v: Check: %+v, %v", rolled, r, err)
+				t.Errorf("rolled %s: Check: %+v, %v", rolled, r, err)
 			}
 			s, err := Open("db", testOptions(image.ProcessCrash()))
 			if err == nil {
 				_, err = s.Get(nil, []byte("damaged"))
 			}
 			if !errors.Is(err, seglog.ErrCorrupt) {
-				t.Errorf("rolled: %v: with the snapshot: %v", rolled, err)
+				t.Errorf("rolled %s: with the snapshot: %v", rolled, err)
 			}
 			logtest.RemoveIndex(image, "db")
 			if _, err := Open("db", testOptions(image)); !errors.Is(err, seglog.ErrCorrupt) {
-				t.Errorf("rolled: %v: without the snapshot: %v", rolled, err)
+				t.Errorf("rolled %s: without the snapshot: %v", rolled, err)
 			}
 		}
 	})
+}
+
+// readySpare makes the segment that comes behind the tail, unless it is there.
+func readySpare(t *testing.T, s *Store) {
+	t.Helper()
+	s.log.Making.Lock()
+	defer s.log.Making.Unlock()
+	spare, err := s.log.CreateSpare(s.log.SyncedSegments())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.log.Mu.Lock()
+	defer s.log.Mu.Unlock()
+	s.log.AdoptLocked(spare)
 }
