@@ -79,7 +79,8 @@ func (s *Scanner) NextTo(e *Record) (at int64, err error) {
 
 // Window returns at least n bytes from s.Offset on, fewer only at the end.
 func (s *Scanner) Window(n int) ([]byte, error) {
-	if have := s.Start + int64(len(s.Buf)) - s.Offset; have < int64(n) && s.Start+int64(len(s.Buf)) < s.End {
+	have := s.Start + int64(len(s.Buf)) - s.Offset
+	if s.Offset < s.Start || have < int64(n) && s.Offset+have < s.End { // a search may have gone ahead
 		if err := s.fill(n); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package seglog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -65,5 +66,28 @@ func TestResumeReadsTheFileOnce(t *testing.T) {
 	}
 	if most := len(text)/ScanWindow + 2; c.calls > most {
 		t.Errorf("%d reads of %d bytes, at most %d are needed", c.calls, len(text), most)
+	}
+}
+
+// TestScanGoesBack: a search that has found nothing has moved the window to the end of the file, and the next record is
+// read from before it. So it is where only the ring has what follows damage.
+func TestScanGoesBack(t *testing.T) {
+	const salt record.Salt = 5
+	h := record.Head{Op: record.Set, Kind: record.Value, Seq: 1}
+	text := salt.Append(nil, 0, &h, []byte("key"), []byte("value"))
+	text = append(text, make([]byte, 3*ScanWindow)...)
+	sc := &Scanner{File: bytes.NewReader(text), Salt: salt, End: int64(len(text))}
+	if _, _, err := sc.Next(); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{0, 1, ScanWindow} {
+		if found, err := sc.Resume(); found || err != nil {
+			t.Fatal(found, err)
+		}
+		sc.Offset, sc.Last = at, 0
+		var damage *Damage
+		if _, e, err := sc.Next(); at == 0 && (err != nil || string(e.Key) != "key") || at > 0 && !errors.As(err, &damage) {
+			t.Errorf("at %d: %v, %v", at, e, err)
+		}
 	}
 }
