@@ -153,7 +153,7 @@ func (m *bareMap) register(c *mapConfig, tell func(engine.Item) error) (*mapCore
 		return nil, typeError(err, "map %q", m.name)
 	}
 	m.db.maps[m.name] = m.mapCore
-	opened.Fit.Store(&fitOpen)
+	opened.FormOf.Store(&formOf)
 	m.cells = m.db.store.Attach(m.table, m.cellValues(tell))
 	return m.mapCore, nil
 }

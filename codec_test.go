@@ -170,6 +170,19 @@ func TestNoPartOfAValue(t *testing.T) {
 }
 
 // What a codec has written that is not known here is not opened without it, and stays as it is.
+// namesake is a codec of a program's own that is called as one of package codec.
+type namesake struct{ codec.Codec }
+
+// A codec that would be taken for another when its values are read is refused.
+func TestCodecWithTheNameOfAnother(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	defer db.Close()
+	_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(namesake{codec.JSON}))
+	if err == nil || !strings.Contains(err.Error(), "called json") {
+		t.Error(err)
+	}
+}
+
 func TestUnknownCodec(t *testing.T) {
 	lives(t, func(t *testing.T, db *copal.DB) {
 		mustSet(t, mapOf[string, user](t, db, "users", copal.WithCodec(gobCodec{})), "alice", user{"Alice", 28})

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/render"
@@ -22,10 +21,10 @@ func init() {
 	}
 }
 
-// fitOpen is opened.Fit, which the first map that is opened fills in: programs without maps do not carry it.
-var fitOpen = func(db any, key, value []byte) (*opened.Fitted, error) {
+// formOf is opened.FormOf, which the first map that is opened fills in: programs without maps do not carry it.
+var formOf = func(db any, key []byte) (*opened.Form, error) {
 	if m := db.(*DB).openMap(key); m != nil {
-		return m.fitted(key, value)
+		return m.form(key)
 	}
 	return nil, nil
 }
@@ -45,19 +44,18 @@ func (db *DB) openMap(key []byte) *mapCore {
 	return nil
 }
 
-func (m *mapCore) fitted(key, value []byte) (*opened.Fitted, error) {
-	if !m.order.Holds(string(key[len(m.prefix):])) {
+func (m *mapCore) form(key []byte) (*opened.Form, error) {
+	if err := m.self.(interface{ holds(key []byte) error }).holds(key); err != nil {
 		return nil, fmt.Errorf("it is no key of map %q, which has keys of type %v", m.name, m.keysType)
 	}
-	f := &opened.Fitted{Value: value, Text: m.values.plan.Schema()}
-	v := reflect.New(m.values.goval).Interface()
-	err := m.values.decode(key, &engine.Entry{Value: value}, v)
-	switch {
-	case err != nil:
-	case m.values.codec == codec.JSON:
-		f.Schema, err = m.values.schema()
-	default:
-		f.Value, f.Schema, err = m.values.encode(&buffer{}, key, v)
+	reads := func(key, stored []byte, number uint64) error {
+		return m.values.decode(key, &engine.Entry{Value: stored, Schema: number}, reflect.New(m.values.goval).Interface())
 	}
-	return f, err
+	return &opened.Form{Codec: m.values.codec, Schema: m.values.plan.Schema(), Number: m.values.schema, Reads: reads}, nil
+}
+
+// holds returns an error for what is no key of the map.
+func (m *Map[K, V]) holds(key []byte) error {
+	_, err := m.keys.Decode(key[len(m.bare.prefix):])
+	return err
 }

@@ -47,6 +47,9 @@ func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 		return nil, fmt.Errorf("copal: a codec is called %q; its name must be a word of lower-case letters and digits", c.Name())
 	}
 	ours := render.Codec(c.Name()) == c
+	if !ours && render.Codec(c.Name()) != nil {
+		return nil, fmt.Errorf("copal: a codec is called %s, as one of package codec: its values would be read by that", c.Name())
+	}
 	plan, err := c.Compile(t)
 	if err != nil && ours { // it names itself
 		return nil, &misfit{err: err}

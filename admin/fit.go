@@ -2,11 +2,8 @@ package admin
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"sync"
 	"unsafe"
 
@@ -15,17 +12,18 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/render"
 )
 
 // Fit makes an entry whose value is JSON one of the typed map that its key belongs to. So a program that knows no
-// types, such as a server, writes what a typed read takes, and writes it as the program with the types does: Value
-// becomes what the map's codec stores, with Codec and Schema, and Content goes. An entry of no map, or of a map of
-// which no types are known, stays what it is.
+// types, such as a server, writes what the program with the types would: Value becomes what the map's codec stores,
+// with Codec and Schema, and Content goes. An entry of no map, or of a map of which no types are known, stays what it
+// is.
 //
-// Of a map that is open in this process its type decides. Otherwise the forms of its values do, the newest that fits; a
-// map that is not open and has no typed value takes anything. As in a typed read, missing fields are zero. Other fields
-// stay where the codec is JSON; no other codec could keep them, and they do not fit. The key must be one of the map's,
-// where it is open, or the log says of which type they are.
+// What fits, codec.Parser says: of a map that is open in this process under its type, and its type has to read it;
+// otherwise under the newest form of its values. A map that is not open and has no typed value takes anything. The key
+// must be one of the map's, where it is open, or the log says of which type they are. A codec that does not parse keeps
+// JSON as raw bytes, which an open map's type has to read.
 //
 // The error for what does not fit is a *MisfitError.
 func Fit(db *copal.DB, e *Entry) error {
@@ -59,7 +57,7 @@ func IsTyped(db *copal.DB, key []byte) (bool, error) {
 // MisfitError says why a value or a key is none of its map. It is copal.ErrType.
 type MisfitError struct {
 	Key   []byte
-	Field string // that does not fit, as "address.lines.2"; "" for all of the value, or if it is not known
+	Field string // that does not fit, as "address.lines.2"; "" for all of the value, or the key
 	Err   error
 }
 
@@ -69,151 +67,84 @@ func (e *MisfitError) Error() string {
 
 func (e *MisfitError) Unwrap() []error { return []error{copal.ErrType, e.Err} }
 
+func misfit(key []byte, err error) error {
+	e := &MisfitError{Key: bytes.Clone(key), Err: err}
+	if wrong := (*codec.MisfitError)(nil); errors.As(err, &wrong) {
+		e.Field = wrong.Field
+	}
+	return e
+}
+
 // fit returns what is stored for JSON under a key, and the number of its schema: the value itself and 0 where no types
 // are known.
-func fit(db *copal.DB, key, value []byte) (stored []byte, schema uint64, err error) {
+func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err error) {
 	if bytes.IndexByte(key, ':') < 0 {
 		return value, 0, nil // it belongs to no map
 	}
-	store := opened.Engine(db)
-	if ask := opened.Fit.Load(); ask != nil {
-		open, err := (*ask)(db, key, value)
-		switch {
-		case open == nil && err != nil:
-			return nil, 0, &MisfitError{Key: bytes.Clone(key), Err: err}
-		case open != nil && err != nil:
-			return nil, 0, misfit(key, value, open.Text, err)
-		case open != nil && open.Schema == 0:
-			return value, 0, nil
-		case open != nil:
-			s, _ := store.Schema(open.Schema)
-			stored, err = kept(db, s.Codec, value, open.Value, open.Schema)
-			if err != nil {
-				err = misfit(key, value, open.Text, err)
-			}
-			return stored, open.Schema, err
+	if of := opened.FormOf.Load(); of != nil {
+		if form, err := (*of)(db, key); err != nil {
+			return nil, 0, misfit(key, err)
+		} else if form != nil {
+			return fitOpen(form, key, value)
 		}
 	}
+	store := opened.Engine(db)
 	forms, err := store.Forms(key)
 	if err != nil {
 		return nil, 0, err
 	}
-	if order, ok := keycodec.OrderNamed(forms.Keys); ok {
-		if own := key[len(copal.MapPrefix(forms.Map)):]; !order.Holds(string(own)) {
-			err := fmt.Errorf("it is no key of map %q, which has keys in the order %s", forms.Map, forms.Keys)
-			return nil, 0, &MisfitError{Key: bytes.Clone(key), Err: err}
+	if order, ok := keycodec.OrderNamed(forms.Keys); ok && !order.Holds(string(key[len(copal.MapPrefix(forms.Map)):])) {
+		return nil, 0, misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s", forms.Map, forms.Keys))
+	}
+	if len(forms.Schemas) == 0 {
+		return value, 0, nil
+	}
+	number = forms.Schemas[len(forms.Schemas)-1]
+	schema, _ := store.Schema(number)
+	parser := parserOf(render.Codec(schema.Codec), schema.Text)
+	if parser == nil {
+		return value, 0, nil
+	}
+	if stored, err = parser.Parse(nil, value); err != nil {
+		return nil, 0, misfit(key, err)
+	}
+	return stored, number, nil
+}
+
+// fitOpen is fit in an open map. Its type has the last word, for it may have methods of its own.
+func fitOpen(form *opened.Form, key, value []byte) (stored []byte, number uint64, err error) {
+	stored = value
+	if parser := parserOf(form.Codec, form.Schema); parser != nil {
+		if stored, err = parser.Parse(nil, value); err == nil {
+			number, err = form.Number()
 		}
 	}
-	for _, form := range slices.Backward(forms.Schemas) {
-		s, _ := store.Schema(form)
-		j := judgeOf(s)
-		if j.decoder == nil {
-			return value, 0, nil
-		}
-		out, unfit := j.stored(value)
-		if unfit == nil && !j.writes {
-			return value, 0, nil
-		}
-		if unfit == nil {
-			out, unfit = kept(db, s.Codec, value, out, form)
-		}
-		if unfit == nil {
-			return out, form, nil
-		}
-		if err == nil {
-			err = misfit(key, value, s.Text, unfit)
-		}
+	if err == nil {
+		err = form.Reads(key, stored, number)
 	}
+	if errors.Is(err, copal.ErrType) || errors.As(err, new(*codec.MisfitError)) {
+		return nil, 0, misfit(key, err)
+	}
+	return stored, number, err
+}
+
+// parsers are those of schemas.
+var parsers sync.Map
+
+// parserOf returns the parser for values of a schema, nil where the codec has none.
+func parserOf(c codec.Codec, schema string) codec.Parser {
+	parses, ok := c.(codec.Parses)
+	if !ok || schema == "" {
+		return nil
+	}
+	at := engine.Schema{Codec: c.Name(), Text: schema}
+	if p, ok := parsers.Load(at); ok {
+		return p.(codec.Parser)
+	}
+	p, err := parses.Parser(schema)
 	if err != nil {
-		return nil, 0, err
+		return nil
 	}
-	return value, 0, nil
-}
-
-// kept returns what is stored of a value that a codec has encoded: of codec json the value itself, in one line.
-// Otherwise nothing of the value may have gone.
-func kept(db *copal.DB, codecName string, value, encoded []byte, schema uint64) ([]byte, error) {
-	if codecName == codec.JSON.Name() {
-		var line bytes.Buffer
-		err := json.Compact(&line, value)
-		return line.Bytes(), err
-	}
-	if r := opened.Renderers(db).Of(schema); r != nil {
-		shown, err := r.Render(nil, encoded)
-		if err != nil {
-			return nil, err
-		}
-		if field, gone := lost(decoded(value), decoded(shown), ""); gone {
-			return nil, &fieldError{field, "is no field of the map"}
-		}
-	}
-	return encoded, nil
-}
-
-// judge decodes JSON as values of one schema, and encodes them.
-type judge struct {
-	of      reflect.Type
-	decoder codec.Decoder // nil where no Go type has the schema: everything fits
-	writes  bool          // the codec, and the types of all parts, are known here
-	encoder codec.Type    // nil for codec json, which needs none
-}
-
-// judges are those of schemas.
-var judges sync.Map
-
-func judgeOf(schema engine.Schema) *judge {
-	if j, ok := judges.Load(schema); ok {
-		return j.(*judge)
-	}
-	j := &judge{}
-	if shape, err := codec.ParseSchema(schema.Text); err == nil { // else a codec has a grammar of its own
-		j.of = shape.GoType()
-		if compiled, err := codec.JSON.Compile(j.of); err == nil {
-			if j.decoder, err = compiled.Decoder(""); err != nil {
-				j.decoder = nil
-			}
-		}
-		switch schema.Codec {
-		case codec.JSON.Name():
-			j.writes = true
-		case codec.Binary.Name():
-			if compiled, err := codec.Binary.Compile(j.of); err == nil {
-				own, err := codec.ParseSchema(compiled.Schema())
-				j.encoder, j.writes = compiled, err == nil && areAlike(shape, own)
-			}
-		}
-	}
-	kept, _ := judges.LoadOrStore(schema, j)
-	return kept.(*judge)
-}
-
-// sameBytes are the leaves that codec binary writes as it writes others.
-var sameBytes = map[codec.Kind]codec.Kind{
-	codec.KindInt: codec.KindInt64, codec.KindUint: codec.KindUint64, codec.KindUintptr: codec.KindUint64, codec.KindText: codec.KindString,
-}
-
-// areAlike reports whether codec binary writes the values of a shape as those of its Go type, of which other is the
-// shape. A Go type is not recursive.
-func areAlike(s, other *codec.Shape) bool {
-	if as, ok := sameBytes[s.Kind]; s.Kind != other.Kind && (!ok || as != other.Kind) {
-		return false
-	}
-	switch s.Kind {
-	case codec.KindMap:
-		return areAlike(s.Key, other.Key) && areAlike(s.Elem, other.Elem)
-	case codec.KindPointer, codec.KindSlice, codec.KindArray:
-		return areAlike(s.Elem, other.Elem)
-	}
-	return slices.EqualFunc(s.Fields, other.Fields, func(f, g codec.ShapeField) bool {
-		return f.Name == g.Name && areAlike(f.Shape, g.Shape)
-	})
-}
-
-// stored returns JSON as the codec of the schema stores it, where there is an encoder.
-func (j *judge) stored(text []byte) ([]byte, error) {
-	v := reflect.New(j.of).Interface()
-	if err := j.decoder.Decode(text, v); err != nil || j.encoder == nil {
-		return nil, err
-	}
-	return j.encoder.Append(nil, v)
+	kept, _ := parsers.LoadOrStore(at, p)
+	return kept.(codec.Parser)
 }

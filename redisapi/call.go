@@ -150,7 +150,7 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if args != nil && err == nil {
 		c.s.serve(c.s.changed(nil, cmd, raw))
 	}
-	if args != nil && c.missed && c.s.notify.Load()&notifyMiss != 0 {
+	if args != nil && c.missed && c.s.notified()&notifyMiss != 0 {
 		c.s.missedKeys(cmd, raw)
 	}
 	return err

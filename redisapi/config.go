@@ -62,7 +62,7 @@ var settings = []setting{
 	{"maxclients", func(s *Server) string { return strconv.Itoa(s.MaxClients) }, nil},
 	{"maxmemory", fixed("0"), nil},
 	{"maxmemory-policy", fixed("noeviction"), nil},
-	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notify.Load()) }, func(s *Server, text string) string {
+	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notified()) }, func(s *Server, text string) string {
 		classes, ok := parseNotify(text)
 		if !ok {
 			return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."

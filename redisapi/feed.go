@@ -112,7 +112,7 @@ func (s *Server) told(c *copal.Change) {
 			}
 		}
 	}
-	if s.notify.Load() != 0 {
+	if s.notified() != 0 {
 		s.feed.notifier.told(s, c)
 	}
 }

@@ -95,6 +95,11 @@ func TestEarlierEventsAreNotTold(t *testing.T) {
 		s.told(&late[0])
 		b.do("SET between 1")
 		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "between"]`)
+		s.notifies(notifyKeyevent | notifyKeyspace | notifyAll) // of earlier changes there is no message of a class that comes
+		late[0].Key, late[0].Seq = []byte("between"), s.written()
+		s.told(&late[0])
+		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "between"]`)
+		s.notifies(notifyKeyevent | notifyAll)
 		second := dial()
 		second.want("SUBSCRIBE __keyevent@0__:set", `["subscribe" "__keyevent@0__:set" 1]`)
 		late[0].Key, late[0].Seq = []byte("between"), s.written()

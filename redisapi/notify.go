@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 
 	"github.com/copaldb/copal"
@@ -71,15 +72,43 @@ func notifyText(classes uint32) string {
 	return b.String()
 }
 
+// notices are the classes of which there are messages.
+type notices struct {
+	classes uint32
+	since   [32]uint64 // by class: the last change before there were any
+}
+
+// tells reports whether there are messages of a class about a change.
+func (n *notices) tells(class uint32, seq uint64) bool {
+	return n != nil && n.classes&class != 0 && seq > n.since[bits.TrailingZeros32(class)]
+}
+
+// notified are the classes of which there are messages.
+func (s *Server) notified() uint32 {
+	if n := s.notices.Load(); n != nil {
+		return n.classes
+	}
+	return 0
+}
+
 // notifies sets the classes of which there are messages.
 func (s *Server) notifies(classes uint32) {
 	s.notifyMu.Lock()
 	defer s.notifyMu.Unlock()
-	before := s.notify.Load()
-	if before == 0 && classes != 0 {
-		s.notifySince.Store(s.written())
+	now := &notices{classes: classes}
+	before := s.notified()
+	if was := s.notices.Load(); was != nil {
+		now.since = was.since
 	}
-	s.notify.Store(classes)
+	if classes&^before != 0 {
+		seq := s.written()
+		for i := range now.since {
+			if (classes&^before)>>i&1 != 0 {
+				now.since[i] = seq
+			}
+		}
+	}
+	s.notices.Store(now)
 	switch {
 	case before == 0 && classes != 0:
 		if err := s.DB.Raw().TellExpiry(); err != nil && !errors.Is(err, copal.ErrReadOnly) {
@@ -110,15 +139,15 @@ type subject struct {
 
 // event sends the messages of an event.
 func (s *Server) event(class uint32, name string, about subject) {
-	classes := s.notify.Load()
-	if classes&class == 0 || about.seq <= s.notifySince.Load() {
+	notices := s.notices.Load()
+	if !notices.tells(class, about.seq) {
 		return
 	}
 	n, key := databaseOf(about.raw)
-	if classes&notifyKeyspace != 0 {
+	if notices.tells(notifyKeyspace, about.seq) {
 		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name), &about)
 	}
-	if classes&notifyKeyevent != 0 {
+	if notices.tells(notifyKeyevent, about.seq) {
 		s.audience.publish(false, fmt.Appendf(nil, "__keyevent@%d__:%s", n, name), key, &about)
 	}
 }

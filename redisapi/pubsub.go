@@ -68,7 +68,7 @@ func (c *call) subscribe() error {
 	c.hold() // messages come behind the replies
 	kind := c.kindOf()
 	var since uint64
-	if c.s.notify.Load() != 0 {
+	if c.s.notified() != 0 {
 		since = c.s.written()
 	}
 	for _, name := range c.args[1:] {

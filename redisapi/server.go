@@ -52,9 +52,8 @@ type Server struct {
 	audience    audience
 	senders     sync.WaitGroup // goroutines that send messages, compact, or end a pause
 	feed        feed
-	notifyMu    sync.Mutex    // held while notify changes
-	notify      atomic.Uint32 // classes of keyspace notifications
-	notifySince atomic.Uint64 // the last change when notifications began
+	notifyMu    sync.Mutex // held while notices changes
+	notices     atomic.Pointer[notices]
 	tracking    tracking
 	monitors    monitors
 	figures     []figures // of commands, by their numbers

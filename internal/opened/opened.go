@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/render"
 )
@@ -15,17 +16,18 @@ import (
 // Engine returns the engine of a *copal.DB.
 var Engine func(db any) *engine.Store
 
-// Fitted is what an open map stores for a value that comes as JSON.
-type Fitted struct {
-	Value  []byte // the JSON itself where that is the map's codec
-	Schema uint64
-	Text   string // of the schema of its type
+// Form is how an open map stores its values.
+type Form struct {
+	Codec  codec.Codec
+	Schema string                 // of its type
+	Number func() (uint64, error) // of that in the store
+	// Reads returns why a typed read would not take a value that is stored by the schema of a number.
+	Reads func(key, stored []byte, number uint64) error
 }
 
-// Fit returns what the map that a key of a *copal.DB belongs to stores for a value that comes as JSON, nil if it is not
-// open. An error beside what it returns is about the value, and any other about the key. Fit is nil in a process that
-// has opened no map.
-var Fit atomic.Pointer[func(db any, key, value []byte) (*Fitted, error)]
+// FormOf returns the form of the map that a key of a *copal.DB belongs to, nil if it is not open. The error says that
+// it has no such key. FormOf is nil in a process that has opened no map.
+var FormOf atomic.Pointer[func(db any, key []byte) (*Form, error)]
 
 // Fitter returns what is stored for a value under a key, and the number of its schema.
 type Fitter = func(key, value []byte) (stored []byte, schema uint64, err error)
