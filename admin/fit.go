@@ -2,8 +2,10 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -20,10 +22,10 @@ import (
 // with Codec and Schema, and Content goes. An entry of no map, or of a map of which no types are known, stays what it
 // is.
 //
-// What fits, codec.Parser says: of a map that is open in this process under its type, and its type has to read it;
-// otherwise under the newest form of its values. A map that is not open and has no typed value takes anything. The key
-// must be one of the map's, where it is open, or the log says of which type they are. A codec that does not parse keeps
-// JSON as raw bytes, which an open map's type has to read.
+// What fits, codec.Parser says: of a map that is open in this process under its type, or else under a form of its
+// values that its type reads; otherwise under the newest form of its values. A map that is not open and has no typed
+// value takes anything. The key must be one of the map's, where it is open, or the log says of which type they are.
+// A codec that does not parse keeps JSON as raw bytes, which an open map's type has to read.
 //
 // The error for what does not fit is a *MisfitError.
 func Fit(db *copal.DB, e *Entry) error {
@@ -75,8 +77,8 @@ func misfit(key []byte, err error) error {
 	return e
 }
 
-// fit returns what is stored for JSON under a key, and the number of its schema: the value itself and 0 where no types
-// are known.
+// fit returns what is stored for JSON under a key, and the number of its schema: the value itself and 0 where no
+// types are known.
 func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err error) {
 	if bytes.IndexByte(key, ':') < 0 {
 		return value, 0, nil // it belongs to no map
@@ -85,7 +87,7 @@ func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err err
 		if form, err := (*of)(db, key); err != nil {
 			return nil, 0, misfit(key, err)
 		} else if form != nil {
-			return fitOpen(form, key, value)
+			return fitOpen(opened.Engine(db), form, key, value)
 		}
 	}
 	store := opened.Engine(db)
@@ -111,8 +113,10 @@ func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err err
 	return stored, number, nil
 }
 
-// fitOpen is fit in an open map. Its type has the last word, for it may have methods of its own.
-func fitOpen(form *opened.Form, key, value []byte) (stored []byte, number uint64, err error) {
+// fitOpen is fit in an open map. Its type has the last word, for it may have methods of its own. What is no value of
+// its type may be one of a form from which the map has values: of an entry that is changed in part, the rest stays
+// as it is.
+func fitOpen(store *engine.Store, form *opened.Form, key, value []byte) (stored []byte, number uint64, err error) {
 	stored = value
 	if parser := parserOf(form.Codec, form.Schema); parser != nil {
 		if stored, err = parser.Parse(nil, value); err == nil {
@@ -122,10 +126,19 @@ func fitOpen(form *opened.Form, key, value []byte) (stored []byte, number uint64
 	if err == nil {
 		err = form.Reads(key, stored, number)
 	}
-	if errors.Is(err, copal.ErrType) || errors.As(err, new(*codec.MisfitError)) {
-		return nil, 0, misfit(key, err)
+	if !errors.Is(err, copal.ErrType) && !errors.As(err, new(*codec.MisfitError)) {
+		return stored, number, err
 	}
-	return stored, number, err
+	forms, failed := store.Forms(key)
+	for _, number := range slices.Backward(forms.Schemas) {
+		schema, _ := store.Schema(number)
+		if parser := parserOf(render.Codec(schema.Codec), schema.Text); parser != nil {
+			if stored, unfit := parser.Parse(nil, value); unfit == nil && form.Reads(key, stored, number) == nil {
+				return stored, number, nil
+			}
+		}
+	}
+	return nil, 0, cmp.Or(failed, misfit(key, err))
 }
 
 // parsers are those of schemas.

@@ -164,6 +164,44 @@ func TestFitRefusesWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+// An entry of an earlier version of the program may be changed in part: it keeps its form.
+func TestFitEarlierForm(t *testing.T) {
+	type first struct{ A, B int }
+	type second struct{ A int }
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
+		db, err := copal.OpenMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		earlier, err := copal.OpenMap[string, first](db, "m", copal.WithCodec(c))
+		if err == nil {
+			err = errors.Join(earlier.Set("a", first{1, 2}), earlier.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := copal.OpenMap[string, second](db, "m", copal.WithCodec(c))
+		if err == nil {
+			err = m.Set("b", second{3})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := admin.Typed(db)
+		if err := raw.Set([]byte("m:a"), []byte(`{"A":5,"B":2}`)); err != nil {
+			t.Fatal(err)
+		}
+		v, err := m.Load("a")
+		if shown, _ := raw.Get([]byte("m:a")); err != nil || v.A != 5 || string(shown) != `{"A":5,"B":2}` {
+			t.Errorf("%v, %v, %s", v, err, shown)
+		}
+		if err := raw.Set([]byte("m:a"), []byte(`{"C":5}`)); err == nil || !strings.Contains(err.Error(), "C is no field") {
+			t.Error(err)
+		}
+	}
+}
+
 // reversed is a codec of a program's own, which no server can write.
 type reversed struct{}
 

@@ -182,7 +182,7 @@ type (
 
 // Each of these types is also the outermost, from where it may lead back to itself.
 func TestBinaryKeepsRandomParts(t *testing.T) {
-	g := generator{rand.New(rand.NewPCG(3, 4)), 6}
+	g := generator{Rand: rand.New(rand.NewPCG(3, 4)), depth: 6}
 	n := reflect.TypeFor[nested]()
 	for i := range n.NumField() {
 		typ, err := codec.Binary.Compile(n.Field(i).Type)
@@ -198,7 +198,7 @@ func TestBinaryKeepsRandomParts(t *testing.T) {
 }
 
 func TestBinaryKeepsRandomValues(t *testing.T) {
-	g := generator{rand.New(rand.NewPCG(1, 2)), 0}
+	g := generator{Rand: rand.New(rand.NewPCG(1, 2)), depth: 0}
 	leaf, deep := compileWith[leaves](t, codec.Binary), compileWith[nested](t, codec.Binary)
 	for i := range 600 {
 		g.depth = i % 12
@@ -626,7 +626,7 @@ func FuzzBinaryDecode(f *testing.F) {
 	}
 	news := []func() any{func() any { return new(nested) }, func() any { return new(leaves) }, func() any { return new(map[keyed][]string) },
 		func() any { return new(forest) }, func() any { return new(map[int16]map[bool]*time.Time) }, func() any { return new([][2]struct{}) }}
-	g := generator{rand.New(rand.NewPCG(7, 8)), 4}
+	g := generator{Rand: rand.New(rand.NewPCG(7, 8)), depth: 4}
 	for i := range 30 {
 		v := news[i%len(news)]()
 		g.fill(reflect.ValueOf(v).Elem())

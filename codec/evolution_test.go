@@ -355,7 +355,7 @@ func TestBinarySkips(t *testing.T) {
 		List []struct{ Kept leaves }
 		Last int
 	}
-	from, g := compileWith[stored](t, codec.Binary), generator{rand.New(rand.NewPCG(9, 10)), 0}
+	from, g := compileWith[stored](t, codec.Binary), generator{Rand: rand.New(rand.NewPCG(9, 10)), depth: 0}
 	for i := range 300 {
 		g.depth = i % 8
 		var v stored

@@ -120,7 +120,7 @@ func planTypes(t testing.TB, random int) []reflect.Type {
 		reflect.TypeFor[list](), reflect.TypeFor[tree](), reflect.TypeFor[nest](), reflect.TypeFor[nestMap](), reflect.TypeFor[mutualA](),
 		reflect.TypeFor[string](), reflect.TypeFor[float64](), reflect.TypeFor[float32](), reflect.TypeFor[[]string](), reflect.TypeFor[map[string]string](),
 		reflect.TypeFor[map[int]bool](), reflect.TypeFor[*planLeaves](), reflect.TypeFor[time.Time](), reflect.TypeFor[[]struct{}](), reflect.TypeFor[[3][]byte]()}
-	g := generator{rand.New(rand.NewPCG(11, 12)), 0}
+	g := generator{Rand: rand.New(rand.NewPCG(11, 12)), depth: 0}
 	for random += len(types); len(types) < random; {
 		of := g.plannedType(4)
 		if typ, err := codec.JSON.Compile(of); err == nil && codec.HasPlan(typ) {
@@ -265,7 +265,7 @@ func TestJSONPlanWritesAsEncodingJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := settler{generator{rand.New(rand.NewPCG(13, 14)), 0}, "text <é>", 0}
+		g := settler{generator{Rand: rand.New(rand.NewPCG(13, 14)), depth: 0}, "text <é>", 0}
 		kept := 0
 		for i := range 60 {
 			g.depth, g.bits = 1+i%7, g.Uint64()
@@ -503,7 +503,7 @@ func FuzzJSONPlan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, n uint8, seed uint64, text string, bits uint64) {
 		i := int(n) % len(types)
-		g := settler{generator{rand.New(rand.NewPCG(seed, 1)), 1 + int(seed%6)}, text, bits}
+		g := settler{generator{Rand: rand.New(rand.NewPCG(seed, 1)), depth: 1 + int(seed%6)}, text, bits}
 		v := reflect.New(types[i])
 		g.fill(v.Elem())
 		g.settle(v.Elem())

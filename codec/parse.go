@@ -20,7 +20,9 @@ import (
 //     case only is that field;
 //   - numbers out of range, fractions where there are none, and whole numbers that a float does not hold exactly;
 //   - times finer than a nanosecond, strings that are not UTF-8, and lists that are not as long as an array;
-//   - null where there is none; but as the value of a field it is a missing one.
+//   - null where there is none, but as the value of a field it is a missing one; and null for a pointer to what may be
+//     null itself, which stands for two values;
+//   - JSON that is nested deeper than 200 levels, and values of more than 1 MiB and eight times the JSON.
 //
 // A missing field is zero. Only the program that has the type knows the zero of one that writes itself, as text or
 // bytes: codec JSON leaves such a field out, and codec Binary refuses the value. Nor does a schema tell which texts
@@ -53,6 +55,9 @@ func (e *MisfitError) Error() string {
 
 // in is the error as one of a part of a value.
 func (e *MisfitError) in(part string) *MisfitError {
+	if len(part) > 100 {
+		part = shorten(part)
+	}
 	if e.Field = strings.TrimSuffix(part+"."+e.Field, "."); e.Field == "" {
 		e.Field = `""`
 	}
@@ -105,7 +110,7 @@ func (p *parser) Parse(dst, text []byte) ([]byte, error) {
 		var v any
 		return dst, &MisfitError{Reason: "is no JSON: " + json.Unmarshal(text, &v).Error()}
 	}
-	r := &jsonParser{src: text, out: dst, asJSON: p.asJSON, most: len(dst) + mostRendered(text)}
+	r := &jsonParser{src: text, out: dst, asJSON: p.asJSON, most: len(dst) + mostParsed(text)}
 	r.space()
 	if err := r.value(p.shape, 0); err != nil {
 		return dst, err
@@ -113,13 +118,18 @@ func (p *parser) Parse(dst, text []byte) ([]byte, error) {
 	return r.out, nil
 }
 
+// mostParsed is how long the stored form of a value may be: fields that are missing take room, too.
+func mostParsed(text []byte) int { return 8*len(text) + 1<<20 }
+
 // jsonParser reads src, which is valid JSON, from at on, and writes out.
 type jsonParser struct {
 	src    []byte
 	at     int
 	out    []byte
-	most   int // length of out
+	most   int    // length of out
+	spans  []span // of the structs under way
 	asJSON bool
+	inKey  bool // of a map, where NaN and -0 are no values
 }
 
 // space goes on to the next token.
@@ -202,6 +212,9 @@ const maxParsedDepth = 200
 
 // value parses the next value, within depth others.
 func (r *jsonParser) value(s *Shape, depth int) *MisfitError {
+	if len(r.out) > r.most {
+		return misfitf("is longer than %d bytes", r.most)
+	}
 	if depth > maxParsedDepth {
 		return misfitf("is nested deeper than %d levels", maxParsedDepth)
 	}
@@ -212,7 +225,7 @@ func (r *jsonParser) value(s *Shape, depth int) *MisfitError {
 	switch s.Kind {
 	case KindPointer:
 		r.binary(1)
-		return r.value(s.Elem, depth+1)
+		return r.value(s.Elem, depth)
 	case KindSlice, KindArray:
 		return r.list(s, depth)
 	case KindMap:
@@ -226,7 +239,12 @@ func (r *jsonParser) value(s *Shape, depth int) *MisfitError {
 // null parses null.
 func (r *jsonParser) null(s *Shape) *MisfitError {
 	switch s.Kind {
-	case KindPointer, KindSlice, KindMap, KindBytes:
+	case KindPointer:
+		if nullable(s.Elem) {
+			return misfitf("is null, which stands for two values")
+		}
+		return r.zero(s)
+	case KindSlice, KindMap, KindBytes:
 		return r.zero(s)
 	}
 	return misfitf("is null, not %s", kindName(s.Kind))
@@ -338,7 +356,10 @@ func (r *jsonParser) fields(s *Shape, depth int) *MisfitError {
 	}
 	r.is('{')
 	start, inOrder := len(r.out), 0
-	at := make([]span, len(s.Fields)) // of the values in out
+	first := len(r.spans)
+	r.spans = append(r.spans, make([]span, len(s.Fields))...)
+	defer func() { r.spans = r.spans[:first] }()
+	at := func(i int) *span { return &r.spans[first+i] } // of the value in out
 	for r.json("{"); !r.is('}'); {
 		r.is(',')
 		name, err := r.string()
@@ -350,11 +371,11 @@ func (r *jsonParser) fields(s *Shape, depth int) *MisfitError {
 		switch {
 		case i < 0:
 			return misfitf("is no field of the map").in(name)
-		case at[i].given:
+		case at(i).given:
 			return misfitf("is there twice").in(name)
 		}
 		f := &s.Fields[i]
-		if at[i].given = true; r.src[r.at] == 'n' && !nullable(f.Shape) { // as if it were missing
+		if at(i).given = true; r.src[r.at] == 'n' && !nullable(f.Shape) { // as if it were missing
 			r.raw()
 			continue
 		}
@@ -368,21 +389,29 @@ func (r *jsonParser) fields(s *Shape, depth int) *MisfitError {
 			r.out, _ = appendJSONString(r.out, f.Name)
 			r.json(":")
 		}
-		at[i].from = len(r.out)
+		at(i).from = len(r.out)
 		if err := r.value(f.Shape, depth+1); err != nil {
 			return err.in(f.Name)
 		}
-		at[i].to, at[i].has = len(r.out), true
+		at(i).to, at(i).has = len(r.out), true
 	}
 	r.json("}")
-	if r.asJSON || inOrder == len(s.Fields) {
+	if r.asJSON {
+		for i, f := range s.Fields {
+			if f.Shape.Kind == KindNumber && !at(i).has {
+				return misfitf("is missing, and no program could write it again").in(f.Name)
+			}
+		}
+		return nil
+	}
+	if inOrder == len(s.Fields) {
 		return nil
 	}
 	written := slices.Clone(r.out[start:])
 	r.out = r.out[:start]
 	for i, f := range s.Fields {
-		if at[i].has {
-			r.out = append(r.out, written[at[i].from-start:at[i].to-start]...)
+		if at(i).has {
+			r.out = append(r.out, written[at(i).from-start:at(i).to-start]...)
 		} else if err := r.zero(f.Shape); err != nil {
 			return err.in(f.Name)
 		}
@@ -419,15 +448,19 @@ func (r *jsonParser) entries(s *Shape, depth int) *MisfitError {
 		return r.not("an object")
 	}
 	r.is('{')
-	var list []mapEntry
+	type entry struct {
+		mapEntry
+		name string
+	}
+	var list []entry
 	count := r.begin(KindMap)
 	start := len(r.out)
 	for n := 0; !r.is('}'); n++ {
 		r.is(',')
-		e := mapEntry{start: len(r.out)}
+		e := entry{mapEntry{start: len(r.out)}, ""}
 		name, err := r.string()
 		if err == nil {
-			err = r.key(s.Key, name, depth+1)
+			e.name, err = r.key(s.Key, name, depth+1)
 		}
 		if err != nil {
 			return err.in(name)
@@ -441,7 +474,10 @@ func (r *jsonParser) entries(s *Shape, depth int) *MisfitError {
 		e.end = len(r.out)
 		list = append(list, e)
 	}
-	compare := func(a, b mapEntry) int { return bytes.Compare(r.out[a.start:a.keyEnd], r.out[b.start:b.keyEnd]) }
+	compare := func(a, b entry) int { return bytes.Compare(r.out[a.start:a.keyEnd], r.out[b.start:b.keyEnd]) }
+	if r.asJSON {
+		compare = func(a, b entry) int { return strings.Compare(a.name, b.name) }
+	}
 	slices.SortFunc(list, compare)
 	sorted := make([]byte, 0, len(r.out)-start+len(list))
 	for i, e := range list {
@@ -461,33 +497,32 @@ func (r *jsonParser) entries(s *Shape, depth int) *MisfitError {
 	return nil
 }
 
-// key writes the key of an entry that has a name. What a renderer makes of a key that is no string, integer, time or
-// text is a string that is JSON.
-func (r *jsonParser) key(s *Shape, name string, depth int) *MisfitError {
-	if r.asJSON {
-		if isReal(s.Kind) {
-			inner := jsonParser{src: []byte(name)}
-			if !json.Valid(inner.src) || inner.value(s, depth) != nil || spelled(s.Kind, name) != name {
-				return misfitf("is a name that is not %s", kindName(s.Kind))
-			}
-		}
-		r.out, _ = appendJSONString(r.out, name)
-		return nil
-	}
+// key writes the key of an entry that has a name, and returns its own spelling. What a renderer makes of a key that
+// is no string, integer, time or text is a string that is JSON.
+func (r *jsonParser) key(s *Shape, name string, depth int) (own string, err *MisfitError) {
 	text := []byte(name)
 	switch s.Kind {
 	case KindString, KindText:
-		r.out = append(appendUvarint(r.out, uint64(len(name))), name...)
-		return nil
+		if r.asJSON {
+			r.out, _ = appendJSONString(r.out, name)
+		} else {
+			r.out = append(appendUvarint(r.out, uint64(len(name))), name...)
+		}
+		return name, nil
 	case KindTime, KindBinary:
 		text, _ = appendJSONString(nil, name)
 	}
-	inner := jsonParser{src: text, most: mostRendered(text)}
+	inner := jsonParser{src: text, asJSON: r.asJSON, inKey: true, most: max(r.most-len(r.out), 0)}
 	if !json.Valid(text) || inner.value(s, depth) != nil || isReal(s.Kind) && !isFloat(s.Kind) && spelled(s.Kind, name) != name {
-		return misfitf("is a name that is not %s", kindName(s.Kind))
+		return "", misfitf("is a name that is not %s", kindName(s.Kind))
 	}
-	r.out = append(r.out, inner.out...)
-	return nil
+	if !r.asJSON {
+		r.out = append(r.out, inner.out...)
+		return name, nil
+	}
+	own = strings.Trim(string(inner.out), `"`) // of a number or a time, in which nothing has a meaning
+	r.out, _ = appendJSONString(r.out, own)
+	return own, nil
 }
 
 // spelled is a whole number as it is spelled.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -100,7 +101,13 @@ func (r *jsonParser) stringOf(k Kind) *MisfitError {
 	case KindTime:
 		var t time.Time
 		text, _ := appendJSONString(nil, s)
-		if t.UnmarshalJSON(text) != nil {
+		_, unwritten := t.MarshalJSON()
+		if t.UnmarshalJSON(text) == nil {
+			_, unwritten = t.MarshalJSON() // offsets of a day and more are read
+		} else {
+			unwritten = errNumber
+		}
+		if unwritten != nil {
 			r.at = start
 			return r.not(kindName(k))
 		}
@@ -145,6 +152,9 @@ func (r *jsonParser) special(k Kind) *MisfitError {
 	}
 	switch s {
 	case "NaN":
+		if r.inKey {
+			return misfitf("is NaN, which is found in no map")
+		}
 		r.float(k, math.NaN())
 	case "+Inf":
 		r.float(k, math.Inf(1))
@@ -179,6 +189,9 @@ func (r *jsonParser) complex(k Kind) *MisfitError {
 	}
 	return nil
 }
+
+// mostDigits is how long a float may be spelled. Its exponent is in bounds, for it is finite; but 0 may have any.
+const mostDigits = 1100
 
 func (r *jsonParser) number(k Kind) *MisfitError {
 	start := r.at
@@ -218,9 +231,15 @@ func (r *jsonParser) number(k Kind) *MisfitError {
 			r.out = appendUvarint(r.out, n)
 		}
 	case isFloat(k):
+		if len(text) > mostDigits {
+			return misfitf("is a number of more than %d characters", mostDigits)
+		}
 		bits := bitsOf(k)
 		f, err := strconv.ParseFloat(text, bits)
 		if err != nil {
+			return bad()
+		}
+		if r.inKey && (math.IsNaN(f) || f == 0 && math.Signbit(f)) {
 			return bad()
 		}
 		if !isHeld(text, f, bits) {
@@ -233,17 +252,20 @@ func (r *jsonParser) number(k Kind) *MisfitError {
 	return nil
 }
 
-// isHeld reports whether a number that is read as a float is that one: fractions are the nearest, but whole numbers are
-// exact, and nothing but 0 becomes 0.
+// isHeld reports whether a number that is read as a float is that one. Fractions are the nearest. Whole numbers are
+// exact, or spelled as the float is; and nothing but 0 becomes 0.
 func isHeld(text string, f float64, bits int) bool {
-	if f == 0 {
-		mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
-		return !strings.ContainsAny(mantissa, "123456789")
-	}
-	if strings.ContainsAny(text, ".eE") {
+	is, ok := new(big.Rat).SetString(text)
+	switch {
+	case !ok:
+		return false
+	case f == 0:
+		return is.Sign() == 0
+	case !is.IsInt() || is.Cmp(new(big.Rat).SetFloat64(f)) == 0:
 		return true
 	}
-	return strconv.FormatFloat(f, 'f', 0, 64) == text || strconv.FormatFloat(f, 'f', -1, bits) == text // exact, or as floats are spelled
+	spelled, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'e', -1, bits))
+	return is.Cmp(spelled) == 0
 }
 
 func (r *jsonParser) float(k Kind, f float64) {

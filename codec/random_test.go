@@ -10,7 +10,8 @@ import (
 // A generator makes random values of a type, odd ones often.
 type generator struct {
 	*rand.Rand
-	depth int // how deep pointers, slices and maps go
+	depth   int  // how deep pointers, slices and maps go
+	minutes bool // the offsets of zones are whole minutes
 }
 
 var oddFloats = []uint64{0, 1 << 63, math.Float64bits(math.NaN()), 0x7ff8000000000123, math.Float64bits(math.Inf(1)),
@@ -42,7 +43,11 @@ func (g generator) time() time.Time {
 	case 1:
 		return time.Unix(g.Int64()>>g.IntN(64), int64(g.IntN(1e9))).UTC()
 	}
-	return time.Unix(int64(g.Int32()), int64(g.IntN(1e9))).In(time.FixedZone("zone", g.IntN(100000)-50000))
+	offset := g.IntN(100000) - 50000
+	if g.minutes {
+		offset -= offset % 60
+	}
+	return time.Unix(int64(g.Int32()), int64(g.IntN(1e9))).In(time.FixedZone("zone", offset))
 }
 
 // fill sets what v, a value of any type, can be set to.

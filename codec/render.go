@@ -325,7 +325,12 @@ func (w *jsonText) keyText(s *Shape, text []byte) string {
 	return string(text)
 }
 
+// time writes the instant. JSON has no seconds of a zone's offset, as zones before 1900 have them: they are left
+// out, and the clock says what it says in that zone.
 func (w *jsonText) time(t time.Time) {
+	if _, offset := t.Zone(); offset%60 != 0 {
+		t = t.In(time.FixedZone("", offset-offset%60))
+	}
 	w.text(`"`)
 	w.out = t.AppendFormat(w.out, time.RFC3339Nano)
 	w.text(`"`)
