@@ -92,8 +92,8 @@ func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err err
 	}
 	store := opened.Engine(db)
 	forms, err := store.Forms(key)
-	if err != nil {
-		return nil, 0, err
+	if err != nil || forms.Map == "" {
+		return value, 0, err
 	}
 	if order, ok := keycodec.OrderNamed(forms.Keys); ok && !order.Holds(string(key[len(copal.MapPrefix(forms.Map)):])) {
 		return nil, 0, misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s", forms.Map, forms.Keys))
