@@ -1,8 +1,8 @@
 // Command redis measures the Redis door beside redis-server, with redis-benchmark: how many commands a second each
 // takes, the latency that 99 of 100 stay below, and the processor time of the server for a command.
 //
-//	go run ./redis                      # all lines, 3 rounds: half an hour
-//	go run ./redis -quick               # fewer commands: some minutes, and noisier
+//	go run ./redis                      # all lines, 3 rounds: five minutes
+//	go run ./redis -quick               # fewer commands: a minute, and noisier
 //	go run ./redis -run '^write P16'    # some lines
 //
 // Both servers have an empty store on the same disk. In each round they take turns with the same load. `write` beside
