@@ -101,13 +101,11 @@ func (r *jsonParser) stringOf(k Kind) *MisfitError {
 	case KindTime:
 		var t time.Time
 		text, _ := appendJSONString(nil, s)
-		_, unwritten := t.MarshalJSON()
-		if t.UnmarshalJSON(text) == nil {
-			_, unwritten = t.MarshalJSON() // offsets of a day and more are read
-		} else {
-			unwritten = errNumber
+		bad := t.UnmarshalJSON(text)
+		if bad == nil {
+			_, bad = t.MarshalJSON() // offsets of a day and more are read
 		}
-		if unwritten != nil {
+		if bad != nil {
 			r.at = start
 			return r.not(kindName(k))
 		}
