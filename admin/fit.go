@@ -53,7 +53,11 @@ func IsTyped(db *copal.DB, key []byte) (bool, error) {
 	if errors.Is(err, copal.ErrType) {
 		return true, nil
 	}
-	return false, err
+	if err != nil {
+		return false, err
+	}
+	forms, err := opened.Engine(db).Forms(key) // a codec of a program's own has some, and does not parse
+	return len(forms.Schemas) > 0, err
 }
 
 // MisfitError says why a value or a key is none of its map. It is copal.ErrType.

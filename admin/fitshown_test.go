@@ -228,6 +228,19 @@ func TestFitOwnCodec(t *testing.T) {
 	if err := m.Set(netip.MustParseAddr("::1"), base{1}); err != nil {
 		t.Fatal(err)
 	}
+	isTyped := func() {
+		t.Helper()
+		if is, err := admin.IsTyped(db, []byte("m:::3")); !is || err != nil {
+			t.Errorf("%v, %v", is, err)
+		}
+	}
+	isTyped()
+	defer func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		isTyped()
+	}()
 	for _, c := range []struct {
 		key, text string
 		fits      bool
