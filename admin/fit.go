@@ -99,7 +99,7 @@ func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err err
 	if err != nil || forms.Map == "" {
 		return value, 0, err
 	}
-	if order, ok := keycodec.OrderNamed(forms.Keys); ok && !order.Holds(string(key[len(copal.MapPrefix(forms.Map)):])) {
+	if order, ok := keycodec.OrderNamed(forms.Keys); ok && !order.Holds(string(key[len(forms.Map)+1:])) {
 		return nil, 0, misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s", forms.Map, forms.Keys))
 	}
 	if len(forms.Schemas) == 0 {

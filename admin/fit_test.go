@@ -145,13 +145,13 @@ func TestFitsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	ages, err := copal.OpenMap[int, int](db, "ages", copal.Ordered())
+	ages, err := copal.OpenMap[int, int](db, "all ages", copal.Ordered())
 	if err != nil {
 		t.Fatal(err)
 	}
 	check := func() {
 		t.Helper()
-		for key, fit := range map[string]bool{"ages:7": true, "ages:-7": true, "ages:07": false, "ages:abc": false, "ages:": false} {
+		for key, fit := range map[string]bool{"all%20ages:7": true, "all%20ages:-7": true, "all%20ages:07": false, "all%20ages:abc": false, "all%20ages:": false} {
 			if err := fits(db, key, "1"); (err == nil) != fit || !fit && !errors.Is(err, copal.ErrType) {
 				t.Errorf("%s: %v", key, err)
 			}

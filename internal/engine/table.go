@@ -328,7 +328,7 @@ func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
 
 // Forms is what the log knows of the types of a map.
 type Forms struct {
-	Map     string   // its name, "" for a key of no map
+	Map     string   // its name, escaped as keys have it, "" for a key of no map
 	Keys    string   // the order of its keys, which says their type; "" if the log names none
 	Schemas []uint64 // the numbers of those under which it has values, in ascending order
 }
