@@ -17,8 +17,9 @@ import (
 // clients that wait often do not begin and end it each time.
 type feed struct {
 	needs    atomic.Int64
-	mu       sync.Mutex // guards running and cancel
+	mu       sync.Mutex // guards running, stopped and cancel
 	running  bool
+	stopped  bool // for good: the server shuts down, and a command that runs still does not begin it again
 	cancel   context.CancelFunc
 	ended    sync.WaitGroup
 	notifier notifier // belongs to the goroutine that tells
@@ -28,7 +29,7 @@ type feed struct {
 func (f *feed) need(s *Server, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.needs.Add(n); f.running || f.needs.Load() == 0 {
+	if f.needs.Add(n); f.running || f.stopped || f.needs.Load() == 0 {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,6 +89,7 @@ func (f *feed) end() bool {
 // stop ends the feed.
 func (f *feed) stop() {
 	f.mu.Lock()
+	f.stopped = true
 	if f.running {
 		f.cancel()
 	}

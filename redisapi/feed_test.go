@@ -111,6 +111,19 @@ func TestEarlierEventsAreNotTold(t *testing.T) {
 	})
 }
 
+// A feed that has been stopped is not begun again by a command that runs still.
+func TestStoppedFeed(t *testing.T) {
+	s, _ := newServer(t)
+	s.feed.need(s, 1)
+	s.feed.stop()
+	s.feed.need(s, 1)
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if s.feed.running {
+		t.Error("it runs")
+	}
+}
+
 func TestExpiredIsTold(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		s.notifies(notifyKeyevent | notifyExpired)
