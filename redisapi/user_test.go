@@ -169,6 +169,8 @@ func TestConnectionEndsWithTheRight(t *testing.T) {
 	p.want("AUTH shop", "OK")
 	waits.want("AUTH shop", "OK")
 	waits.send("BLPOP orders:l 0")
+	for !strings.Contains(all.do("INFO clients"), `blocked_clients:1\r`) {
+	}
 	changed := shop
 	changed.Read = nil
 	if err := u.Set(changed, access.Password("all")); err != nil {
