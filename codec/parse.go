@@ -455,7 +455,7 @@ func (r *jsonParser) entries(s *Shape, depth int) *MisfitError {
 	var list []entry
 	count := r.begin(KindMap)
 	start := len(r.out)
-	for n := 0; !r.is('}'); n++ {
+	for !r.is('}') {
 		r.is(',')
 		e := entry{mapEntry{start: len(r.out)}, ""}
 		name, err := r.string()
