@@ -101,6 +101,17 @@ func (p *progress) set(done, total int64) {
 	p.bar.Set64(done)
 }
 
+// describe says what is done now, before the bar.
+func (p *progress) describe(what string) {
+	if p == nil {
+		return
+	}
+	p.what = what
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
 // wait says that nothing can be counted yet, since something else is done first.
 func (p *progress) wait(first string, since time.Time) {
 	if p != nil && p.bar == nil {

@@ -84,3 +84,6 @@ func (t ownTx) Scan(from, to []byte, f func(key, value []byte) error) error {
 	}
 	return nil
 }
+
+// Durable says whether Put, Batch and Update have synced what they wrote when they return.
+func (s Own) Durable() bool { return s.durable }

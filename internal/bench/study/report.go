@@ -1,0 +1,154 @@
+package study
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/copaldb/copal/internal/bench/chart"
+)
+
+// Charts are the pictures of the results of a durability, by the name of their files: a use over the
+// number of records, a line for each engine and strategy.
+func Charts(figures []Figure, durable bool) (names []string, charts []*chart.Chart) {
+	for _, use := range Uses {
+		c := &chart.Chart{
+			Title:    use.says(),
+			Subtitle: syncs(durable) + "; median, least and most of the repetitions",
+			X:        chart.Axis{Label: "records in the store", Unit: chart.Count, Log: true},
+			Y:        chart.Axis{Label: "time a record", Unit: chart.Nanoseconds, Log: true},
+			Kinds:    kinds(), Groups: []string{"copal", "bbolt", "badger", "pebble", "buntdb"},
+		}
+		if use.Storage {
+			c.Subtitle = syncs(durable)
+			c.Y = chart.Axis{Label: "bytes a record", Unit: chart.Bytes, Log: true}
+		}
+		for _, f := range figures {
+			if f.Durable != durable || f.Step != use.Step || f.Together != use.Together {
+				continue
+			}
+			name := f.Engine + " " + f.Strategy
+			i := slices.IndexFunc(c.Series, func(s chart.Series) bool { return s.Name == name })
+			if i < 0 {
+				i = len(c.Series)
+				c.Series = append(c.Series, chart.Series{Name: name, Kind: f.Strategy, Group: f.Engine})
+			}
+			p := chart.Point{X: float64(f.Records), Y: use.Value(f)}
+			if !use.Storage {
+				p.Min, p.Max = f.Min, f.Max
+			}
+			c.Series[i].Points = append(c.Series[i].Points, p)
+		}
+		if len(c.Series) > 0 {
+			names = append(names, use.file(durable))
+			charts = append(charts, c)
+		}
+	}
+	return names, charts
+}
+
+func syncs(durable bool) string {
+	if durable {
+		return "every transaction is synced"
+	}
+	return "no transaction is synced"
+}
+
+// kinds are the names of all strategies, so that each has one colour in all charts.
+func kinds() (names []string) {
+	for _, s := range strategies {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// says is what a use is, as a title.
+func (u Use) says() string {
+	return map[string]string{
+		"insert, each": "Insert, each record in a transaction of its own",
+		"insert, bulk": "Insert, all records in one transaction",
+		"read":         "Read one record at random, a transaction each",
+		"read many":    "Read a third of the records in a row, in one transaction",
+		"field sum":    "Sum one field of all records, in one transaction",
+		"update":       "Update one field of a record at random, a transaction each",
+		"file bytes":   "Bytes of all files",
+	}[u.Name]
+}
+
+// file is the name of the picture.
+func (u Use) file(durable bool) string {
+	name := strings.NewReplacer(",", "", " ", "-").Replace(u.Name)
+	if durable {
+		name += "-synced"
+	}
+	return name + ".svg"
+}
+
+// WriteHTML writes a page with tables, charts, and what is best for which use.
+func WriteHTML(w io.Writer, h Header, figures []Figure) error {
+	p := &chart.Page{
+		Title: "Which encoding should my records use?",
+		Lead: []string{
+			fmt.Sprintf("%s. %s, begun %s.", h.Subject, h.Machine, h.Begun),
+			"Times are for one record. Compare them within this page: another machine has others. Every record that was read was checked.",
+		},
+	}
+	for _, durable := range []bool{false, true} {
+		n := Largest(figures, durable)
+		if n == 0 {
+			continue
+		}
+		t := TableOf(figures, n, durable)
+		p.Sections = append(p.Sections, chart.Section{
+			Heading: "The best choice: " + t.Title(),
+			Text:    t.Advice(),
+			Tables:  []chart.Table{t.chart()},
+		})
+		_, charts := Charts(figures, durable)
+		s := chart.Section{Heading: "By the number of records: " + syncs(durable)}
+		for _, c := range charts {
+			s.Figures = append(s.Figures, c)
+		}
+		p.Sections = append(p.Sections, s)
+	}
+	p.Sections = append(p.Sections, explained())
+	return p.WriteHTML(w)
+}
+
+// chart is the table for the page.
+func (t Table) chart() chart.Table {
+	c := chart.Table{Caption: t.Title() + ": microseconds a record, and bytes a record", Header: []string{"engine", "strategy"}}
+	for _, u := range Uses {
+		c.Header = append(c.Header, u.Name)
+	}
+	for i, r := range t.Rows {
+		row := []string{r.Engine, r.Strategy}
+		for u, use := range Uses {
+			row = append(row, use.Show(r.Values[u]))
+			if !math.IsNaN(r.Values[u]) && t.Best(u, "") == i {
+				c.Best = append(c.Best, chart.Cell{Row: i, Column: u + 2})
+			}
+		}
+		c.Rows = append(c.Rows, row)
+	}
+	return c
+}
+
+// explained says what the words mean.
+func explained() chart.Section {
+	s := chart.Section{
+		Heading: "What was measured",
+		Text: []string{
+			"Each repetition makes a fresh store, inserts all records, closes it, notes the size of its files, opens it, reads all of it once, " +
+				"and then measures reads and updates: half of the records at random, a third in a row from the middle.",
+			"Without syncs, all engines here keep what was written when the process is killed, but for badger and pebble, which may lose the last writes.",
+		},
+		Tables: []chart.Table{{Caption: "The strategies", Header: []string{"strategy", "a record is kept as"}}},
+	}
+	for _, x := range strategies {
+		s.Tables[0].Rows = append(s.Tables[0].Rows, []string{x.name, x.says})
+	}
+	return s
+}
