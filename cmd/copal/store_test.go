@@ -69,6 +69,13 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"untimed": func(ts *testscript.TestScript, _ bool, args []string) {
 			ts.Check(os.WriteFile(ts.MkAbs(args[0]), timeOfNow.ReplaceAll([]byte(ts.ReadFile(args[0])), []byte("TIME")), 0o666))
 		},
+		// cutoff FILE N takes the last N bytes off.
+		"cutoff": func(ts *testscript.TestScript, _ bool, args []string) {
+			n, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			path := ts.MkAbs(args[0])
+			ts.Check(os.Truncate(path, int64(len(ts.ReadFile(args[0]))-n)))
+		},
 		// fill DIR N writes key-000000 and so on.
 		"fill": func(ts *testscript.TestScript, _ bool, args []string) {
 			n, err := strconv.Atoi(args[1])

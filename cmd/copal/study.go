@@ -57,7 +57,7 @@ type studyFlags struct {
 }
 
 // studyEngines are those that the command has with it.
-var studyEngines = []rivals.Engine{rivals.Bbolt, rivals.Copal, rivals.Badger, rivals.Bunt}
+var studyEngines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt}
 
 var studySizes = []int{10, 100, 1_000, 10_000, 25_000, 50_000, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000}
 

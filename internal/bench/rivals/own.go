@@ -7,7 +7,14 @@ import (
 )
 
 // Copal is this store, by its raw bytes.
-var Copal = Engine{Name: "copal", Module: "github.com/copaldb/copal", Open: openOwn}
+var Copal = Engine{Name: "copal", Module: "github.com/copaldb/copal", Open: func(dir string, durable bool) (Store, error) {
+	return openOwn(dir, durable)
+}}
+
+// CopalOrdered keeps its keys in order, as all the others do.
+var CopalOrdered = Engine{Name: "copal", Module: "github.com/copaldb/copal", Open: func(dir string, durable bool) (Store, error) {
+	return openOwn(dir, durable, copal.OrderedKeys(), copal.Ordered())
+}}
 
 // Own is a store of copal's. Its DB is there for what only copal has.
 type Own struct {
@@ -15,8 +22,8 @@ type Own struct {
 	durable bool
 }
 
-func openOwn(dir string, durable bool) (Store, error) {
-	db, err := copal.Open(dir)
+func openOwn(dir string, durable bool, opts ...copal.Option) (Store, error) {
+	db, err := copal.Open(dir, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -21,13 +21,13 @@ var mapStrategies = []strategy{
 }
 
 func typedMap(name, says string, c codec.Codec) strategy {
-	open := func(_ rivals.Engine, dir string, durable bool, s subject) (table, error) {
+	open := func(e rivals.Engine, dir string, durable bool, s subject) (table, error) {
 		if _, ok := s.(users); ok {
-			return openMapTable(dir, durable, s, c,
+			return openMapTable(e, dir, durable, s, c,
 				func(record any) User { return *record.(*User) },
 				func(v *User) any { return v })
 		}
-		return openMapTable(dir, durable, s, held{s, c},
+		return openMapTable(e, dir, durable, s, held{s, c},
 			func(record any) held1 { return held1{record} },
 			func(v *held1) any { return v.record })
 	}
@@ -46,11 +46,13 @@ type mapTable[V any] struct {
 	record      func(v *V) any
 }
 
-func openMapTable[V any](dir string, durable bool, s subject, c codec.Codec, valueOf func(any) V, record func(*V) any) (table, error) {
-	db, err := copal.Open(dir)
+func openMapTable[V any](e rivals.Engine, dir string, durable bool, s subject, c codec.Codec,
+	valueOf func(any) V, record func(*V) any) (table, error) {
+	store, err := e.Open(dir, durable)
 	if err != nil {
 		return nil, err
 	}
+	db := store.(rivals.Own).DB
 	m, err := copal.OpenMap[uint64, V](db, "records", copal.WithCodec(c))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -19,7 +19,7 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-var engines = []rivals.Engine{rivals.Bbolt, rivals.Copal, rivals.Badger, rivals.Bunt}
+var engines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt}
 
 func open(t *testing.T, path string, h Header) *Journal {
 	t.Helper()
