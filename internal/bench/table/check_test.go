@@ -126,3 +126,26 @@ func TestRawSidesNoticeDamage(t *testing.T) {
 		}
 	}
 }
+
+// A walk that leaves out a pair, or has them in another order, fails.
+func TestWalksNoticeDamage(t *testing.T) {
+	const size = 64
+	keys, value := prefixedKeys(40, "user"), newBlob(size)
+	for name, order := range map[string][]int{"whole": {3, 19, 35}, "first": {19, 35}, "last": {3, 19}, "middle": {3, 35}, "turned": {19, 3, 35}, "twice": {3, 3, 19, 35}, "none": nil} {
+		side := scanSide(name, keys, size, 1, func(from, to []byte, f visit) error {
+			if string(from) != "group-03/" || string(to) != "group-030" {
+				t.Errorf("from %s to %s", from, to)
+			}
+			for _, i := range order {
+				value.mark(int32(i), 0)
+				if err := f(keys[i], value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if _, err := side.measure(3); (err != nil) != (name != "whole") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

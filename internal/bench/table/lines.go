@@ -15,6 +15,7 @@ func allLines(s setting) []line {
 		rawViewLines(s),
 		rawPutLines(s),
 		rawAllocLines(s),
+		valueLines(s),
 		batchLines(s),
 		transactionLines(s),
 		durableLines(s),

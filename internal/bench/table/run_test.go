@@ -34,7 +34,7 @@ func TestLinesRun(t *testing.T) {
 		t.Skip("badger maps more than there is")
 	}
 	dir := t.TempDir()
-	shared := regexp.MustCompile(`^(get/hit/.*/1|(raw-get|raw-view|raw-put|raw-allocs)/128B.*|batch/process|durable|latency.*)$`)
+	shared := regexp.MustCompile(`^(get/hit/.*/1|(raw-get|raw-view|raw-put|raw-allocs|values/scan)/128B.*|batch/process|durable|latency.*)$`)
 	for _, others := range []Rivals{{}, strangers} {
 		seen := map[string]bool{}
 		for _, l := range allLines(setting{tinyScale, others}) {
