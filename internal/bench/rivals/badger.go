@@ -1,3 +1,5 @@
+//go:build !image
+
 package rivals
 
 import (
@@ -11,6 +13,11 @@ import (
 // has none.
 var Badger = Engine{Name: "badger", Module: "github.com/dgraph-io/badger/v4", Open: func(dir string, durable bool) (Store, error) {
 	return OpenBadger(badger.DefaultOptions(dir).WithSyncWrites(durable).WithDetectConflicts(false))
+}}
+
+// BadgerConflicts is Badger that looks for conflicts, as concurrent transactions need.
+var BadgerConflicts = Engine{Name: Badger.Name, Module: Badger.Module, Open: func(dir string, durable bool) (Store, error) {
+	return OpenBadger(badger.DefaultOptions(dir).WithSyncWrites(durable))
 }}
 
 // BadgerDB is a store of badger.
@@ -34,7 +41,15 @@ func (s BadgerDB) Get(key []byte) (value []byte, err error) {
 		}
 		return err
 	})
-	return value, err
+	return value, badgerError(err)
+}
+
+// badgerError is an error of badger as one of this package.
+func badgerError(err error) error {
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return ErrAbsent
+	}
+	return err
 }
 
 // Put implements Store.
@@ -48,7 +63,7 @@ func (s BadgerDB) Batch(n int, entry func(i int) (key, value []byte)) error {
 	defer b.Cancel()
 	for i := range n {
 		key, value := entry(i)
-		if err := b.Set(key, bytes.Clone(value)); err != nil { // it keeps the slice until Flush
+		if err := b.Set(bytes.Clone(key), bytes.Clone(value)); err != nil { // it keeps both until Flush
 			return err
 		}
 	}
@@ -62,6 +77,14 @@ func (s BadgerDB) View(f func(Tx) error) error {
 
 // Update implements Store.
 func (s BadgerDB) Update(f func(Tx) error) error {
+	for {
+		if err := s.update(f); !errors.Is(err, badger.ErrConflict) {
+			return err
+		}
+	}
+}
+
+func (s BadgerDB) update(f func(Tx) error) error {
 	t := &badgerTx{db: s.DB, tx: s.DB.NewTransaction(true)}
 	defer func() { t.tx.Discard() }()
 	if err := f(t); err != nil {
@@ -81,11 +104,8 @@ type badgerTx struct {
 
 func (t *badgerTx) Get(key []byte) ([]byte, error) {
 	item, err := t.tx.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, ErrAbsent
-	}
 	if err != nil {
-		return nil, err
+		return nil, badgerError(err)
 	}
 	err = item.Value(func(v []byte) error { t.lent = v; return nil }) // v is there until the transaction ends
 	return t.lent, err

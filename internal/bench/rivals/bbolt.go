@@ -2,6 +2,7 @@ package rivals
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
@@ -38,7 +39,10 @@ func OpenBolt(dir string, opts *bolt.Options) (Store, error) {
 		_, err := tx.CreateBucketIfNotExists(BoltBucket)
 		return err
 	})
-	return Bolt{db, durable}, err
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return Bolt{db, durable}, nil
 }
 
 // Get implements Store.

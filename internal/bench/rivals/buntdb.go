@@ -1,6 +1,7 @@
 package rivals
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 
@@ -26,7 +27,10 @@ func openBunt(dir string, durable bool) (Store, error) {
 	if durable {
 		c.SyncPolicy = buntdb.Always
 	}
-	return BuntDB{db}, db.SetConfig(c)
+	if err := db.SetConfig(c); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return BuntDB{db}, nil
 }
 
 // Get implements Store.
@@ -88,5 +92,5 @@ func (t buntTx) Scan(from, to []byte, f func(key, value []byte) error) (err erro
 		err = f([]byte(key), []byte(value))
 		return err == nil
 	})
-	return errors.Join(walk, err)
+	return cmp.Or(err, walk)
 }

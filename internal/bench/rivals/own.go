@@ -2,36 +2,54 @@ package rivals
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/copaldb/copal"
 )
 
 // Copal is this store, by its raw bytes.
 var Copal = Engine{Name: "copal", Module: "github.com/copaldb/copal", Open: func(dir string, durable bool) (Store, error) {
-	return openOwn(dir, durable)
+	return OpenCopal(dir, durable)
 }}
 
 // CopalOrdered keeps its keys in order, as all the others do.
-var CopalOrdered = Engine{Name: "copal", Module: "github.com/copaldb/copal", Open: func(dir string, durable bool) (Store, error) {
-	return openOwn(dir, durable, copal.OrderedKeys(), copal.Ordered())
+var CopalOrdered = Engine{Name: Copal.Name, Module: Copal.Module, Open: func(dir string, durable bool) (Store, error) {
+	return OpenCopal(dir, durable, copal.OrderedKeys(), copal.Ordered())
 }}
 
 // Own is a store of copal's. Its DB is there for what only copal has.
 type Own struct {
 	DB      *copal.DB
 	durable bool
+	batches *sync.Pool // of *copal.Batch, which keep their memory from use to use
 }
 
-func openOwn(dir string, durable bool, opts ...copal.Option) (Store, error) {
+// OpenCopal opens a store of copal's with options.
+func OpenCopal(dir string, durable bool, opts ...copal.Option) (Store, error) {
 	db, err := copal.Open(dir, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return Own{db, durable}, nil
+	raw := db.Raw()
+	if durable {
+		raw = raw.With(copal.FSync)
+	}
+	return Own{db, durable, &sync.Pool{New: func() any { return raw.Batch() }}}, nil
 }
 
 // Get implements Store.
-func (s Own) Get(key []byte) ([]byte, error) { return s.DB.Raw().Load(key) }
+func (s Own) Get(key []byte) ([]byte, error) {
+	value, err := s.DB.Raw().Load(key)
+	return value, ownError(err)
+}
+
+// ownError is an error of copal as one of this package.
+func ownError(err error) error {
+	if errors.Is(err, copal.ErrNotFound) {
+		return ErrAbsent
+	}
+	return err
+}
 
 // Put implements Store.
 func (s Own) Put(key, value []byte) error {
@@ -43,15 +61,15 @@ func (s Own) Put(key, value []byte) error {
 
 // Batch implements Store.
 func (s Own) Batch(n int, entry func(i int) (key, value []byte)) error {
-	raw := s.DB.Raw()
-	if s.durable {
-		raw = raw.With(copal.FSync)
-	}
-	b := raw.Batch()
+	b := s.batches.Get().(*copal.Batch)
 	for i := range n {
 		b.Set(entry(i))
 	}
-	return b.Commit()
+	if err := b.Commit(); err != nil {
+		return err // b is not empty
+	}
+	s.batches.Put(b)
+	return nil
 }
 
 // View implements Store.
@@ -75,10 +93,7 @@ type ownTx struct{ raw *copal.Raw }
 
 func (t ownTx) Get(key []byte) ([]byte, error) {
 	value, err := t.raw.Load(key)
-	if errors.Is(err, copal.ErrNotFound) {
-		err = ErrAbsent
-	}
-	return value, err
+	return value, ownError(err)
 }
 
 func (t ownTx) Put(key, value []byte) error { return t.raw.Set(key, value) }

@@ -26,7 +26,8 @@ type Store interface {
 	Batch(n int, entry func(i int) (key, value []byte)) error
 	// View reads. What Tx says of moments holds.
 	View(f func(tx Tx) error) error
-	// Update reads and writes. The writes of a function that returns an error are not done.
+	// Update reads and writes. The writes of a function that returns an error are not done. The function is
+	// called again when a concurrent transaction has changed what it has read.
 	Update(f func(tx Tx) error) error
 	Close() error
 }
@@ -61,6 +62,7 @@ type Engine struct {
 	Module string // the path of its module, by which its version is told
 	// Open opens a store in a directory that exists. A durable store has synced what Put, Batch and
 	// Update have written when they return. Another syncs nothing, or later.
+	// Open is nil where the engine is not there.
 	Open func(dir string, durable bool) (Store, error)
 }
 
@@ -73,13 +75,13 @@ func (e Engine) OpenIn(dir string, durable bool) (Store, error) {
 	return e.Open(dir, durable)
 }
 
-// batchSize is how many pairs the stores take at once while they are filled.
-const batchSize = 500
+// BatchSize is how many pairs Fill has a store take at once.
+const BatchSize = 500
 
 // Fill puts pairs that nobody measures.
 func Fill(s Store, n int, entry func(i int) (key, value []byte)) error {
-	for from := 0; from < n; from += batchSize {
-		if err := s.Batch(min(batchSize, n-from), func(i int) ([]byte, []byte) { return entry(from + i) }); err != nil {
+	for from := 0; from < n; from += BatchSize {
+		if err := s.Batch(min(BatchSize, n-from), func(i int) ([]byte, []byte) { return entry(from + i) }); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,185 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal/internal/bench/rivals"
+)
+
+// Size is how much each line does.
+type Size int
+
+const (
+	Full  Size = iota // plan for half an hour
+	Quick             // a second or two a line, without the longest ones
+	Tiny              // for tests, which look at whether lines run and not at what they yield
+)
+
+var scales = map[Size]scale{Full: fullScale, Quick: quickScale, Tiny: tinyScale}
+
+// Options say what a run measures.
+type Options struct {
+	Size   Size
+	Run    string // a regular expression that the names of lines match
+	Rounds int    // of each line; 0 for as many as the size has
+	// Budget is how long all lines may take together. Where it is short, lines have fewer rounds than their size
+	// has, but three at least. 0, or a number of rounds, is no limit.
+	Budget time.Duration
+	Dir    string // files are made in a fresh directory below this one
+	Rivals Rivals
+
+	Command  string            // what the report says it was called by; may be empty
+	Note     func(text string) // is called with what a person should know at once; may be nil
+	Progress func(Step)        // is called when a line begins, as it goes on, and when it has ended; may be nil
+}
+
+// leastRounds is how many a line has in spite of a budget.
+const leastRounds = 3
+
+// Step is how far a run is.
+type Step struct {
+	Line    string
+	At, All int     // its place among the lines, from 0 on, and their number
+	Part    float64 // of the line that is done: 0 where it begins, 1 where it has ended
+}
+
+func (o *Options) setting() setting {
+	s := setting{scales[o.Size], o.Rivals}
+	if o.Rounds > 0 {
+		s.rounds = o.Rounds
+	}
+	return s
+}
+
+// lines are those that the options choose: by name, and without naming them those that the size has time for.
+func (o *Options) lines() ([]line, error) {
+	return choose(allLines(o.setting()), o.Run, o.Size == Quick)
+}
+
+// Lines are the names of the lines that Run would measure.
+func Lines(o Options) (names []string, err error) {
+	lines, err := o.lines()
+	for _, l := range lines {
+		names = append(names, l.name)
+	}
+	return names, err
+}
+
+func choose(lines []line, expression string, quick bool) ([]line, error) {
+	wanted, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	var chosen []line
+	for _, l := range lines {
+		if wanted.MatchString(l.name) && !(quick && l.full) {
+			chosen = append(chosen, l)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no line matches %q; the names begin with %s", expression, strings.Join(families(lines), ", "))
+	}
+	return chosen, nil
+}
+
+// families are what the names of lines begin with.
+func families(lines []line) (list []string) {
+	for _, l := range lines {
+		family, _, _ := strings.Cut(l.name, "/")
+		if !slices.Contains(list, family) {
+			list = append(list, family)
+		}
+	}
+	return list
+}
+
+// Run measures the lines that are chosen, when no other run goes on. Its files are in a directory that is gone
+// afterwards, whatever the outcome. A line ends early with ctx.
+func Run(ctx context.Context, o Options) (r *Report, err error) {
+	lines, err := o.lines()
+	if err != nil {
+		return nil, err
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Progress == nil {
+		o.Progress = func(Step) {}
+	}
+	unlock, err := lock(ctx, o.Note)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	base, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(base, ".copal-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r = &Report{Machine: describeMachine(dir, o.Rivals.modules()), Command: o.Command, Quick: o.Size == Quick, Rounds: o.setting().rounds, Run: o.Run}
+	r.Warnings = warnings(r.Machine.FileSystem)
+	for _, w := range r.Warnings {
+		o.Note(w)
+	}
+	r.Rows, err = o.measure(ctx, lines, dir)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// measure gives each line an equal share of the time that is left.
+func (o *Options) measure(ctx context.Context, lines []line, dir string) (all []Row, err error) {
+	rounds := o.setting().rounds
+	end := time.Now().Add(o.Budget)
+	for i, l := range lines {
+		step := Step{Line: l.name, At: i, All: len(lines)}
+		p := pace{warmUp: 1, least: rounds, most: rounds, told: func(part float64) {
+			step.Part = part
+			o.Progress(step)
+		}}
+		if o.Budget > 0 && o.Rounds == 0 {
+			p.least = min(leastRounds, rounds)
+			p.until = time.Now().Add(time.Until(end) / time.Duration(len(lines)-i))
+		}
+		p.told(0)
+		rows, err := l.run(ctx, dir, p)
+		if err != nil {
+			return nil, err
+		}
+		p.told(1)
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// warnings are of a file system on which the durable lines mean nothing.
+func warnings(fileSystem string) []string {
+	if fileSystem == "tmpfs" || fileSystem == "ramfs" {
+		return []string{fileSystem + " keeps files in memory: the durable figures mean nothing; choose a disk with --dir"}
+	}
+	return nil
+}
+
+// modules are the paths of those that are measured.
+func (r *Rivals) modules() (paths []string) {
+	for _, e := range append([]rivals.Engine{rivals.Bbolt, rivals.Badger, rivals.Bunt}, r.Stores...) {
+		paths = append(paths, e.Module)
+	}
+	for _, m := range r.Maps {
+		paths = append(paths, m.Module)
+	}
+	return paths
+}
