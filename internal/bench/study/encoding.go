@@ -88,8 +88,8 @@ func (m marshalled) Number(src []byte, record any) (float64, error) {
 	return whole(m, m.subject, src, record)
 }
 
-// gobs makes a stream for each record, with the description of the type in it, as a caller does who
-// has nothing but a pair to keep it in.
+// gobs makes a stream for each record, with the description of the type in it, as a caller does
+// with nothing but a pair to keep it in.
 type gobs struct{ subject subject }
 
 func (g gobs) Append(dst []byte, record any) ([]byte, error) {

@@ -125,7 +125,7 @@ func (t *hashTable) update(number uint64, round int) error {
 	})
 }
 
-// size counts the key of a record once, as that of its hash.
+// size counts the key of a record once: the key of its hash.
 func (t *hashTable) size(number uint64, record any) (int, error) {
 	n, err := t.fieldTable.size(number, record)
 	return n - 8*(len(t.place)-1), err

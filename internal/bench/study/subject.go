@@ -17,7 +17,7 @@ type subject interface {
 	// Make makes the record of a number in record. It is always the same one. Numbers begin with 0.
 	Make(number uint64, record any)
 
-	// Is says whether a record that was read, and not updated, is that of a number. It looks at
+	// Is says whether a record that was read, and not updated, belongs to a number. It looks at
 	// little of it.
 	Is(record any, number uint64) bool
 

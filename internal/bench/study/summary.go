@@ -58,7 +58,7 @@ func Figures(results []Result) (list []Figure) {
 	return list
 }
 
-// place is that of a strategy in the order of tables.
+// place is where a strategy stands in the order of tables.
 func place(name string) int {
 	return slices.IndexFunc(strategies, func(s strategy) bool { return s.name == name })
 }

@@ -424,7 +424,7 @@ func (t *nested) update(number uint64, round int) (err error) {
 	})
 }
 
-// size counts the key of a record once, as the name of its bucket.
+// size counts the key of a record once: the name of its bucket.
 func (t *nested) size(number uint64, record any) (int, error) {
 	n, err := t.fieldTable.size(number, record)
 	return n - 8*(len(t.place)-1), err

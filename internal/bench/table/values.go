@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
@@ -21,11 +20,6 @@ const mostValueBytes = 128 << 20
 const prefixes = 16
 
 var perPair = metric{"time per pair", nanoseconds}
-
-// ordered is copal with keys that are kept in order.
-var ordered = rivals.Engine{Name: rivals.Copal.Name, Open: func(dir string, durable bool) (rivals.Store, error) {
-	return rivals.OpenCopal(dir, durable, copal.OrderedKeys())
-}}
 
 func prefixOf(i int) string { return fmt.Sprintf("group-%02d/", i%prefixes) }
 
@@ -72,7 +66,7 @@ func valueLine(s setting, name, what string, bytes int, row versus, others []riv
 		rows:  []versus{row},
 		setup: func(e *env) (sides []side, err error) {
 			keys := prefixedKeys(n, "user")
-			err = e.eachFilled(append([]rivals.Engine{ordered}, others...), false, keys, bytes, func(engine rivals.Engine, store rivals.Store) {
+			err = e.eachFilled(append([]rivals.Engine{rivals.CopalOrdered}, others...), false, keys, bytes, func(engine rivals.Engine, store rivals.Store) {
 				sides = append(sides, sidesOf(engine.Name, store, keys)...)
 			})
 			return sides, err
