@@ -3,14 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -118,7 +114,7 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 			return err
 		}
 	}
-	j, err := study.OpenJournal(path, a.studyHeader(o))
+	j, err := study.OpenJournal(path, study.NewHeader(o, built.Read().String(), a.now()))
 	if errors.Is(err, study.ErrOther) {
 		err = fmt.Errorf("%w; --again begins anew, --out DIR puts results elsewhere", err)
 	}
@@ -145,7 +141,7 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 		return err
 	}
 	figures := study.Figures(j.Results)
-	if err := writeStudy(f.out, j, figures); err != nil {
+	if err := study.WriteFiles(f.out, j); err != nil {
 		return err
 	}
 	if f.json {
@@ -265,51 +261,6 @@ func (a *app) ownMap(dir, name string) (own *study.Own, err error) {
 		return err
 	})
 	return own, err
-}
-
-// studyHeader says what results of this run can stand beside.
-func (a *app) studyHeader(o study.Options) study.Header {
-	h := study.Header{
-		Subject: "users of 15 fields",
-		Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
-		Modules: map[string]string{"go": runtime.Version(), "copal": built.Read().String()},
-		Begun:   a.now().UTC().Format(time.DateOnly),
-	}
-	if o.Own != nil {
-		h.Subject = o.Own.Name()
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			for _, e := range o.Engines {
-				if m.Path == e.Module && e.Name != "copal" {
-					h.Modules[e.Name] = cmp.Or(m.Version, "unknown")
-				}
-			}
-		}
-	}
-	return h
-}
-
-// writeStudy writes what is made of the results.
-func writeStudy(dir string, j *study.Journal, figures []study.Figure) error {
-	write := func(name string, f func(w io.Writer) error) error {
-		file, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			return err
-		}
-		return errors.Join(f(file), file.Close())
-	}
-	errs := []error{
-		write("results.json", j.WriteJSON),
-		write("report.html", func(w io.Writer) error { return study.WriteHTML(w, j.Header, figures) }),
-	}
-	for _, durable := range []bool{false, true} {
-		names, charts := study.Charts(figures, durable)
-		for i, name := range names {
-			errs = append(errs, write(name, charts[i].WriteSVG))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // roughly is a duration as a person says it.

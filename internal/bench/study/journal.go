@@ -8,10 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
 // A journal is the file of results: lines of CSV behind a comment that says where they are from. A
@@ -24,6 +28,30 @@ type Header struct {
 	Machine string            `json:"machine"`
 	Modules map[string]string `json:"modules"` // versions of Go, copal and what else is measured
 	Begun   string            `json:"begun"`   // a date; of no account
+}
+
+// NewHeader says what results of a study are from, that this process measures now.
+func NewHeader(o Options, version string, now time.Time) Header {
+	h := Header{
+		Format:  Format,
+		Subject: users{}.Name(),
+		Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Modules: map[string]string{"go": runtime.Version(), "copal": version},
+		Begun:   now.UTC().Format(time.DateOnly),
+	}
+	if o.Own != nil {
+		h.Subject = o.Own.Name()
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			for _, e := range o.Engines {
+				if m.Path == e.Module && e.Name != rivals.Copal.Name {
+					h.Modules[e.Name] = m.Version
+				}
+			}
+		}
+	}
+	return h
 }
 
 // Format is the version of the file.
@@ -61,7 +89,6 @@ func ReadJournal(r io.Reader) (*Journal, error) {
 // OpenJournal opens the file of results, or makes it. What follows the last whole repetition is cut
 // off. A file with another header is ErrOther.
 func OpenJournal(path string, h Header) (_ *Journal, err error) {
-	h.Format = Format
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err

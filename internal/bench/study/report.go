@@ -1,9 +1,12 @@
 package study
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -84,6 +87,30 @@ func (u Use) file(durable bool) string {
 		name += "-synced"
 	}
 	return name + ".svg"
+}
+
+// WriteFiles writes what is made of the results into a directory: results.json, report.html, and
+// each chart as SVG.
+func WriteFiles(dir string, j *Journal) error {
+	write := func(name string, f func(w io.Writer) error) error {
+		file, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(file), file.Close())
+	}
+	figures := Figures(j.Results)
+	errs := []error{
+		write("results.json", j.WriteJSON),
+		write("report.html", func(w io.Writer) error { return WriteHTML(w, j.Header, figures) }),
+	}
+	for _, durable := range []bool{false, true} {
+		names, charts := Charts(figures, durable)
+		for i, name := range names {
+			errs = append(errs, write(name, charts[i].WriteSVG))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // WriteHTML writes a page with tables, charts, and what is best for which use.

@@ -37,7 +37,7 @@ func study(t *testing.T, o Options) (results []Result, leftOut map[Cell]error) {
 	leftOut = map[Cell]error{}
 	o.Dir = t.TempDir()
 	o.LeftOut = func(c Cell, why error) { leftOut[c] = why }
-	j := open(t, filepath.Join(t.TempDir(), "results.csv"), Header{})
+	j := open(t, filepath.Join(t.TempDir(), "results.csv"), Header{Format: Format})
 	if err := Run(t.Context(), o, j); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestForgetfulTablesAreNoticed(t *testing.T) {
 			return forgetful{t, lose}, err
 		}
 		strategies = []strategy{s}
-		j := open(t, filepath.Join(t.TempDir(), "r"), Header{})
+		j := open(t, filepath.Join(t.TempDir(), "r"), Header{Format: Format})
 		left := 0
 		err := Run(t.Context(), Options{Dir: t.TempDir(), Sizes: []int{20}, Reps: 1, Engines: engines[:1], Durable: []bool{false},
 			LeftOut: func(Cell, error) { left++ }}, j)
@@ -197,7 +197,7 @@ func TestGoesOn(t *testing.T) {
 	whole := 2 * 2 * 2 * 2 // sizes, repetitions, strategies, ways to insert
 	path := filepath.Join(t.TempDir(), "results.csv")
 	for stop := range whole {
-		j := open(t, path, Header{Machine: "m"})
+		j := open(t, path, Header{Format: Format, Machine: "m"})
 		if got := len(j.Results); got != stop*len(Steps) {
 			t.Fatalf("%d results after %d repetitions", got, stop)
 		}
@@ -221,7 +221,7 @@ func TestGoesOn(t *testing.T) {
 		}
 		tear(t, path)
 	}
-	j := open(t, path, Header{Machine: "m"})
+	j := open(t, path, Header{Format: Format, Machine: "m"})
 	seen := map[string]int{}
 	for _, r := range j.Results {
 		seen[fmt.Sprint(r.Cell, r.Repetition, r.Step)]++
@@ -253,7 +253,7 @@ func tear(t *testing.T, path string) {
 }
 
 func TestJournalIsOfOneStudy(t *testing.T) {
-	h := Header{Subject: "users", Machine: "m", Modules: map[string]string{"go": "1", "bbolt": "2"}, Begun: "today"}
+	h := Header{Format: Format, Subject: "users", Machine: "m", Modules: map[string]string{"go": "1", "bbolt": "2"}, Begun: "today"}
 	path := filepath.Join(t.TempDir(), "results.csv")
 	open(t, path, h).Close()
 	for name, change := range map[string]func(h *Header){
@@ -282,7 +282,7 @@ func TestJournalIsOfOneStudy(t *testing.T) {
 // A journal says the same after it was written and read.
 func TestJournalKeeps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.csv")
-	j := open(t, path, Header{Subject: "s"})
+	j := open(t, path, Header{Format: Format, Subject: "s"})
 	var want []Result
 	for _, step := range Steps {
 		want = append(want, Result{Cell: Cell{"bbolt", "json", true, false, 1000}, Repetition: 3, Step: step,
@@ -292,7 +292,7 @@ func TestJournalKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.Close()
-	if got := open(t, path, Header{Subject: "s"}); !slices.Equal(got.Results, want) || !got.Has(want[0].Cell, 3) || got.Has(want[0].Cell, 2) {
+	if got := open(t, path, Header{Format: Format, Subject: "s"}); !slices.Equal(got.Results, want) || !got.Has(want[0].Cell, 3) || got.Has(want[0].Cell, 2) {
 		t.Errorf("%+v", got.Results)
 	}
 }
@@ -318,7 +318,7 @@ func TestLimit(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "r"), Header{})
+	j := open(t, filepath.Join(t.TempDir(), "r"), Header{Format: Format})
 	for name, o := range map[string]Options{
 		"strategy": {Sizes: []int{2}, Reps: 1, Engines: engines, Strategies: []string{"stone"}, Durable: []bool{false}},
 		"none":     {Sizes: []int{2}, Reps: 1, Engines: engines[2:3], Strategies: []string{"nested"}, Durable: []bool{false}},

@@ -86,7 +86,7 @@ var userFields = []field{
 // users are records that are made from their numbers, without an end.
 type users struct{}
 
-func (users) Name() string       { return "user" }
+func (users) Name() string       { return "users of 15 fields" }
 func (users) Len() int           { return math.MaxInt }
 func (users) Type() reflect.Type { return reflect.TypeFor[User]() }
 func (users) Fields() []field    { return userFields }
