@@ -1,3 +1,5 @@
+//go:build !image
+
 package main
 
 import (
@@ -56,6 +58,9 @@ type studyFlags struct {
 var studyEngines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt}
 
 var studySizes = []int{10, 100, 1_000, 10_000, 25_000, 50_000, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000}
+
+// measuring are the commands that measure. The image, which serves, leaves them out.
+func measuring(a *app) []*cobra.Command { return []*cobra.Command{newStudy(a)} }
 
 func newStudy(a *app) *cobra.Command {
 	var f studyFlags
