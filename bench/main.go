@@ -16,13 +16,14 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
+	"github.com/copaldb/copal/bench/internal/pebbledb"
 	"github.com/copaldb/copal/internal/bench/rivals"
 	"github.com/copaldb/copal/internal/bench/table"
 )
 
 // others are the rivals that this module alone has.
 var others = table.Rivals{
-	Stores: []rivals.Engine{pebbleEngine},
+	Stores: []rivals.Engine{pebbledb.Engine},
 	Maps:   []table.RivalMap{{Name: "xsync.Map", Module: "github.com/puzpuzpuz/xsync/v4", New: newXsyncMap}},
 }
 

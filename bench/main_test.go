@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/bench/rivalstest"
 	"github.com/copaldb/copal/internal/bench/table"
 )
 
@@ -16,8 +15,6 @@ func TestMain(m *testing.M) {
 	table.BeChild()
 	os.Exit(m.Run())
 }
-
-func TestPebble(t *testing.T) { rivalstest.Run(t, pebbleEngine) }
 
 // The rivals of this module take part.
 func TestOthersAreMeasured(t *testing.T) {

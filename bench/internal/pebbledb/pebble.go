@@ -1,4 +1,6 @@
-package main
+// Package pebbledb has pebble as one of the stores of package rivals. It is here because its module is one that no user
+// of copal is to have.
+package pebbledb
 
 import (
 	"bytes"
@@ -11,11 +13,13 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// pebbleEngine is a log-structured tree. It has a cache, and a table in memory of the size that badger has by default.
-var pebbleEngine = rivals.Engine{Name: "pebble", Module: "github.com/cockroachdb/pebble/v2", Open: openPebble}
+// Engine is pebble: a log-structured tree. It has a cache, and a table in memory of the size that badger has by
+// default.
+var Engine = rivals.Engine{Name: "pebble", Module: "github.com/cockroachdb/pebble/v2", Open: open}
 
-type pebbleStore struct {
-	db       *pebble.DB
+// Store is a store of pebble.
+type Store struct {
+	DB       *pebble.DB
 	cache    *pebble.Cache
 	write    *pebble.WriteOptions
 	updating *sync.Mutex // held by an Update, since pebble looks for no conflicts
@@ -30,7 +34,7 @@ func (quiet) Fatalf(format string, args ...any) {
 	pebble.DefaultLogger.Fatalf(format, args...)
 }
 
-func openPebble(dir string, durable bool) (rivals.Store, error) {
+func open(dir string, durable bool) (rivals.Store, error) {
 	cache := pebble.NewCache(256 << 20)
 	db, err := pebble.Open(dir, &pebble.Options{Cache: cache, MemTableSize: 64 << 20, Logger: quiet{}})
 	if err != nil {
@@ -41,11 +45,12 @@ func openPebble(dir string, durable bool) (rivals.Store, error) {
 	if durable {
 		write = pebble.Sync
 	}
-	return pebbleStore{db, cache, write, new(sync.Mutex)}, nil
+	return Store{db, cache, write, new(sync.Mutex)}, nil
 }
 
-func (s pebbleStore) Get(key []byte) ([]byte, error) {
-	found, closer, err := s.db.Get(key)
+// Get implements rivals.Store.
+func (s Store) Get(key []byte) ([]byte, error) {
+	found, closer, err := s.DB.Get(key)
 	if err != nil {
 		return nil, pebbleError(err)
 	}
@@ -61,10 +66,12 @@ func pebbleError(err error) error {
 	return err
 }
 
-func (s pebbleStore) Put(key, value []byte) error { return s.db.Set(key, value, s.write) }
+// Put implements rivals.Store.
+func (s Store) Put(key, value []byte) error { return s.DB.Set(key, value, s.write) }
 
-func (s pebbleStore) Batch(n int, entry func(i int) (key, value []byte)) error {
-	b := s.db.NewBatch()
+// Batch implements rivals.Store.
+func (s Store) Batch(n int, entry func(i int) (key, value []byte)) error {
+	b := s.DB.NewBatch()
 	for i := range n {
 		key, value := entry(i)
 		if err := b.Set(key, value, nil); err != nil {
@@ -75,15 +82,16 @@ func (s pebbleStore) Batch(n int, entry func(i int) (key, value []byte)) error {
 }
 
 // View reads the store as it is at each read: a snapshot would cost more than a read.
-func (s pebbleStore) View(f func(rivals.Tx) error) error {
-	t := &pebbleTx{from: s.db}
+func (s Store) View(f func(rivals.Tx) error) error {
+	t := &pebbleTx{from: s.DB}
 	return errors.Join(f(t), t.giveBack())
 }
 
-func (s pebbleStore) Update(f func(rivals.Tx) error) error {
+// Update implements rivals.Store.
+func (s Store) Update(f func(rivals.Tx) error) error {
 	s.updating.Lock()
 	defer s.updating.Unlock()
-	b := s.db.NewIndexedBatch()
+	b := s.DB.NewIndexedBatch()
 	t := &pebbleTx{from: b, batch: b}
 	err := f(t)
 	if back := t.giveBack(); err == nil {
@@ -98,8 +106,9 @@ func (s pebbleStore) Update(f func(rivals.Tx) error) error {
 	return err
 }
 
-func (s pebbleStore) Close() error {
-	err := s.db.Close()
+// Close implements rivals.Store.
+func (s Store) Close() error {
+	err := s.DB.Close()
 	s.cache.Unref()
 	return err
 }
