@@ -17,13 +17,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copaldb/copal/bench/internal/pebblestore"
+	"github.com/copaldb/copal/bench/internal/pebbledb"
 	"github.com/copaldb/copal/internal/bench/rivals"
 	"github.com/copaldb/copal/internal/bench/study"
 	"github.com/copaldb/copal/internal/built"
 )
 
-var engines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt, pebblestore.Engine}
+var engines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt, pebbledb.Engine}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
