@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,12 +134,20 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 		bar.describe(fmt.Sprintf("%s left, %v", roughly(p.Left), p.Cell))
 		bar.show(int64(took), int64(took+p.Left))
 	}
+	tooLong := map[string]int{}
 	o.LeftOut = func(c study.Cell, why error) {
+		if errors.Is(why, study.ErrLimit) {
+			tooLong[c.Size()]++
+			return
+		}
 		bar.clear()
 		a.note(fmt.Sprintf("left out: %v: %v", c, why))
 	}
 	err = study.Run(a.ctx, o, j)
 	bar.clear()
+	for _, size := range slices.Sorted(maps.Keys(tooLong)) {
+		a.note(fmt.Sprintf("left out: %d of the tables of %s: a repetition would take longer than %v (--limit)", tooLong[size], size, f.limit))
+	}
 	if err != nil {
 		if a.ctx.Err() != nil {
 			a.note("the same command goes on where this was; results so far are in " + path)

@@ -71,13 +71,12 @@ type Journal struct {
 	Results []Result
 
 	file *os.File
-	has  map[turn]bool
-	took map[turn]time.Duration
+	work map[turn]time.Duration // what all steps of a repetition took
 }
 
 // ReadJournal reads results, of a file that nothing is added to.
 func ReadJournal(r io.Reader) (*Journal, error) {
-	j := &Journal{has: map[turn]bool{}, took: map[turn]time.Duration{}}
+	j := &Journal{work: map[turn]time.Duration{}}
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func OpenJournal(path string, h Header) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{file: f, has: map[turn]bool{}, took: map[turn]time.Duration{}}
+	j := &Journal{file: f, work: map[turn]time.Duration{}}
 	if len(text) == 0 {
 		j.Header = h
 		return j, j.begin()
@@ -180,7 +179,7 @@ func (j *Journal) parse(text []byte) (whole int, err error) {
 			open = nil
 		}
 		if open = append(open, r); r.Step == Update {
-			j.take(open, 0)
+			j.take(open)
 			open, whole = nil, len(text)-len(rest)
 		}
 	}
@@ -226,25 +225,28 @@ func (r Result) line() string {
 		r.Step, r.Nanoseconds, r.Allocations, r.AllocBytes, r.FileBytes, r.LogicalBytes)
 }
 
-// take notes a whole repetition. What it took is made of its steps where nobody says.
-func (j *Journal) take(results []Result, took time.Duration) {
-	t := turn{results[0].Cell, results[0].Repetition}
-	if took == 0 {
-		parts := map[Step]float64{Insert: 1, Read: 0.5, ReadMany: 0.33, FieldSum: 1, Update: 0.5}
-		for _, r := range results {
-			took += time.Duration(r.Nanoseconds * parts[r.Step] * float64(r.Records))
-		}
+// passes is how often a step goes over all records. Each is also read once outside of the steps.
+var passes = map[Step]float64{Insert: 1, Read: 0.5 + 1, ReadMany: 0.33, FieldSum: 1, Update: 0.5}
+
+// take notes a whole repetition.
+func (j *Journal) take(results []Result) {
+	var work float64
+	for _, r := range results {
+		work += r.Nanoseconds * passes[r.Step] * float64(r.Records)
 	}
-	j.has[t], j.took[t] = true, took
+	j.work[turn{results[0].Cell, results[0].Repetition}] = time.Duration(work)
 	j.Results = append(j.Results, results...)
 }
 
 // Has says whether a repetition of a cell is there.
-func (j *Journal) Has(c Cell, rep int) bool { return j.has[turn{c, rep}] }
+func (j *Journal) Has(c Cell, rep int) bool {
+	_, has := j.work[turn{c, rep}]
+	return has
+}
 
 // Add appends a repetition.
-func (j *Journal) Add(results []Result, took time.Duration) error {
-	j.take(results, took)
+func (j *Journal) Add(results []Result) error {
+	j.take(results)
 	var text strings.Builder
 	for _, r := range results {
 		text.WriteString(r.line())

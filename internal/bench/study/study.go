@@ -28,14 +28,20 @@ type Cell struct {
 }
 
 func (c Cell) String() string {
-	insert, sync := "each", "no sync"
+	insert := "each"
 	if c.Together {
 		insert = "all in one"
 	}
+	return fmt.Sprintf("%s %s, %s, %s", c.Engine, c.Strategy, c.Size(), insert)
+}
+
+// Size is the part of the cell that is not the table: how many records, and whether they are synced.
+func (c Cell) Size() string {
+	sync := "not synced"
 	if c.Durable {
 		sync = "synced"
 	}
-	return fmt.Sprintf("%s %s, %s records, %s, %s", c.Engine, c.Strategy, count(c.Records), insert, sync)
+	return count(c.Records) + " records, " + sync
 }
 
 // A Step is what is measured of a cell, in this order.
@@ -122,7 +128,8 @@ type run struct {
 // cost is what a repetition took at some size.
 type cost struct {
 	records int
-	took    time.Duration
+	work    time.Duration // grows with the size
+	rest    time.Duration // to make files, open and close
 }
 
 // Run measures what the journal does not have yet, and adds it there. When ctx is done it returns
@@ -136,8 +143,8 @@ func Run(ctx context.Context, o Options, j *Journal) error {
 	if err != nil {
 		return err
 	}
-	for c, took := range j.took {
-		r.learn(c.Cell, took)
+	for t, work := range j.work {
+		r.learn(t.Cell, work, unknownRest)
 	}
 	for i, next := range order {
 		if err := ctx.Err(); err != nil {
@@ -163,10 +170,11 @@ func Run(ctx context.Context, o Options, j *Journal) error {
 			return fmt.Errorf("%v: %w", next.Cell, err)
 		}
 		took := time.Since(start)
-		r.learn(next.Cell, took)
-		if err := j.Add(results, took); err != nil {
+		if err := j.Add(results); err != nil {
 			return err
 		}
+		work := j.work[next]
+		r.learn(next.Cell, work, took-work)
 	}
 	return nil
 }
@@ -235,17 +243,18 @@ func (r *run) leaveOut(c Cell, why error) {
 
 func withoutSize(c Cell) Cell { c.Records = 0; return c }
 
-func (r *run) learn(c Cell, took time.Duration) {
+func (r *run) learn(c Cell, work, rest time.Duration) {
 	t := withoutSize(c)
 	if known, ok := r.cost[t]; !ok || c.Records >= known.records {
-		r.cost[t] = cost{c.Records, took}
+		r.cost[t] = cost{c.Records, work, rest}
 	}
 }
 
-// What a record is expected to take of which nothing is known, for all steps together.
+// What is expected of which nothing is known: of a record for all steps together, and of the rest.
 const (
 	unknown        = 60 * time.Microsecond
 	unknownDurable = 3 * time.Millisecond
+	unknownRest    = 100 * time.Millisecond
 )
 
 // expected is how long a repetition of the cell will take.
@@ -253,13 +262,13 @@ func (r *run) expected(c Cell) time.Duration {
 	known, ok := r.cost[withoutSize(c)]
 	switch {
 	case ok && known.records > 0:
-		return time.Duration(float64(known.took) * float64(c.Records) / float64(known.records))
+		return known.rest + time.Duration(float64(known.work)*float64(c.Records)/float64(known.records))
 	case c.Durable && !c.Together:
-		return unknownDurable * time.Duration(c.Records)
+		return unknownRest + unknownDurable*time.Duration(c.Records)
 	case c.Durable:
-		return unknownDurable * time.Duration(c.Records) / 2 // the updates
+		return unknownRest + unknownDurable*time.Duration(c.Records)/2 // the updates
 	}
-	return unknown * time.Duration(c.Records)
+	return unknownRest + unknown*time.Duration(c.Records)
 }
 
 // left is how long the turns will take that are not done yet.

@@ -288,7 +288,7 @@ func TestJournalKeeps(t *testing.T) {
 		want = append(want, Result{Cell: Cell{"bbolt", "json", true, false, 1000}, Repetition: 3, Step: step,
 			Nanoseconds: 1234.5, Allocations: 0.125, AllocBytes: 77.5, FileBytes: 300.5, LogicalBytes: 200})
 	}
-	if err := j.Add(want, time.Second); err != nil {
+	if err := j.Add(want); err != nil {
 		t.Fatal(err)
 	}
 	j.Close()
@@ -310,9 +310,9 @@ func TestLimit(t *testing.T) {
 	}
 	r := &run{Options: Options{}, cost: map[Cell]cost{}}
 	c := Cell{Engine: "e", Records: 100}
-	r.learn(c, time.Second)
+	r.learn(c, time.Second, time.Minute)
 	c.Records = 1000
-	if got := r.expected(c); got != 10*time.Second {
+	if got := r.expected(c); got != time.Minute+10*time.Second {
 		t.Errorf("ten times as many take %v", got)
 	}
 }
