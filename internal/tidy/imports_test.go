@@ -13,6 +13,7 @@ var arrows = map[string][]string{
 	"codec":                {"internal/promoted"},
 	"hybridlog":            {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/tail", "internal/vfs"},
 	"internal/backup":      {"internal/files", "internal/record", "internal/seglog", "internal/engine", "internal/store", "internal/vfs"},
+	"internal/bench/chart": {},
 	"internal/cache":       {"internal/index"},
 	"internal/checkpoint":  {"internal/cache", "internal/files", "internal/index", "internal/record", "internal/seglog"},
 	"internal/clock":       {},
