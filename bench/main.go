@@ -80,8 +80,8 @@ func parse(args []string, stderr io.Writer) (o flags, err error) {
 	o.Command = "go run ."
 	f.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "dir": // says nothing to others
-		case "json", "quick":
+		case "dir", "json": // say nothing of the figures
+		case "quick":
 			o.Command += " --" + f.Name
 		default:
 			o.Command += " --" + f.Name + " " + table.Word(f.Value.String())

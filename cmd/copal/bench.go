@@ -4,7 +4,9 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -30,7 +32,8 @@ this one has ended. The files are made in the directory --dir, and removed; it s
 disk that the store will be on. --run chooses lines by name from all that there are, those of
 parts of copal among them. With --rounds each line has so many rounds, however long that takes.
 
-With --json the output is one JSON document with the figures of each round. docs/performance.md
+--html writes a page with charts to a file, which asks for nothing else. With --json the output
+is one JSON document with the figures of each round. docs/performance.md
 has a whole run, with what is measured and why copal loses where it does.`
 
 // The lines of the store, and how long they may take.
@@ -45,9 +48,10 @@ const (
 type benching struct {
 	table.Options
 	quick, json bool
+	html        string
 }
 
-// measuring are the commands that measure, and that the image lacks.
+// measuring are the commands that measure. The image, which serves, leaves them out.
 func measuring(a *app) []*cobra.Command { return []*cobra.Command{newBench(a)} }
 
 // beChild ends the process, if it is one that a measurement has started.
@@ -59,7 +63,7 @@ func newBench(a *app) *cobra.Command {
 		Use:               "bench",
 		Short:             "Measure copal beside other stores, on this machine",
 		Long:              benchHelp,
-		Example:           "  copal bench\n  copal bench --quick --dir /mnt/data\n  copal bench --servers --json > result.json\n  copal bench --run '^values/scan'",
+		Example:           "  copal bench\n  copal bench --quick --dir /mnt/data\n  copal bench --servers --html report.html\n  copal bench --run '^values/scan'",
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -73,15 +77,16 @@ func newBench(a *app) *cobra.Command {
 	f.BoolVar(&b.quick, "quick", false, "take half a minute, with fewer rounds")
 	f.StringVar(&b.Run, "run", "", "measure only lines whose names match this regular expression")
 	f.IntVar(&b.Rounds, "rounds", 0, "measure each line so many times")
+	f.StringVar(&b.html, "html", "", "write a page with charts to this file; - for standard output")
 	f.BoolVar(&b.json, "json", false, "print one JSON document")
 	return cmd
 }
 
-// changed are the flags that are set, but for those that say where files are.
+// changed are the flags that are set, but for those that say nothing of the figures.
 func changed(flags *pflag.FlagSet) (list []string) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch {
-		case f.Name == "dir":
+		case f.Name == "dir" || f.Name == "html" || f.Name == "json":
 		case f.Value.Type() == "bool":
 			list = append(list, "--"+f.Name)
 		default:
@@ -109,6 +114,11 @@ func (a *app) bench(b *benching, out *bufio.Writer) error {
 	if o.Servers {
 		o.Budget += benchServers
 	}
+	page, err := newPage(b.html)
+	if err != nil {
+		return err
+	}
+	defer page.drop()
 	defer a.catchSignals()()
 	bar := a.newBar("measuring")
 	defer bar.clear()
@@ -118,8 +128,47 @@ func (a *app) bench(b *benching, out *bufio.Writer) error {
 		return err
 	}
 	bar.clear()
-	if b.json {
+	if err := page.write(r); err != nil {
+		return err
+	}
+	switch {
+	case b.html == "-":
+		return r.WritePage(out)
+	case b.json:
 		return r.WriteJSON(out)
 	}
 	return r.WriteRatios(out)
+}
+
+// page is a file that appears when it is whole. It is begun before anything is measured, so that two minutes are not in
+// vain. The nil page is none.
+type page struct{ *os.File }
+
+func newPage(file string) (*page, error) {
+	if file == "" || file == "-" {
+		return nil, nil
+	}
+	f, err := os.Create(file + partSuffix)
+	if err != nil {
+		return nil, err
+	}
+	return &page{f}, nil
+}
+
+func (p *page) write(r *table.Report) error {
+	if p == nil {
+		return nil
+	}
+	if err := errors.Join(r.WritePage(p), p.Close()); err != nil {
+		return err
+	}
+	return os.Rename(p.Name(), strings.TrimSuffix(p.Name(), partSuffix))
+}
+
+// drop removes the file unless it is whole.
+func (p *page) drop() {
+	if p != nil {
+		p.Close()
+		os.Remove(p.Name())
+	}
 }

@@ -47,7 +47,7 @@ func newRoot(a *app) *cobra.Command {
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
 	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a))
 	addGroup(root, "The store:", newServe(a), newToken(a), newHealth(a), newStat(a), newSchema(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
-	addGroup(root, "Else:", slices.Concat([]*cobra.Command{newShell(a)}, measuring(a), []*cobra.Command{newVersion(a)})...)
+	addGroup(root, "Else:", append(measuring(a), newShell(a), newVersion(a))...)
 	root.SetHelpCommandGroupID("Else:")
 	root.SetCompletionCommandGroupID("Else:")
 	if a.host != nil {

@@ -69,7 +69,7 @@ func TestManual(t *testing.T) {
 // about says what the figures were taken on, and how.
 func (r *Report) about(where string) string {
 	lines := strings.Split(strings.TrimSpace(r.Machine.text()), "\n")
-	text := fmt.Sprintf("`%s%s`, %s, medians.\n%s.\n", where, strings.ReplaceAll(r.Command, " --json", ""), r.roundsEach(), strings.Join(lines, ".\n"))
+	text := fmt.Sprintf("`%s%s`, %s, medians.\n%s.\n", where, r.Command, r.roundsEach(), strings.Join(lines, ".\n"))
 	for _, w := range r.Warnings {
 		text += "**" + w + ".**\n"
 	}
@@ -123,13 +123,6 @@ func (r Row) span() string {
 	return factor(s.Min) + "–" + factor(s.Max)
 }
 
-func (r Row) beside() string {
-	if r.Against == nil {
-		return ""
-	}
-	return r.Against.Side + " " + quantity(r.Against.Median, r.Unit)
-}
-
 // goalText is what the row is held to, and what came of it.
 func (r Row) goalText() string {
 	if r.Reach == nil {
@@ -142,30 +135,15 @@ func (r Row) goalText() string {
 	return what + r.bound(r.Reach) + ", " + r.verdict()
 }
 
-// losses are all of them, the greatest first.
+// losses are those of all reports.
 func losses(reports ...*Report) string {
-	var lost []Row
+	var all Report
 	for _, r := range reports {
-		for _, row := range r.Rows {
-			if row.Lost() {
-				lost = append(lost, row)
-			}
-		}
+		all.Rows = append(all.Rows, r.Rows...)
 	}
-	slices.SortStableFunc(lost, func(a, b Row) int {
-		x, _ := a.Ahead()
-		y, _ := b.Ahead()
-		switch {
-		case x.Median < y.Median:
-			return -1
-		case x.Median > y.Median:
-			return 1
-		}
-		return 0
-	})
 	var b strings.Builder
 	b.WriteString("| line | | ahead | min–max | copal | beside |\n|---|---|---|---|---|---|\n")
-	for _, row := range lost {
+	for _, row := range all.losses() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", row.Line, strings.TrimSpace(row.Title), row.ratio(), row.span(), row.ours(), row.beside())
 	}
 	return b.String()

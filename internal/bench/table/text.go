@@ -156,6 +156,14 @@ func (r Row) ours() string {
 	return quantity(r.Ours.Median, r.Unit)
 }
 
+// beside is the other side with its figure.
+func (r Row) beside() string {
+	if r.Against == nil {
+		return ""
+	}
+	return r.Against.Side + " " + quantity(r.Against.Median, r.Unit)
+}
+
 // compared says what a ratio is of.
 func (r Row) compared() string {
 	switch {
