@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
@@ -61,7 +60,7 @@ func parse(args []string, stderr io.Writer) (o flags, err error) {
 	f.SetOutput(stderr)
 	quick := false
 	f.BoolVar(&o.json, "json", false, "print one JSON document instead of the table")
-	f.BoolVar(&quick, "quick", false, "fewer rounds, shorter, and without the longest lines: under two minutes")
+	f.BoolVar(&quick, "quick", false, "fewer rounds, shorter, and without the longest lines: two minutes")
 	f.BoolVar(&o.list, "list", false, "print the names of the lines, and measure nothing")
 	f.StringVar(&o.Run, "run", "", "measure only lines whose name matches this regular expression")
 	f.StringVar(&o.Dir, "dir", ".", "make the files in a fresh directory below this one")
@@ -79,7 +78,16 @@ func parse(args []string, stderr io.Writer) (o flags, err error) {
 		o.Size = table.Quick
 	}
 	o.Rivals = others
-	o.Command = strings.Join(append([]string{"go run ."}, args...), " ")
+	o.Command = "go run ."
+	f.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "dir", "json": // say nothing of the figures
+		case "quick":
+			o.Command += " --" + f.Name
+		default:
+			o.Command += " --" + f.Name + " " + table.Word(f.Value.String())
+		}
+	})
 	return o, nil
 }
 

@@ -38,7 +38,7 @@ func TestOthersAreMeasured(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	o, err := parse([]string{"--quick", "--run=x", "--rounds", "2", "--json", "--dir", "d"}, io.Discard)
-	if err != nil || !o.json || o.list || o.Size != table.Quick || o.Run != "x" || o.Rounds != 2 || o.Dir != "d" || o.Command != "go run . --quick --run=x --rounds 2 --json --dir d" {
+	if err != nil || !o.json || o.list || o.Size != table.Quick || o.Run != "x" || o.Rounds != 2 || o.Dir != "d" || o.Command != "go run . --quick --rounds 2 --run x" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, bad := range [][]string{{"--rounds", "-1"}, {"extra"}, {"--nothing"}} {

@@ -2,7 +2,8 @@
 //
 // Every subcommand that only reads opens the store read-only, so it works beside the process that
 // writes. A subcommand that writes takes the store's lock, or names the process that has it. The
-// package uses the public API alone: whatever the shell can do, a program can.
+// package uses the public API alone: whatever the shell can do, a program can. Only bench does not, which
+// measures by internal/bench.
 package main
 
 import (
@@ -10,5 +11,6 @@ import (
 )
 
 func main() {
+	beChild()
 	os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).run(os.Args[1:]))
 }

@@ -52,12 +52,14 @@ func TestSignalsEndTheContext(t *testing.T) {
 
 // An interrupted command says so, and what it has not reached is as it was.
 func TestInterruptedCommands(t *testing.T) {
-	dir := storeOf(t, 100)
+	t.Setenv("TMPDIR", t.TempDir()) // bench has a lock there
+	dir, files := storeOf(t, 100), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{
 		{"ls", dir}, {"scan", dir}, {"count", dir, "key-0"}, {"del", dir, "--prefix", "key-", "--yes"}, {"del", dir, "--prefix", "key-", "--dry-run"},
 		{"compact", dir}, {"backup", dir, dir + ".backup"}, {"restore", dir + ".new", dir}, {"repair", dir, dir + ".new"},
+		{"bench", "--dir", files, "--run", "^allocs$"},
 	} {
 		var out, errs bytes.Buffer
 		a := newApp(nil, &out, &errs)
@@ -69,6 +71,9 @@ func TestInterruptedCommands(t *testing.T) {
 	var out bytes.Buffer
 	if newApp(nil, &out, io.Discard).run([]string{"count", dir}); out.String() != "100\n" {
 		t.Errorf("afterwards there are %q entries", out.String())
+	}
+	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {
+		t.Errorf("bench leaves %v, %v", left, err)
 	}
 }
 

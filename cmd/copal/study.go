@@ -60,9 +60,6 @@ var studyEngines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Bad
 
 var studySizes = []int{10, 100, 1_000, 10_000, 25_000, 50_000, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000}
 
-// measuring are the commands that measure. The image, which serves, leaves them out.
-func measuring(a *app) []*cobra.Command { return []*cobra.Command{newStudy(a)} }
-
 func newStudy(a *app) *cobra.Command {
 	var f studyFlags
 	names, _ := study.Strategies()

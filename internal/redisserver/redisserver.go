@@ -1,8 +1,9 @@
-// Package redisserver starts redis-server in tests, which compare this project with it.
+// Package redisserver starts redis-server for tests and benchmarks, which compare this project with it.
 package redisserver
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"os/exec"
@@ -10,40 +11,58 @@ import (
 	"testing"
 )
 
-// Start starts a redis-server until the test ends, with settings behind those that it needs. dir is where it saves. The
-// test is skipped where it is not installed.
+// Process is a redis-server that runs.
+type Process struct {
+	Address string
+	cmd     *exec.Cmd
+}
+
+// Run starts the program in a directory, with settings behind those that it needs, and waits until it is ready.
+func Run(program, dir string, settings ...string) (*Process, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &Process{"127.0.0.1:" + port, cmd}
+	said, last := bufio.NewScanner(out), ""
+	for said.Scan() {
+		if last = said.Text(); strings.Contains(last, "Ready to accept") {
+			go io.Copy(io.Discard, out)
+			return p, nil
+		}
+	}
+	p.Kill()
+	return nil, fmt.Errorf("redis-server does not start; the last that it says is %q", last)
+}
+
+// Kill ends the process.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+// Start runs redis-server until the test ends. dir is where it saves. The test is skipped where it is not installed.
 func Start(t testing.TB, settings ...string) (dir, address string) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not installed, so nothing is compared with it")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
 	dir = t.TempDir()
-	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
-	out, err := cmd.StdoutPipe()
+	p, err := Run(program, dir, settings...)
 	if err != nil {
-		t.Fatal(err)
+		t.Skip(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	said := bufio.NewScanner(out)
-	for said.Scan() {
-		if strings.Contains(said.Text(), "Ready to accept") {
-			go io.Copy(io.Discard, out)
-			return dir, "127.0.0.1:" + port
-		}
-	}
-	t.Skip("redis-server does not start")
-	return "", ""
+	t.Cleanup(p.Kill)
+	return dir, p.Address
 }

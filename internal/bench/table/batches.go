@@ -53,7 +53,7 @@ func rawViewLines(s setting) []line {
 		order := shuffled(n, s.ops/6)
 		lines = append(lines, line{
 			name:  fmt.Sprintf("raw-view/%dB/%s/1", bytes, count(n)),
-			group: "ViewValue of raw bytes, lent, against the best Get of " + s.best(),
+			group: "View of raw bytes, lent, against the best Get of " + s.best(),
 			rows: []versus{{
 				title: fmt.Sprintf("%s, %s keys, 1 goroutine", size(bytes), count(n)),
 				ours:  "copal", theirs: namesOf(s.stores(), ""), info: namesOf(s.stores(), lent), metric: perOp, goal: atLeast(5),

@@ -67,7 +67,7 @@ func logAppendLine(s setting, bytes, workers int) line {
 func logSyncLine(s setting, policy hybridlog.SyncPolicy) line {
 	const bytes = 128
 	name, ops := "every-second", s.ops
-	group := "hybridlog: append of 128 B, synced every second, against os.File likewise"
+	group := "hybridlog: append of 128 B, synced every second, against os.File"
 	if policy == hybridlog.AlwaysSync {
 		name, ops = "always", 40*s.perWorker
 		group = "hybridlog: append of 128 B, synced when it returns, against os.File.Write and fdatasync"

@@ -30,15 +30,24 @@ type Options struct {
 	Size   Size
 	Run    string // a regular expression that the names of lines match
 	Rounds int    // of each line; 0 for as many as the size has
-	// Budget is how long all lines may take together. Where it is short, lines have fewer rounds than their size
-	// has, but three at least. 0, or a number of rounds, is no limit.
-	Budget time.Duration
-	Dir    string // files are made in a fresh directory below this one
-	Rivals Rivals
+	// Budget is how long all lines may take together. Each line has as many rounds as its share allows, from three up
+	// to those of Full. 0, or a number of rounds, is no limit.
+	Budget  time.Duration
+	Dir     string // files are made in a fresh directory below this one
+	Rivals  Rivals
+	Servers bool // lines of servers on loopback as well
 
 	Command  string            // what the report says it was called by; may be empty
 	Note     func(text string) // is called with what a person should know at once; may be nil
 	Progress func(Step)        // is called when a line begins, as it goes on, and when it has ended; may be nil
+}
+
+// Word is a word of Options.Command, in quotes if a shell wants them.
+func Word(text string) string {
+	if strings.ContainsAny(text, "^$|()[]{}*?&;<>\\\"' ") {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }
 
 // leastRounds is how many a line has in spite of a budget.
@@ -53,15 +62,23 @@ type Step struct {
 
 func (o *Options) setting() setting {
 	s := setting{scales[o.Size], o.Rivals}
-	if o.Rounds > 0 {
+	switch {
+	case o.Rounds > 0:
 		s.rounds = o.Rounds
+	case o.Budget > 0: // ends them
+		s.rounds = fullScale.rounds
 	}
 	return s
 }
 
 // lines are those that the options choose: by name, and without naming them those that the size has time for.
 func (o *Options) lines() ([]line, error) {
-	return choose(allLines(o.setting()), o.Run, o.Size == Quick)
+	s := o.setting()
+	lines := allLines(s)
+	if o.Servers {
+		lines = slices.Concat(lines, redisLines(s), httpLines(s))
+	}
+	return choose(lines, o.Run, o.Size == Quick)
 }
 
 // Lines are the names of the lines that Run would measure.
@@ -130,6 +147,12 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r = &Report{Machine: describeMachine(dir, o.Rivals.modules()), Command: o.Command, Quick: o.Size == Quick, Rounds: o.setting().rounds, Run: o.Run}
 	r.Warnings = warnings(r.Machine.FileSystem)
+	switch {
+	case o.Servers && redisProgram == "":
+		r.Warnings = append(r.Warnings, "redis-server is not on the PATH, so nothing stands beside copal by the protocol of Redis")
+	case o.Servers:
+		r.Machine.Rivals["redis-server"] = redisVersion()
+	}
 	for _, w := range r.Warnings {
 		o.Note(w)
 	}
@@ -145,21 +168,24 @@ func (o *Options) measure(ctx context.Context, lines []line, dir string) (all []
 	rounds := o.setting().rounds
 	end := time.Now().Add(o.Budget)
 	for i, l := range lines {
-		step := Step{Line: l.name, At: i, All: len(lines)}
-		p := pace{warmUp: 1, least: rounds, most: rounds, told: func(part float64) {
-			step.Part = part
-			o.Progress(step)
-		}}
+		told := func(part float64) { o.Progress(Step{l.name, i, len(lines), part}) }
+		p := pace{warmUp: 1, least: rounds, most: rounds, told: told}
 		if o.Budget > 0 && o.Rounds == 0 {
-			p.least = min(leastRounds, rounds)
-			p.until = time.Now().Add(time.Until(end) / time.Duration(len(lines)-i))
+			began, share := time.Now(), max(time.Until(end)/time.Duration(len(lines)-i), 1)
+			p.least, p.until = min(leastRounds, rounds), began.Add(share)
+			p.told = func(part float64) { // the time ends most lines, and not the number of rounds
+				told(max(part, min(float64(time.Since(began))/float64(share), 0.99)))
+			}
 		}
-		p.told(0)
+		told(0)
 		rows, err := l.run(ctx, dir, p)
+		if ctx.Err() != nil {
+			return nil, ctx.Err() // whatever it says of it
+		}
 		if err != nil {
 			return nil, err
 		}
-		p.told(1)
+		told(1)
 		all = append(all, rows...)
 	}
 	return all, nil

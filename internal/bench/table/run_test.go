@@ -37,7 +37,12 @@ func TestLinesRun(t *testing.T) {
 	shared := regexp.MustCompile(`^(get/hit/.*/1|(raw-get|raw-view|raw-put|raw-allocs|values/scan)/128B.*|batch/process|durable|latency.*)$`)
 	for _, others := range []Rivals{{}, strangers} {
 		seen := map[string]bool{}
-		for _, l := range allLines(setting{tinyScale, others}) {
+		o := Options{Size: Tiny, Rivals: others, Servers: others.Stores != nil}
+		lines, err := o.lines()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
 			if others.Stores == nil && !shared.MatchString(l.name) {
 				continue
 			}
@@ -128,7 +133,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Rows) != 5 || r.Rows[1].Line != "allocs" || !r.Quick || r.Rounds != quickScale.rounds || r.Command != "c" || r.Machine.CPUs < 1 {
+	if len(r.Rows) != 5 || r.Rows[1].Line != "allocs" || !r.Quick || r.Rounds != fullScale.rounds || r.Command != "c" || r.Machine.CPUs < 1 {
 		t.Errorf("%+v", r)
 	}
 	if n := len(r.Rows[0].Ours.Rounds); n != leastRounds {

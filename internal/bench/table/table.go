@@ -99,6 +99,8 @@ type Row struct {
 	Verdict verdict  `json:"verdict,omitempty"`
 	Dreamt  bool     `json:"dreamt,omitempty"` // the dream is met as well
 	Close   bool     `json:"close,omitempty"`  // some rounds say otherwise than the median
+
+	repeats bool // our figure is the same as in the row before
 }
 
 // judge makes the rows of a line from what was measured.

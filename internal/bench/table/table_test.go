@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -203,7 +204,7 @@ func (s series) pretend(side string, m metric, whose int) {
 func TestTableIsNarrow(t *testing.T) {
 	for _, s := range []scale{fullScale, quickScale} {
 		var rows []Row
-		for _, l := range allLines(setting{scale: s}) {
+		for _, l := range slices.Concat(allLines(setting{s, strangers}), redisLines(setting{scale: s}), httpLines(setting{scale: s})) {
 			fake := series{}
 			for _, v := range l.rows {
 				fake.pretend(v.ours, v.metric, 0)
@@ -219,7 +220,7 @@ func TestTableIsNarrow(t *testing.T) {
 		}
 		r := Report{Machine: describeMachine(t.TempDir(), nil), Rows: rows}
 		var b bytes.Buffer
-		if err := r.WriteText(&b); err != nil {
+		if err := errors.Join(r.WriteText(&b), r.WriteRatios(&b)); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {

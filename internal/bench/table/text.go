@@ -15,11 +15,14 @@ import (
 // maxColumns is how wide the table may be.
 const maxColumns = 119
 
-// columns are the heads of the table. Figures stand at the right.
-var columns = []struct {
+// column is a head, and whether what stands below it is aligned at the right, as figures are.
+type column struct {
 	head  string
 	right bool
-}{
+}
+
+// columns are those of the table with goals.
+var columns = []column{
 	{"", false}, {"copal", true}, {"against", false}, {"", true}, {"ratio", true}, {"", false},
 	{"min–max", true}, {"reach", true}, {"dream", true}, {"", false},
 }
@@ -34,7 +37,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(&b, "WARNING: %s\n", warning)
 	}
-	writeTable(&b, r.Rows)
+	writeTable(&b, columns, r.Rows, Row.cells)
 	b.WriteString(r.summary())
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -67,22 +70,18 @@ func (m Machine) text() string {
 	return b.String()
 }
 
-// writeTable writes rows under their headings. A title that the row before has as well is not repeated.
-func writeTable(b *strings.Builder, rows []Row) {
+// writeTable writes rows under their headings.
+func writeTable(b *strings.Builder, columns []column, rows []Row, cells func(Row) []string) {
 	head := make([]string, len(columns))
 	for i, c := range columns {
 		head[i] = c.head
 	}
 	table := [][]string{head}
 	for i, r := range rows {
-		cells := r.cells()
-		if i > 0 && rows[i-1].Line == r.Line && rows[i-1].Title == r.Title {
-			cells[0] = ""
-			if rows[i-1].Ours.Side == r.Ours.Side {
-				cells[1] = ""
-			}
+		if i > 0 {
+			r = r.behind(rows[i-1])
 		}
-		table = append(table, cells)
+		table = append(table, cells(r))
 	}
 	widths := columnWidths(table)
 	for i, cells := range table {
@@ -92,12 +91,21 @@ func writeTable(b *strings.Builder, rows []Row) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(alignLine(cells, widths))
+		b.WriteString(alignLine(columns, cells, widths))
 	}
 }
 
+// behind is a row that does not repeat what stands in the row before.
+func (r Row) behind(before Row) Row {
+	if before.Line == r.Line && before.Title == r.Title {
+		r.Title = ""
+		r.repeats = before.Ours.Side == r.Ours.Side
+	}
+	return r
+}
+
 func columnWidths(table [][]string) []int {
-	widths := make([]int, len(columns))
+	widths := make([]int, len(table[0]))
 	for _, cells := range table {
 		for i, c := range cells {
 			widths[i] = max(widths[i], utf8.RuneCountInString(c))
@@ -106,7 +114,7 @@ func columnWidths(table [][]string) []int {
 	return widths
 }
 
-func alignLine(cells []string, widths []int) string {
+func alignLine(columns []column, cells []string, widths []int) string {
 	var b strings.Builder
 	for i, c := range cells {
 		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
@@ -126,9 +134,9 @@ func alignLine(cells []string, widths []int) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// cells are the columns of a row.
+// cells are the columns of a row in the table with goals.
 func (r Row) cells() []string {
-	cells := []string{" " + r.Title, quantity(r.Ours.Median, r.Unit), "", "", "", "", "", "", "", r.verdict()}
+	cells := []string{" " + r.Title, r.ours(), "", "", "", "", "", "", "", r.verdict()}
 	if r.Against != nil {
 		cells[2], cells[3] = r.Against.Side, quantity(r.Against.Median, r.Unit)
 		cells[4], cells[5] = factor(r.Result.Median)+"x", r.compared()
@@ -138,6 +146,22 @@ func (r Row) cells() []string {
 	}
 	cells[7], cells[8] = r.bound(r.Reach), r.bound(r.Dream)
 	return cells
+}
+
+// ours is our figure, unless the row before has it.
+func (r Row) ours() string {
+	if r.repeats {
+		return ""
+	}
+	return quantity(r.Ours.Median, r.Unit)
+}
+
+// beside is the other side with its figure.
+func (r Row) beside() string {
+	if r.Against == nil {
+		return ""
+	}
+	return r.Against.Side + " " + quantity(r.Against.Median, r.Unit)
 }
 
 // compared says what a ratio is of.

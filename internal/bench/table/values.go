@@ -19,6 +19,9 @@ const mostValueBytes = 128 << 20
 
 const prefixes = 16
 
+// valueFamily is what the names of these lines begin with; then come the work and the length.
+const valueFamily = "values"
+
 var perPair = metric{"time per pair", nanoseconds}
 
 func prefixOf(i int) string { return fmt.Sprintf("group-%02d/", i%prefixes) }
@@ -61,7 +64,7 @@ func valueLine(s setting, name, what string, bytes int, row versus, others []riv
 	n := rawKeys(s, bytes)
 	row.title, row.ours = fmt.Sprintf("%s, %s keys", size(bytes), count(n)), rivals.Copal.Name
 	return line{
-		name:  fmt.Sprintf("values/%s/%dB/%s", name, bytes, count(n)),
+		name:  fmt.Sprintf("%s/%s/%dB/%s", valueFamily, name, bytes, count(n)),
 		group: "Values by length: " + what,
 		rows:  []versus{row},
 		setup: func(e *env) (sides []side, err error) {
