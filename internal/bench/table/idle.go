@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,10 +33,7 @@ func idleLines(s setting) []line {
 			}
 			keys, order := makeKeys(few), shuffled(few, s.mixOps)
 			// The first write of a map in the life of a log begins a segment, and tells it of map and type.
-			if err := m.Set(keys[0], personOf(0, 1)); err == nil {
-				err = m.Sync()
-			}
-			if err != nil {
+			if err := errors.Join(m.Set(keys[0], personOf(0, 1)), m.Sync()); err != nil {
 				return nil, err
 			}
 			return []side{{"copal", func(int) (figures, error) { return growth(e, asyncMap[Person]{m}, keys, order) }}}, nil

@@ -53,7 +53,10 @@ func (r *Report) roundsEach() string {
 			least, most = min(least, n), max(most, n)
 		}
 	}
-	if least >= most {
+	switch {
+	case r.Rounds == 1:
+		return "1 round each"
+	case least >= most:
 		return fmt.Sprintf("%d rounds each", r.Rounds)
 	}
 	return fmt.Sprintf("%d to %d rounds each", least, most)

@@ -18,7 +18,7 @@ import (
 type Size int
 
 const (
-	Full  Size = iota // plan for half an hour
+	Full  Size = iota // plan for 40 minutes
 	Quick             // a second or two a line, without the longest ones
 	Tiny              // for tests, which look at whether lines run and not at what they yield
 )
