@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -508,6 +510,50 @@ func TestIdleClientsAreSmall(t *testing.T) {
 	if each := (heap() - before) / int64(len(list)); each > 6<<10 { // both ends
 		t.Errorf("%d bytes a connection", each)
 	}
+}
+
+// The goroutine of a client that waits has the smallest stack of Go, 2 KiB, until a command needs more. The garbage
+// collector takes half of that back, for what waits uses less than it would keep free.
+func TestIdleClientsHaveSmallStacks(t *testing.T) {
+	if testing.CoverMode() != "" || instrumented() {
+		t.Skip("frames are larger")
+	}
+	_, address := newServer(t)
+	const n = 200
+	var list []*peer
+	connect := func() {
+		for range n {
+			p := dial(t, address)
+			p.want("PING", "PONG")
+			list = append(list, p)
+		}
+	}
+	stacks := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.StackInuse)
+	}
+	none := stacks()
+	connect() // so that the collector learns which stacks goroutines need, and begins with such
+	some := stacks()
+	connect()
+	if each := (stacks() - some) / n; each > 3<<10 {
+		t.Errorf("a client that waits has a stack of %d bytes", each)
+	}
+	for _, p := range list {
+		p.want("SET k v", "OK")
+		p.want("GET k", `"v"`)
+	}
+	if each := (stacks() - none) / (2 * n); each > 5<<10 {
+		t.Errorf("a client that has written has a stack of %d bytes", each)
+	}
+}
+
+// instrumented reports whether the program looks for races.
+func instrumented() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // A client that reads no reply does not keep the server from ending.
