@@ -19,7 +19,7 @@ import (
 
 // What a client that is busy uses. One that waits for a request has no buffers.
 const (
-	readBytes  = 16 << 10 // of the first read of a request
+	readBytes  = 18 << 10 // of the first read of a request: doubled, it has room for a power of two and a head
 	keptBytes  = 64 << 10 // the longest buffer that is lent again
 	replyBytes = 64 << 10 // after which replies are sent although more requests have arrived
 )
@@ -301,13 +301,13 @@ func (c *client) sync() error {
 func (c *client) read() error {
 	c.in = c.in[:copy(c.in, c.in[c.off:])]
 	c.off = 0
-	switch wants := int64(c.parser.Wants(len(c.in))); {
+	switch {
 	case int64(len(c.in)) >= c.s.MaxRequest:
 		return c.refuse(resp.ProtocolError("too big request"))
 	case len(c.in) == 0:
 		return c.idle()
-	case wants > int64(cap(c.in)):
-		c.grow(int(min(wants, c.s.MaxRequest)))
+	case len(c.in) == cap(c.in):
+		c.grow(int(min(int64(c.parser.Wants(len(c.in))), c.s.MaxRequest)))
 	}
 	if err := c.beforeRead(); err != nil {
 		return err
