@@ -107,15 +107,14 @@ func (c *client) limit() {
 	}
 }
 
-// farewellTime is how long the replies of a client that ends may take to be read.
+// farewellTime is how long the replies of clients that end may take to be read.
 const farewellTime = 10 * time.Second
 
 // end asks the client to end after the requests that have arrived.
 func (c *client) end() {
 	c.ending.Store(true)
-	now := time.Now()
-	c.nc.SetReadDeadline(now)
-	c.nc.SetWriteDeadline(now.Add(farewellTime))
+	c.nc.SetReadDeadline(time.Now())
+	c.nc.SetWriteDeadline(c.s.farewell)
 }
 
 // serve reads requests and answers them until the connection ends. The frames from here to the wait for a request are
@@ -269,8 +268,8 @@ func (c *client) write(b []byte) (n int, err error) {
 	}
 	for n < len(b) && err == nil {
 		c.nc.SetWriteDeadline(time.Now().Add(t))
-		if c.ending.Load() { // end has set another
-			c.nc.SetWriteDeadline(time.Now().Add(min(t, farewellTime)))
+		if c.ending.Load() { // end has set this one
+			c.nc.SetWriteDeadline(c.s.farewell)
 		}
 		var some int
 		some, err = c.nc.Write(b[n:min(n+writeBytes, len(b))])

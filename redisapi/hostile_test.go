@@ -1,10 +1,15 @@
 package redisapi
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Clients that mean harm, or are broken: they send garbage, do not read, go away without a word, or want what is very
@@ -34,4 +39,33 @@ func TestHostilePieces(t *testing.T) {
 			t.Errorf("%d bytes were taken for %d", taken, size)
 		}
 	})
+}
+
+// A client that reads now and then does not keep the server from ending either, whatever it has asked for before.
+func TestHostileReaderAtTheEnd(t *testing.T) {
+	for _, idle := range []time.Duration{0, time.Minute, time.Second} {
+		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+			s.IdleTimeout = idle
+			slow := dial()
+			slow.want("SET k "+strings.Repeat("x", writeBytes), "OK")
+			go io.WriteString(slow.nc, strings.Repeat("GET k\r\n", 100))
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for b := make([]byte, writeBytes); ; time.Sleep(farewellTime * 9 / 10) {
+					if _, err := io.ReadFull(slow.r, b); err != nil {
+						return
+					}
+				}
+			})
+			synctest.Wait()
+			began := time.Now()
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > farewellTime {
+				t.Errorf("with IdleTimeout %v Shutdown took %v, want at most %v", idle, took, farewellTime)
+			}
+			reader.Wait()
+		})
+	}
 }
