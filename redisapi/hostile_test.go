@@ -1,12 +1,16 @@
 package redisapi
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +28,53 @@ func sized(short, full int) int {
 	return short
 }
 
+// watchMemory returns a function that tells by how many bytes at most the memory has grown that Go has from the system,
+// since then. It looks each millisecond; what is freed stays with Go for longer.
+func watchMemory() (most func() int64) {
+	debug.FreeOSMemory()
+	before := goMemory()
+	var highest atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	look := func() { highest.Store(max(highest.Load(), goMemory()-before)) }
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				look()
+			}
+		}
+	}()
+	return sync.OnceValue(func() int64 {
+		close(stop)
+		<-stopped
+		look()
+		return highest.Load()
+	})
+}
+
+// goMemory is what Go has from the system and has not given back: objects, stacks, and its own tables.
+func goMemory() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
+}
+
+// wantMemory compares what watchMemory has seen with a bound.
+func wantMemory(t *testing.T, what string, most func() int64, bound int64) {
+	t.Helper()
+	t.Logf("%s: %.1f MiB more memory at most; the bound is %.1f", what, mib(most()), mib(bound))
+	if most() > bound {
+		t.Errorf("%s: %d bytes more memory, want at most %d", what, most(), bound)
+	}
+}
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
 // A request that comes in small pieces is copied as often as its buffer is full and doubles, and not with each piece.
 func TestHostilePieces(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
@@ -39,6 +90,30 @@ func TestHostilePieces(t *testing.T) {
 			t.Errorf("%d bytes were taken for %d", taken, size)
 		}
 	})
+}
+
+// A transaction that is queued takes no more memory than MaxRequest says, however short its requests are.
+//
+// The bound: what is queued, the list of it before it has grown, and garbage.
+func TestHostileQueue(t *testing.T) {
+	limit := sized(8<<20, 1<<30)
+	_, address := newServer(t, func(s *Server) { s.MaxRequest = int64(limit) })
+	p := dial(t, address)
+	most := watchMemory()
+	p.want("MULTI", "OK")
+	piece, replies := []byte(strings.Repeat("PING\r\n", 1000)), bytes.Repeat([]byte("+QUEUED\r\n"), 1000)
+	for got := make([]byte, len(replies)); ; {
+		if _, err := p.nc.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(p.r, got); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, replies) {
+			break
+		}
+	}
+	wantMemory(t, "a queue", most, int64(3*limit+16<<20))
 }
 
 // A client that reads now and then does not keep the server from ending either, whatever it has asked for before.

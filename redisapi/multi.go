@@ -43,6 +43,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		return errorf("ERR Command not allowed inside a transaction")
 	}
 	q := queued{cmd: cmd, args: make([][]byte, len(args))}
+	c.queue.bytes += 256 // for q, and for the list while it grows
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
 		c.queue.bytes += len(a) + 48 // for the slices
