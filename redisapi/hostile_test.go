@@ -3,11 +3,14 @@ package redisapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,6 +78,45 @@ func wantMemory(t *testing.T, what string, most func() int64, bound int64) {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
+// leastRounds is how often another client is served while a hostile one is at work.
+const leastRounds = 50
+
+// meanwhile runs attack, and serves another client until that has ended. attack goes on until enough, so the other
+// client is known to be served during it. Without that the test does not end.
+func meanwhile(t *testing.T, other *peer, attack func(enough func() bool) error) {
+	t.Helper()
+	var rounds atomic.Int64
+	ended := make(chan error, 1)
+	go func() { ended <- attack(func() bool { return rounds.Load() >= leastRounds }) }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			t.Logf("%d rounds of another client meanwhile", rounds.Load())
+			return
+		default:
+			other.round(int(rounds.Add(1)))
+		}
+	}
+}
+
+// round does what an ordinary client does.
+func (p *peer) round(i int) {
+	p.t.Helper()
+	p.want("SET mine "+strconv.Itoa(i), "OK")
+	p.want("GET mine", strconv.Quote(strconv.Itoa(i)))
+	p.want("PING", "PONG")
+}
+
+// until waits for what another goroutine does.
+func until(f func() bool) {
+	for !f() {
+		runtime.Gosched()
+	}
+}
+
 // A request that comes in small pieces is copied as often as its buffer is full and doubles, and not with each piece.
 func TestHostilePieces(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
@@ -114,6 +156,33 @@ func TestHostileQueue(t *testing.T) {
 		}
 	}
 	wantMemory(t, "a queue", most, int64(3*limit+16<<20))
+}
+
+// A request of many arguments takes time for each of them, and not for each pair: also WATCH, which compares its keys.
+func TestHostileWatch(t *testing.T) {
+	_, address := newServer(t)
+	keys := sized(1<<15, 1<<20-1)
+	out := fmt.Appendf(nil, "*%d\r\n$5\r\nWATCH\r\n", keys+1)
+	for i := range keys {
+		out = fmt.Appendf(out, "$8\r\n%08d\r\n", i)
+	}
+	p := dial(t, address)
+	for range 2 {
+		meanwhile(t, dial(t, address), func(enough func() bool) error {
+			if _, err := p.nc.Write(out); err != nil {
+				return err
+			}
+			reply, err := readReply(p.r)
+			if err == nil && reply != "OK" {
+				err = errors.New(reply)
+			}
+			until(enough)
+			return err
+		})
+	}
+	p.want("MULTI", "OK")
+	dial(t, address).want("SET 00000001 x", "OK")
+	p.want("EXEC", "nil[]")
 }
 
 // A client that reads now and then does not keep the server from ending either, whatever it has asked for before.

@@ -60,11 +60,12 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 // watched are the keys of a WATCH, and what they were.
 type watched struct {
 	then *copal.Snapshot
-	keys [][]byte
+	keys map[string]struct{}
 }
 
 func (w *watched) has(key []byte) bool {
-	return slices.ContainsFunc(w.keys, func(k []byte) bool { return bytes.Equal(k, key) })
+	_, ok := w.keys[string(key)]
+	return ok
 }
 
 // maxWatches is how many snapshots a client may hold.
@@ -74,10 +75,10 @@ func (c *call) watch() error {
 	if c.queue != nil {
 		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
-	var w watched
+	w := watched{keys: map[string]struct{}{}}
 	for _, key := range c.args[1:] {
-		if !slices.ContainsFunc(c.watches, func(w watched) bool { return w.has(key) }) && !w.has(key) {
-			w.keys = append(w.keys, bytes.Clone(key))
+		if !slices.ContainsFunc(c.watches, func(w watched) bool { return w.has(key) }) {
+			w.keys[string(key)] = struct{}{}
 		}
 	}
 	if len(c.watches) == maxWatches {
@@ -110,8 +111,8 @@ func (c *client) forgetWatches() {
 // unchanged lets the transaction count only if no watched key has changed.
 func (c *call) unchanged(tx *copal.Tx) error {
 	for _, w := range c.watches {
-		for _, key := range w.keys {
-			if err := tx.Require(w.then, key); err != nil {
+		for key := range w.keys {
+			if err := tx.Require(w.then, []byte(key)); err != nil {
 				return err
 			}
 		}
