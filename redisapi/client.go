@@ -19,7 +19,7 @@ import (
 
 // What a client that is busy uses. One that waits for a request has no buffers.
 const (
-	readBytes  = 16 << 10 // of the first read of a request
+	readBytes  = 18 << 10 // of the first read of a request: doubled, it has room for a power of two and a head
 	keptBytes  = 64 << 10 // the longest buffer that is lent again
 	replyBytes = 64 << 10 // after which replies are sent although more requests have arrived
 )
@@ -107,15 +107,14 @@ func (c *client) limit() {
 	}
 }
 
-// farewellTime is how long the replies of a client that ends may take to be read.
+// farewellTime is how long the replies of clients that end may take to be read.
 const farewellTime = 10 * time.Second
 
 // end asks the client to end after the requests that have arrived.
 func (c *client) end() {
 	c.ending.Store(true)
-	now := time.Now()
-	c.nc.SetReadDeadline(now)
-	c.nc.SetWriteDeadline(now.Add(farewellTime))
+	c.nc.SetReadDeadline(time.Now())
+	c.nc.SetWriteDeadline(c.s.farewell)
 }
 
 // serve reads requests and answers them until the connection ends. The frames from here to the wait for a request are
@@ -269,8 +268,8 @@ func (c *client) write(b []byte) (n int, err error) {
 	}
 	for n < len(b) && err == nil {
 		c.nc.SetWriteDeadline(time.Now().Add(t))
-		if c.ending.Load() { // end has set another
-			c.nc.SetWriteDeadline(time.Now().Add(min(t, farewellTime)))
+		if c.ending.Load() { // end has set this one
+			c.nc.SetWriteDeadline(c.s.farewell)
 		}
 		var some int
 		some, err = c.nc.Write(b[n:min(n+writeBytes, len(b))])
@@ -301,13 +300,13 @@ func (c *client) sync() error {
 func (c *client) read() error {
 	c.in = c.in[:copy(c.in, c.in[c.off:])]
 	c.off = 0
-	switch wants := int64(c.parser.Wants(len(c.in))); {
+	switch {
 	case int64(len(c.in)) >= c.s.MaxRequest:
 		return c.refuse(resp.ProtocolError("too big request"))
 	case len(c.in) == 0:
 		return c.idle()
-	case wants > int64(cap(c.in)):
-		c.grow(int(min(wants, c.s.MaxRequest)))
+	case len(c.in) == cap(c.in):
+		c.grow(int(min(int64(c.parser.Wants(len(c.in))), c.s.MaxRequest)))
 	}
 	if err := c.beforeRead(); err != nil {
 		return err

@@ -43,6 +43,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		return errorf("ERR Command not allowed inside a transaction")
 	}
 	q := queued{cmd: cmd, args: make([][]byte, len(args))}
+	c.queue.bytes += 256 // for q, and for the list while it grows
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
 		c.queue.bytes += len(a) + 48 // for the slices
@@ -59,11 +60,12 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 // watched are the keys of a WATCH, and what they were.
 type watched struct {
 	then *copal.Snapshot
-	keys [][]byte
+	keys map[string]struct{}
 }
 
 func (w *watched) has(key []byte) bool {
-	return slices.ContainsFunc(w.keys, func(k []byte) bool { return bytes.Equal(k, key) })
+	_, ok := w.keys[string(key)]
+	return ok
 }
 
 // maxWatches is how many snapshots a client may hold.
@@ -73,10 +75,10 @@ func (c *call) watch() error {
 	if c.queue != nil {
 		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
-	var w watched
+	w := watched{keys: map[string]struct{}{}}
 	for _, key := range c.args[1:] {
-		if !slices.ContainsFunc(c.watches, func(w watched) bool { return w.has(key) }) && !w.has(key) {
-			w.keys = append(w.keys, bytes.Clone(key))
+		if !slices.ContainsFunc(c.watches, func(w watched) bool { return w.has(key) }) {
+			w.keys[string(key)] = struct{}{}
 		}
 	}
 	if len(c.watches) == maxWatches {
@@ -109,8 +111,8 @@ func (c *client) forgetWatches() {
 // unchanged lets the transaction count only if no watched key has changed.
 func (c *call) unchanged(tx *copal.Tx) error {
 	for _, w := range c.watches {
-		for _, key := range w.keys {
-			if err := tx.Require(w.then, key); err != nil {
+		for key := range w.keys {
+			if err := tx.Require(w.then, []byte(key)); err != nil {
 				return err
 			}
 		}

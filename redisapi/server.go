@@ -41,6 +41,7 @@ type Server struct {
 	ids         atomic.Int64 // of clients
 	mu          sync.Mutex
 	closing     bool
+	farewell    time.Time      // when clients that have not read their replies are closed; set once, before they end
 	running     sync.WaitGroup // goroutines of clients
 	serving     map[net.Listener]struct{}
 	clients     map[int64]*client
@@ -218,7 +219,9 @@ func (s *Server) accept(nc net.Conn) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()
-	s.closing = true
+	if !s.closing {
+		s.closing, s.farewell = true, time.Now().Add(farewellTime)
+	}
 	for l := range s.serving {
 		l.Close()
 	}

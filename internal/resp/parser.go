@@ -8,6 +8,7 @@ package resp
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -91,7 +92,7 @@ func (p *Parser) Next(buf []byte) (args [][]byte, n int, err error) {
 		p.bulk = -1
 		p.left--
 	}
-	args = p.args[:0]
+	args = slices.Grow(p.args[:0], len(p.spans))
 	for _, s := range p.spans {
 		args = append(args, buf[s.from:s.to:s.to])
 	}

@@ -1,0 +1,571 @@
+package redisapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// Clients that mean harm, or are broken: they send garbage, do not read, go away without a word, or want what is very
+// large. Each test shows that the server's memory stays within a bound, and that another client is served meanwhile.
+// COPAL_LONG=1 takes the full sizes, of which the tests tell the figures with -v.
+
+// sized is short, and full with COPAL_LONG=1.
+func sized(short, full int) int {
+	if os.Getenv("COPAL_LONG") == "1" {
+		return full
+	}
+	return short
+}
+
+// onDisk has the server serve a store in a directory, so that the values do not count as the server's memory.
+func onDisk(t *testing.T) func(*Server) {
+	db, err := copal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after newServer has shut the server down
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(s *Server) { s.DB = db }
+}
+
+// watchMemory returns a function that tells by how many bytes at most the memory has grown that Go has from the system,
+// since then. It looks each millisecond; what is freed stays with Go for longer.
+func watchMemory() (most func() int64) {
+	debug.FreeOSMemory()
+	before := goMemory()
+	var highest atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	look := func() { highest.Store(max(highest.Load(), goMemory()-before)) }
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				look()
+			}
+		}
+	}()
+	return sync.OnceValue(func() int64 {
+		close(stop)
+		<-stopped
+		look()
+		return highest.Load()
+	})
+}
+
+// goMemory is what Go has from the system and has not given back: objects, stacks, and its own tables.
+func goMemory() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
+}
+
+// wantMemory compares what watchMemory has seen with a bound.
+func wantMemory(t *testing.T, what string, most func() int64, bound int64) {
+	t.Helper()
+	t.Logf("%s: %.1f MiB more memory at most; the bound is %.1f", what, mib(most()), mib(bound))
+	if most() > bound {
+		t.Errorf("%s: %d bytes more memory, want at most %d", what, most(), bound)
+	}
+}
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
+// leastRounds is how often another client is served while a hostile one is at work.
+const leastRounds = 50
+
+// meanwhile runs attack, and serves another client until that has ended. attack goes on until enough, so the other
+// client is known to be served during it. Without that the test does not end.
+func meanwhile(t *testing.T, other *peer, attack func(enough func() bool) error) {
+	t.Helper()
+	var rounds atomic.Int64
+	ended := make(chan error, 1)
+	go func() { ended <- attack(func() bool { return rounds.Load() >= leastRounds }) }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			t.Logf("%d rounds of another client meanwhile", rounds.Load())
+			return
+		default:
+			other.round(int(rounds.Add(1)))
+		}
+	}
+}
+
+// round does what an ordinary client does.
+func (p *peer) round(i int) {
+	p.t.Helper()
+	p.want("SET mine "+strconv.Itoa(i), "OK")
+	p.want("GET mine", strconv.Quote(strconv.Itoa(i)))
+	p.want("PING", "PONG")
+}
+
+// listenTelling has the server listen at another address, whose connections tell of each write before it begins.
+func (s *Server) listenTelling(t *testing.T, tell func(bytes int)) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(&tellingListener{l, tell}) }()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+type tellingListener struct {
+	net.Listener
+	tell func(bytes int)
+}
+
+func (l *tellingListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return tellingConn{nc.(*net.TCPConn), l.tell}, nil
+}
+
+type tellingConn struct {
+	*net.TCPConn
+	tell func(bytes int)
+}
+
+func (c tellingConn) Write(b []byte) (int, error) {
+	c.tell(len(b))
+	return c.TCPConn.Write(b)
+}
+
+// until waits for what another goroutine does.
+func until(f func() bool) {
+	for !f() {
+		runtime.Gosched()
+	}
+}
+
+// flood is a request that is sent again and again, and its reply.
+type flood struct{ name, request, reply string }
+
+// floods are well-formed, and nothing that the server carries out.
+func floods() []flood {
+	many := sized(1<<14, 1<<20)
+	arguments := strings.Repeat("$1\r\na\r\n", many-1)
+	return []flood{
+		{"unknown commands", "*2\r\n$7\r\nNOTHING\r\n$3\r\nabc\r\n", "-ERR unknown command 'NOTHING', with args beginning with: 'abc' \r\n"},
+		{"unknown commands of many arguments", fmt.Sprintf("*%d\r\n$7\r\nNOTHING\r\n%s", many, arguments),
+			"-ERR unknown command 'NOTHING', with args beginning with: " + strings.Repeat("'a' ", 32) + "\r\n"},
+		{"too many arguments", fmt.Sprintf("*%d\r\n$3\r\nGET\r\n%s", many, arguments), "-ERR wrong number of arguments for 'get' command\r\n"},
+		{"long lines", strings.Repeat("x", 60_000) + "\n", "-ERR unknown command '" + strings.Repeat("x", 128) + "', with args beginning with: \r\n"},
+		{"empty requests", "\r\n*0\r\n*-1\r\n", ""},
+	}
+}
+
+// send sends the request until size bytes are sent, and enough. Each has its reply, and the next PING, too.
+func (f *flood) send(p *peer, size int, enough func() bool) error {
+	n := max(1<<16/len(f.request), 1)
+	piece, replies := []byte(strings.Repeat(f.request, n)), strings.Repeat(f.reply, n)
+	pieces, sent := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer close(pieces)
+		for n := 0; n < size || !enough(); n += len(piece) {
+			pieces <- struct{}{}
+			if _, err := p.nc.Write(piece); err != nil {
+				sent <- err
+				return
+			}
+		}
+		_, err := io.WriteString(p.nc, "PING\r\n")
+		sent <- err
+	}()
+	defer func() { // after an error
+		p.nc.Close()
+		for range pieces {
+		}
+	}()
+	got := make([]byte, len(replies))
+	for range pieces {
+		if _, err := io.ReadFull(p.r, got); err != nil || string(got) != replies {
+			return fmt.Errorf("%s: the reply is %.200q, %v", f.name, got, err)
+		}
+	}
+	reply, err := readReply(p.r)
+	if err = errors.Join(<-sent, err); err != nil || reply != "PONG" {
+		return fmt.Errorf("%s: the reply to PING is %.200q, %v", f.name, reply, err)
+	}
+	return nil
+}
+
+// A client may send without an end what is a request, and none that the server knows: it gets an error for each.
+//
+// The bound: the longest request has 1,048,576 arguments. It takes 7 MiB, their places 16 MiB and their slices 24 MiB.
+// All but the slices grow from little, and with garbage they take about five times as much.
+func TestHostilePipeline(t *testing.T) {
+	_, address := newServer(t)
+	for _, f := range floods() {
+		t.Run(f.name, func(t *testing.T) {
+			other, hostile := dial(t, address), dial(t, address)
+			most := watchMemory()
+			meanwhile(t, other, func(enough func() bool) error { return f.send(hostile, sized(1<<20, 1<<30), enough) })
+			wantMemory(t, f.name, most, int64(sized(32<<20, 384<<20)))
+		})
+	}
+}
+
+// rubbish begins with what is no request, each in another way.
+func rubbish() map[string][]byte {
+	random := make([]byte, 1<<16)
+	for i, r := 0, rand.New(rand.NewPCG(1, 1)); i < len(random); i++ {
+		random[i] = byte(r.Uint32())
+	}
+	return map[string][]byte{
+		"bytes at random":         random,
+		"a line without an end":   bytes.ReplaceAll(random, []byte("\n"), []byte("x")),
+		"a count without an end":  bytes.Repeat([]byte("*1"), 1<<15),
+		"a length without an end": append([]byte("*1\r\n$"), bytes.Repeat([]byte("1"), 1<<16)...),
+		"a negative length":       []byte("*2\r\n$3\r\nGET\r\n$-1\r\n"),
+		"a length too long":       []byte("*2\r\n$3\r\nGET\r\n$536870913\r\n"),
+		"a count too high":        []byte("*1048577\r\n"),
+		"a reply":                 []byte("*1\r\n:1\r\n"),
+	}
+}
+
+// Rubbish closes its connection, whatever comes behind it, and no other.
+//
+// The bound: a connection at a time has buffers of at most 256 KiB, and the test some of 64 KiB.
+func TestHostileRubbish(t *testing.T) {
+	_, address := newServer(t)
+	other := dial(t, address)
+	most := watchMemory()
+	for name, text := range rubbish() {
+		size := sized(1<<20, 1<<30) / len(rubbish())
+		meanwhile(t, other, func(enough func() bool) error {
+			for sent := 0; sent < size || !enough(); {
+				n, err := sendRubbish(address, text)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				sent += n
+			}
+			return nil
+		})
+	}
+	wantMemory(t, "rubbish", most, 32<<20)
+}
+
+// sendRubbish sends text and zeros until the server closes the connection, and returns how many bytes it has sent.
+func sendRubbish(address string, text []byte) (sent int, err error) {
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		return 0, err
+	}
+	defer nc.Close()
+	replied := make(chan error, 1)
+	go func() {
+		reply, err := io.ReadAll(io.LimitReader(nc, 1<<20))
+		if err == nil && !bytes.Contains(reply, []byte("-ERR Protocol error: ")) { // else the unread bytes have reset it
+			err = fmt.Errorf("the reply is %.200q", reply)
+			replied <- err
+			return
+		}
+		replied <- nil
+	}()
+	zeros := make([]byte, 1<<16)
+	for next := text; ; next = zeros {
+		n, err := nc.Write(next)
+		if sent += n; err != nil {
+			return sent, <-replied
+		}
+		if sent > 64<<20 {
+			return sent, errors.New("the connection takes more and more")
+		}
+	}
+}
+
+// A length or a count that lies takes memory by what arrives, at most six times as much: the buffer and the one before
+// it, the places of arguments, and garbage.
+func TestHostileLengths(t *testing.T) {
+	s, address := newServer(t)
+	other := dial(t, address)
+	clients, arrives := sized(50, 1000), 100_000
+	most := watchMemory()
+	before := s.counts.in.Load()
+	for i := range clients {
+		head, body := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n", "x"
+		if i%2 == 0 {
+			head, body = "*1048576\r\n", "$1\r\nx\r\n"
+		}
+		text := (head + strings.Repeat(body, arrives))[:arrives]
+		if _, err := io.WriteString(dial(t, address).nc, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(func() bool { return s.counts.in.Load()-before == int64(clients*arrives) })
+	for i := range leastRounds {
+		other.round(i)
+	}
+	wantMemory(t, "lengths that lie", most, int64(clients*6*arrives)+16<<20)
+}
+
+// A request that comes in small pieces is copied as often as its buffer is full and doubles, and not with each piece.
+func TestHostilePieces(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		size := sized(1<<20, 64<<20)
+		p, piece := dial(), make([]byte, 1<<10)
+		before := allocated()
+		fmt.Fprintf(p.nc, "*2\r\n$4\r\nPING\r\n$%d\r\n", size)
+		for sent := 0; sent < size; sent += len(piece) {
+			p.nc.Write(piece)
+		}
+		synctest.Wait()
+		if taken := allocated() - before; taken > int64(3*size+1<<20) {
+			t.Errorf("%d bytes were taken for %d", taken, size)
+		}
+	})
+}
+
+// A transaction that is queued takes no more memory than MaxRequest says, however short its requests are.
+//
+// The bound: what is queued, the list of it before it has grown, and garbage.
+func TestHostileQueue(t *testing.T) {
+	limit := sized(8<<20, 1<<30)
+	_, address := newServer(t, func(s *Server) { s.MaxRequest = int64(limit) })
+	p := dial(t, address)
+	most := watchMemory()
+	p.want("MULTI", "OK")
+	piece, replies := []byte(strings.Repeat("PING\r\n", 1000)), bytes.Repeat([]byte("+QUEUED\r\n"), 1000)
+	for got := make([]byte, len(replies)); ; {
+		if _, err := p.nc.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(p.r, got); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, replies) {
+			break
+		}
+	}
+	wantMemory(t, "a queue", most, int64(3*limit+16<<20))
+}
+
+// A request of many arguments takes time for each of them, and not for each pair: also WATCH, which compares its keys.
+func TestHostileWatch(t *testing.T) {
+	_, address := newServer(t)
+	keys := sized(1<<15, 1<<20-1)
+	out := fmt.Appendf(nil, "*%d\r\n$5\r\nWATCH\r\n", keys+1)
+	for i := range keys {
+		out = fmt.Appendf(out, "$8\r\n%08d\r\n", i)
+	}
+	p := dial(t, address)
+	for range 2 {
+		meanwhile(t, dial(t, address), func(enough func() bool) error {
+			if _, err := p.nc.Write(out); err != nil {
+				return err
+			}
+			reply, err := readReply(p.r)
+			if err == nil && reply != "OK" {
+				err = errors.New(reply)
+			}
+			until(enough)
+			return err
+		})
+	}
+	p.want("MULTI", "OK")
+	dial(t, address).want("SET 00000001 x", "OK")
+	p.want("EXEC", "nil[]")
+}
+
+// A client that asks and does not read gets one reply ahead, and no more: the server reads no further requests, and
+// carries none out. Memory for one reply is what a client can hold on to.
+func TestHostileReader(t *testing.T) {
+	value := bytes.Repeat([]byte("0123456789abcdef"), sized(1<<20, 16<<20)/16)
+	var longest atomic.Int64
+	began := make(chan struct{}, 1<<16)
+	s, address := newServer(t)
+	deafAddress := s.listenTelling(t, func(n int) {
+		if int64(n) > longest.Load() {
+			longest.Store(int64(n))
+		}
+		began <- struct{}{}
+	})
+	if err := s.DB.Raw().Set([]byte("k"), value); err != nil {
+		t.Fatal(err)
+	}
+	clients := sized(4, 16)
+	most := watchMemory()
+	meanwhile(t, dial(t, address), func(enough func() bool) error {
+		for range clients {
+			if _, err := io.WriteString(dial(t, deafAddress).nc, strings.Repeat("GET k\r\n", sized(100, 2000))); err != nil {
+				return err
+			}
+			<-began
+		}
+		until(enough)
+		return nil
+	})
+	if n := longest.Load(); n > int64(len(value))+replyBytes {
+		t.Errorf("%d bytes of replies were collected, want at most one of %d", n, len(value))
+	}
+	wantMemory(t, "clients that do not read", most, int64(clients)*2*int64(len(value)+replyBytes)+16<<20)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if os.Getenv("COPAL_LONG") != "1" {
+		cancel() // which leaves out the time for farewells
+	}
+	ends := time.Now()
+	if err := s.Shutdown(ctx); err != nil && ctx.Err() == nil {
+		t.Error(err)
+	}
+	s.running.Wait()
+	t.Logf("Shutdown took %v", time.Since(ends))
+}
+
+// The same to the last command, by pipes, which take in nothing that is not read.
+func TestHostileReaderIsHeldBack(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		other := dial()
+		other.want("SET k "+strings.Repeat("x", 2*replyBytes), "OK")
+		before := s.counts.commands.Load()
+		const clients = 10
+		for range clients {
+			deaf := dial()
+			go io.WriteString(deaf.nc, strings.Repeat("GET k\r\n", 10_000))
+		}
+		synctest.Wait()
+		if n := s.counts.commands.Load() - before; n != clients {
+			t.Errorf("%d commands are carried out, want one for each of %d clients", n, clients)
+		}
+		for _, c := range s.all() {
+			if cap(c.in) > readBytes || cap(c.Buf) > 4*replyBytes {
+				t.Errorf("buffers of %d and %d bytes", cap(c.in), cap(c.Buf))
+			}
+		}
+		other.round(1)
+		began := time.Now()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != farewellTime {
+			t.Errorf("Shutdown took %v, want %v", took, farewellTime)
+		}
+	})
+}
+
+// A client that reads now and then does not keep the server from ending either, whatever it has asked for before.
+func TestHostileReaderAtTheEnd(t *testing.T) {
+	for _, idle := range []time.Duration{0, time.Minute, time.Second} {
+		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+			s.IdleTimeout = idle
+			slow := dial()
+			slow.want("SET k "+strings.Repeat("x", writeBytes), "OK")
+			go io.WriteString(slow.nc, strings.Repeat("GET k\r\n", 100))
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for b := make([]byte, writeBytes); ; time.Sleep(farewellTime * 9 / 10) {
+					if _, err := io.ReadFull(slow.r, b); err != nil {
+						return
+					}
+				}
+			})
+			synctest.Wait()
+			began := time.Now()
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > farewellTime {
+				t.Errorf("with IdleTimeout %v Shutdown took %v, want at most %v", idle, took, farewellTime)
+			}
+			reader.Wait()
+		})
+	}
+}
+
+// IdleTimeout releases what a client holds that has gone without a word, wherever it has stopped. A client that waits
+// for a key or for messages need not send anything, as in Redis: there TCP's keepalive tells that it has gone.
+func TestHostileSilence(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		s.IdleTimeout = time.Minute
+		s.MaxClients = 10
+		dial().want("SET k "+strings.Repeat("x", 2*replyBytes), "OK")
+		for _, text := range []string{"", "*", "*2\r\n$3\r\nGE", "GET", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$536870912\r\nabc", "GET k\r\n"} {
+			p := dial()
+			io.WriteString(p.nc, text)
+		}
+		queues, watches := dial(), dial()
+		queues.want("MULTI", "OK")
+		queues.want("SET a 1", "QUEUED")
+		watches.want("WATCH k", "OK")
+		waits := dial()
+		waits.begin("BLPOP list 0")
+		refused := dial()
+		refused.wantNext("(error) ERR max number of clients reached")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if list := s.all(); len(list) != 1 || list[0].waits.Load() == nil {
+			t.Errorf("there are %d clients", len(list))
+		}
+		if n := s.DB.Stats().Snapshots; n != 0 {
+			t.Errorf("%d snapshots are open", n)
+		}
+		dial().want("RPUSH list x", "1")
+		waits.wantNext(`["list" "x"]`)
+	})
+}
+
+// A client that has half closed its connection, for it has nothing to ask any more, gets all replies.
+func TestHostileHalfClose(t *testing.T) {
+	s, address := newServer(t)
+	if err := s.DB.Raw().Set([]byte("k"), bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	n := sized(20, 1000)
+	reply := "$1048576\r\n" + strings.Repeat("x", 1<<20) + "\r\n"
+	for _, cut := range []string{"", "PIN", "*2\r\n$3\r\nGET\r\n$1"} {
+		p := dial(t, address)
+		if _, err := io.WriteString(p.nc, strings.Repeat("GET k\r\n", n)+"INCR n\r\n"+cut); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.nc.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(reply))
+		for range n {
+			if _, err := io.ReadFull(p.r, got); err != nil || string(got) != reply {
+				t.Fatalf("%.40q, %v", got, err)
+			}
+		}
+		if rest, err := io.ReadAll(p.r); err != nil || !bytes.HasPrefix(rest, []byte(":")) || bytes.Count(rest, []byte("\n")) != 1 {
+			t.Errorf("%q, %v", rest, err)
+		}
+	}
+}
