@@ -20,7 +20,6 @@ import (
 	"github.com/copaldb/copal/bench/internal/pebbledb"
 	"github.com/copaldb/copal/internal/bench/rivals"
 	"github.com/copaldb/copal/internal/bench/study"
-	"github.com/copaldb/copal/internal/built"
 )
 
 var engines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt, pebbledb.Engine}
@@ -75,7 +74,12 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := os.MkdirAll(*out, 0o777); err != nil {
 		return err
 	}
-	j, err := study.OpenJournal(filepath.Join(*out, "results.csv"), study.NewHeader(o, built.Read().String(), time.Now()))
+	header, unlock, err := study.Begin(ctx, o, func(text string) { fmt.Fprintln(os.Stderr, text) })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	j, err := study.OpenJournal(filepath.Join(*out, "results.csv"), header, false)
 	if err != nil {
 		return err
 	}

@@ -53,13 +53,13 @@ func TestSignalsEndTheContext(t *testing.T) {
 // An interrupted command says so, and what it has not reached is as it was.
 func TestInterruptedCommands(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // bench has a lock there
-	dir, files := storeOf(t, 100), t.TempDir()
+	dir, files, results := storeOf(t, 100), t.TempDir(), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{
 		{"ls", dir}, {"scan", dir}, {"count", dir, "key-0"}, {"del", dir, "--prefix", "key-", "--yes"}, {"del", dir, "--prefix", "key-", "--dry-run"},
 		{"compact", dir}, {"backup", dir, dir + ".backup"}, {"restore", dir + ".new", dir}, {"repair", dir, dir + ".new"},
-		{"bench", "--dir", files, "--run", "^allocs$"},
+		{"bench", "--dir", files, "--run", "^allocs$"}, {"study", "--out", results, "--sizes", "10"},
 	} {
 		var out, errs bytes.Buffer
 		a := newApp(nil, &out, &errs)
@@ -74,6 +74,9 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {
 		t.Errorf("bench leaves %v, %v", left, err)
+	}
+	if left, err := os.ReadDir(results); err != nil || len(left) != 1 || left[0].Name() != "results.csv" {
+		t.Errorf("study leaves %v, %v", left, err)
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/bench/rivals"
 	"github.com/copaldb/copal/internal/bench/study"
-	"github.com/copaldb/copal/internal/built"
 )
 
 const studyHelp = `Measure which encoding suits records: in one pair or a pair for each field, as JSON, gob,
@@ -29,7 +28,7 @@ CBOR or binary, in bbolt and in copal, inserted one by one and all at once.
 
 The records are users of 15 fields, or your own: --own FILE takes lines of JSON objects,
 --own DIR MAP a map of a store. Each engine and strategy is a fresh store, which is
-written, read and updated, and every record that is read is checked. All of it is done
+written, read and updated, and records are compared field by field. All of it is done
 --reps times, in turns.
 
 Results go to DIR/results.csv as they are measured, and at the end to results.json, a page
@@ -85,7 +84,7 @@ func newStudy(a *app) *cobra.Command {
 	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
 		if f.quick {
 			for flag, set := range map[string]func(){
-				"sizes": func() { f.sizes = []int{100, 1_000, 10_000} },
+				"sizes": func() { f.sizes = []int{100, 1_000, 5_000} },
 				"reps":  func() { f.reps = 3 },
 				"limit": func() { f.limit = 2 * time.Second },
 				"strategies": func() {
@@ -111,13 +110,14 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 		return err
 	}
 	o.Dir = f.out
-	path := filepath.Join(f.out, "results.csv")
-	if f.again {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+	defer a.catchSignals()()
+	header, unlock, err := study.Begin(a.ctx, o, a.note)
+	if err != nil {
+		return err
 	}
-	j, err := study.OpenJournal(path, study.NewHeader(o, built.Read().String(), a.now()))
+	defer func() { err = errors.Join(err, unlock()) }()
+	path := filepath.Join(f.out, "results.csv")
+	j, err := study.OpenJournal(path, header, f.again)
 	if errors.Is(err, study.ErrOther) {
 		err = fmt.Errorf("%w; --again begins anew, --out DIR puts results elsewhere", err)
 	}
@@ -146,7 +146,7 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 		a.note(fmt.Sprintf("left out: %d of the tables of %s: a repetition would take longer than %v (--limit)", tooLong[size], size, f.limit))
 	}
 	if err != nil {
-		if a.ctx.Err() != nil {
+		if a.ctx.Err() != nil && len(j.Results) > 0 {
 			a.note("the same command goes on where this was; results so far are in " + path)
 		}
 		return err
@@ -203,6 +203,9 @@ func (a *app) studyOptions(f studyFlags, args []string, sized bool) (o study.Opt
 	default:
 		return o, usageError{"--durability takes none, synced or both"}
 	}
+	if err := o.Check(); err != nil {
+		return o, usageError{err.Error()}
+	}
 	if f.own == "" {
 		if len(args) > 0 {
 			return o, usageError{"a MAP is one of the store that --own names"}
@@ -252,6 +255,13 @@ func (a *app) ownRecords(from string, args []string) (*study.Own, error) {
 }
 
 func (a *app) ownMap(dir, name string) (own *study.Own, err error) {
+	collections := 0
+	a.collection = func(*copal.CollectionError) { collections++ }
+	defer func() {
+		if collections > 0 {
+			a.note(fmt.Sprintf("left out: %d hashes, lists and sets of %s", collections, name))
+		}
+	}()
 	err = a.view(dir, func(db *copal.DB) error {
 		var lines [][]byte
 		for _, value := range db.Raw().Prefix(copal.MapPrefix(name)) {

@@ -42,7 +42,11 @@ var encodings = map[string]func(s subject) (encoding, error){
 // cborMode keeps the zone and the nanoseconds of a time.
 var cborMode, _ = cbor.EncOptions{Time: cbor.TimeRFC3339Nano}.EncMode()
 
-func jsonv2Marshal(v any) ([]byte, error)     { return jsonv2.Marshal(v) }
+// jsonv2Marshal keeps lists and maps that are nil apart from empty ones, as version 1 does.
+func jsonv2Marshal(v any) ([]byte, error) {
+	return jsonv2.Marshal(v, jsonv2.FormatNilSliceAsNull(true), jsonv2.FormatNilMapAsNull(true))
+}
+
 func jsonv2Unmarshal(src []byte, v any) error { return jsonv2.Unmarshal(src, v) }
 
 // whole has Number for an encoding that must decode all of a record for one field.

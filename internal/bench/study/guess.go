@@ -21,6 +21,7 @@ type objectGuess struct {
 	seen  int
 	names []string
 	parts map[string]*guess
+	in    map[string]int // in how many objects a name has been
 }
 
 // see takes in a value, which is JSON.
@@ -41,20 +42,20 @@ func (g *guess) see(value []byte) {
 	default:
 		if _, err := strconv.ParseInt(string(value), 10, 64); err == nil {
 			g.whole = true
-		} else if _, err := strconv.ParseFloat(string(value), 64); err == nil {
+		} else if _, err := strconv.ParseFloat(string(value), 64); err == nil && bytes.ContainsAny(value, ".eE") {
 			g.floats = true
 		} else {
-			g.mixed = true // a number beyond all types
+			g.mixed = true // a number beyond the types
 		}
 	}
 }
 
 func (g *guess) seeObject(value []byte) {
 	if g.object == nil {
-		g.object = &objectGuess{parts: map[string]*guess{}}
+		g.object = &objectGuess{parts: map[string]*guess{}, in: map[string]int{}}
 	}
 	g.object.seen++
-	d := json.NewDecoder(bytes.NewReader(value))
+	d, here := json.NewDecoder(bytes.NewReader(value)), map[string]bool{}
 	d.Token() // the brace
 	for d.More() {
 		name, err := d.Token()
@@ -71,6 +72,10 @@ func (g *guess) seeObject(value []byte) {
 			g.object.names = append(g.object.names, key)
 		}
 		p.see(part)
+		if !here[key] {
+			here[key] = true
+			g.object.in[key]++
+		}
 	}
 }
 
@@ -140,7 +145,7 @@ func (o *objectGuess) typ() reflect.Type {
 	var b structBuilder
 	for _, name := range o.names {
 		p := o.parts[name]
-		absent := p.seen < o.seen
+		absent := o.in[name] < o.seen
 		if absent {
 			p.null++
 		}

@@ -40,7 +40,7 @@ func (t *hashTable) putAll(tx *copal.Tx, number uint64, record any) error {
 	for i, f := range t.subject.Fields() {
 		value, err := t.subject.AppendField(nil, record, i)
 		if err != nil {
-			return err
+			return notKept(err)
 		}
 		fields[f.name] = value
 	}
@@ -60,13 +60,14 @@ func (t *hashTable) insert(next func() (uint64, any), together bool) error {
 
 func (t *hashTable) set(tx *copal.Tx, number uint64, record any) error {
 	n := 0
+	reset(record)
 	for name, value := range t.hash(number).In(tx).All() {
 		i := indexOf(t.subject.Fields(), name)
 		if i < 0 {
 			return fmt.Errorf("a hash has a field %q, which its type has not", name)
 		}
 		if err := t.subject.SetField(record, i, value); err != nil {
-			return err
+			return notKept(err)
 		}
 		n++
 	}

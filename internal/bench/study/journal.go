@@ -2,13 +2,15 @@ package study
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/bench/rivals"
+	ratios "github.com/copaldb/copal/internal/bench/table"
 )
 
 // A journal is the file of results: lines of CSV behind a comment that says where they are from. A
@@ -30,28 +33,54 @@ type Header struct {
 	Begun   string            `json:"begun"`   // a date; of no account
 }
 
-// NewHeader says what results of a study are from, that this process measures now.
-func NewHeader(o Options, version string, now time.Time) Header {
-	h := Header{
+// libraries are the modules of the encodings.
+var libraries = map[string]string{
+	"cbor": "github.com/fxamacker/cbor/v2", "msgpack": "github.com/vmihailenco/msgpack/v5", "json2": "github.com/go-json-experiment/json",
+}
+
+// Begin waits until no other benchmark runs on this machine, and says what the results of this
+// process are from. The caller ends the study by unlock. It calls note with what a person should know
+// at once.
+func Begin(ctx context.Context, o Options, note func(text string)) (h Header, unlock func() error, err error) {
+	paths := map[string]string{}
+	maps.Copy(paths, libraries)
+	for _, e := range o.Engines {
+		if e.Name != rivals.Copal.Name {
+			paths[e.Name] = e.Module
+		}
+	}
+	m, unlock, err := ratios.Begin(ctx, o.Dir, slices.Collect(maps.Values(paths)), note)
+	if err != nil {
+		return h, nil, err
+	}
+	h = Header{
 		Format:  Format,
 		Subject: users{}.Name(),
-		Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
-		Modules: map[string]string{"go": runtime.Version(), "copal": version},
-		Begun:   now.UTC().Format(time.DateOnly),
+		Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", m.OS, m.Arch, m.CPUs, m.FileSystem),
+		Modules: map[string]string{"go": m.Go, "copal": version()},
+		Begun:   m.Date.Format(time.DateOnly),
 	}
 	if o.Own != nil {
 		h.Subject = o.Own.Name()
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			for _, e := range o.Engines {
-				if m.Path == e.Module && e.Name != rivals.Copal.Name {
-					h.Modules[e.Name] = m.Version
-				}
-			}
+	for name, path := range paths {
+		h.Modules[name] = m.Rivals[path]
+	}
+	return h, unlock, nil
+}
+
+// version is the version of copal in this program, whose main module may be another.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Path == rivals.Copal.Module {
+		return info.Main.Version
+	}
+	for _, m := range info.Deps {
+		if m.Path == rivals.Copal.Module && m.Replace == nil {
+			return m.Version
 		}
 	}
-	return h
+	return "(devel)"
 }
 
 // Format is the version of the file.
@@ -86,9 +115,10 @@ func ReadJournal(r io.Reader) (*Journal, error) {
 }
 
 // OpenJournal opens the file of results, or makes it. What follows the last whole repetition is cut
-// off. A file with another header is ErrOther.
-func OpenJournal(path string, h Header) (_ *Journal, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+// off. A file with another header is ErrOther, unless the study is to begin again, without what the
+// file has. A file of something else is left as it is in any case.
+func OpenJournal(path string, h Header, again bool) (_ *Journal, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +132,11 @@ func OpenJournal(path string, h Header) (_ *Journal, err error) {
 		return nil, err
 	}
 	j := &Journal{file: f, work: map[turn]time.Duration{}}
-	if len(text) == 0 {
+	begun := bytes.HasPrefix(text, []byte(marker)) || strings.HasPrefix(marker, string(text))
+	if begun && (again || bytes.Count(text, []byte("\n")) < 2) { // a file that was cut off in its head has no results
+		if err := f.Truncate(0); err != nil {
+			return nil, err
+		}
 		j.Header = h
 		return j, j.begin()
 	}
@@ -113,11 +147,7 @@ func OpenJournal(path string, h Header) (_ *Journal, err error) {
 	if difference := j.Header.differs(h); difference != "" {
 		return nil, fmt.Errorf("%s: %w: %s", path, ErrOther, difference)
 	}
-	if err := f.Truncate(int64(whole)); err != nil {
-		return nil, err
-	}
-	_, err = f.Seek(0, io.SeekEnd)
-	return j, err
+	return j, f.Truncate(int64(whole))
 }
 
 // differs says what is not the same.
@@ -130,7 +160,7 @@ func (h Header) differs(other Header) string {
 	}
 	for module, version := range other.Modules {
 		if was, ok := h.Modules[module]; ok && was != version {
-			return fmt.Sprintf("%s was %s, and is %s", module, was, version)
+			return fmt.Sprintf("%s was %s, and is %s", module, cmp.Or(was, "unknown"), cmp.Or(version, "unknown"))
 		}
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"sync"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
@@ -25,16 +26,18 @@ func typedMap(name, says string, c codec.Codec) strategy {
 		if _, ok := s.(users); ok {
 			return openMapTable(e, dir, durable, s, c,
 				func(record any) User { return *record.(*User) },
-				func(v *User) any { return v })
+				func(v *User) any { return v },
+				func(record any, v *User) { *record.(*User) = *v })
 		}
 		return openMapTable(e, dir, durable, s, held{s, c},
 			func(record any) held1 { return held1{record} },
-			func(v *held1) any { return v.record })
+			func(v *held1) any { return v.record },
+			func(record any, v *held1) { reflect.ValueOf(record).Elem().Set(reflect.ValueOf(v.record).Elem()) })
 	}
 	return strategy{name: name, says: says, open: open, only: []string{"copal"}}
 }
 
-// mapTable is a typed map of copal's. A record is a V, by the two functions.
+// mapTable is a typed map of copal's. A record is a V, by the three functions.
 type mapTable[V any] struct {
 	db          *copal.DB
 	m           *copal.Map[uint64, V]
@@ -44,10 +47,11 @@ type mapTable[V any] struct {
 	codec       codec.Type
 	valueOf     func(record any) V
 	record      func(v *V) any
+	copy        func(record any, v *V)
 }
 
 func openMapTable[V any](e rivals.Engine, dir string, durable bool, s subject, c codec.Codec,
-	valueOf func(any) V, record func(*V) any) (table, error) {
+	valueOf func(any) V, record func(*V) any, copy func(any, *V)) (table, error) {
 	store, err := e.Open(dir, durable)
 	if err != nil {
 		return nil, err
@@ -55,9 +59,9 @@ func openMapTable[V any](e rivals.Engine, dir string, durable bool, s subject, c
 	db := store.(rivals.Own).DB
 	m, err := copal.OpenMap[uint64, V](db, "records", copal.WithCodec(c))
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(codecError(err), db.Close())
 	}
-	t := &mapTable[V]{db: db, m: m, own: m, transaction: db.Update, subject: s, valueOf: valueOf, record: record}
+	t := &mapTable[V]{db: db, m: m, own: m, transaction: db.Update, subject: s, valueOf: valueOf, record: record, copy: copy}
 	if durable {
 		t.own, t.transaction = m.With(copal.FSync), db.UpdateFSync
 	}
@@ -67,7 +71,7 @@ func openMapTable[V any](e rivals.Engine, dir string, durable bool, s subject, c
 
 func (t *mapTable[V]) insert(next func() (uint64, any), together bool) error {
 	insertIn := func(m *copal.Map[uint64, V]) error {
-		return each(next, func(number uint64, record any) error { return m.Set(number, t.valueOf(record)) })
+		return each(next, func(number uint64, record any) error { return codecError(m.Set(number, t.valueOf(record))) })
 	}
 	if together {
 		return t.transaction(func(tx *copal.Tx) error { return insertIn(t.m.In(tx)) })
@@ -78,10 +82,18 @@ func (t *mapTable[V]) insert(next func() (uint64, any), together bool) error {
 func (t *mapTable[V]) read(number uint64, record any) error {
 	v, err := t.m.Load(number)
 	if err != nil {
-		return err
+		return codecError(err)
 	}
-	reflect.ValueOf(record).Elem().Set(reflect.ValueOf(t.record(&v)).Elem())
+	t.copy(record, &v)
 	return nil
+}
+
+// codecError marks errors of the codec, which say that the records cannot be kept so.
+func codecError(err error) error {
+	if errors.Is(err, codec.ErrType) || errors.Is(err, codec.ErrValue) {
+		return notKept(err)
+	}
+	return err
 }
 
 func (t *mapTable[V]) readMany(number uint64, n int, f func(record any) error) error {
@@ -128,6 +140,9 @@ func (t *mapTable[V]) close() error { return t.db.Close() }
 type held1 struct{ record any }
 
 // held is the codec of such records: the one below, compiled for the type of the records.
+//
+// The store cannot copy a value that has an interface in it, so each read of a map copies by the codec:
+// reads and updates of records of one's own take longer than those of a map of their type.
 type held struct {
 	subject subject
 	codec.Codec
@@ -137,12 +152,13 @@ func (h held) Name() string { return "own-" + h.Codec.Name() }
 
 func (h held) Compile(reflect.Type) (codec.Type, error) {
 	t, err := h.Codec.Compile(h.subject.Type())
-	return heldType{t, h.subject}, err
+	return heldType{t, h.subject, new(sync.Map)}, err
 }
 
 type heldType struct {
 	codec.Type
-	subject subject
+	subject  subject
+	decoders *sync.Map // by schema, as each copy asks for one
 }
 
 func (t heldType) Append(dst []byte, v any) ([]byte, error) {
@@ -150,8 +166,15 @@ func (t heldType) Append(dst []byte, v any) ([]byte, error) {
 }
 
 func (t heldType) Decoder(schema string) (codec.Decoder, error) {
+	if d, ok := t.decoders.Load(schema); ok {
+		return d.(codec.Decoder), nil
+	}
 	d, err := t.Type.Decoder(schema)
-	return heldDecoder{d, t.subject}, err
+	if err != nil {
+		return nil, err
+	}
+	t.decoders.Store(schema, heldDecoder{d, t.subject})
+	return heldDecoder{d, t.subject}, nil
 }
 
 type heldDecoder struct {

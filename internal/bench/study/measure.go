@@ -20,6 +20,17 @@ import (
 // errNotKept is why a table is left out that cannot keep records of the type.
 var errNotKept = errors.New("the strategy cannot keep these records")
 
+// notKept marks an error of an encoding, which is no error of the store.
+func notKept(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errNotKept, err)
+}
+
+// storeDir names the directories of stores that are measured.
+const storeDir = ".study-*"
+
 // at is a repetition of a cell while it is measured.
 type at struct {
 	context.Context
@@ -35,7 +46,7 @@ type at struct {
 
 // measure makes a store, measures the steps, and removes the store.
 func (r *run) measure(ctx context.Context, c Cell, rep int) (_ []Result, err error) {
-	dir, err := os.MkdirTemp(r.Dir, ".study-")
+	dir, err := os.MkdirTemp(r.Dir, storeDir)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +62,7 @@ func (r *run) measure(ctx context.Context, c Cell, rep int) (_ []Result, err err
 	}
 	a := &at{Context: ctx, Cell: c, subject: r.subject, rep: rep}
 	if a.table, err = open(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotKept, err)
+		return nil, err
 	}
 	defer func() {
 		if a.table != nil {
@@ -256,7 +267,7 @@ func same(got, want any) bool {
 	}
 	a, err1 := json.Marshal(got)
 	b, err2 := json.Marshal(want)
-	return err1 == nil && err2 == nil && bytes.Equal(a, b)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b) // nil and empty lists differ there, too
 }
 
 // lossless compares records over the whole table, and notes how many bytes they are.

@@ -2,12 +2,14 @@ package study
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,19 +26,33 @@ type Own struct {
 	records []reflect.Value
 	numbers []float64 // the summed field of each record
 	summed  int
+	digest  string // of all records and their type
+	scratch reflect.Value
 }
 
-// NewOwn makes the records of a study of objects of JSON. Their type is what fits all of them, or
-// what the schema says under which they were stored, if that is of a struct.
+// NewOwn makes the records of a study of objects of JSON. Their type is what the schema says under
+// which they were stored, if that is of a struct and fits all of them, or else what fits all.
 func NewOwn(name string, lines [][]byte, schema string) (*Own, error) {
-	if len(lines) == 0 {
-		return nil, errors.New("there are no records")
+	if len(lines) < 2 {
+		return nil, fmt.Errorf("%d records are too few to study", len(lines))
 	}
-	t, err := typeOf(lines, schema)
+	if t := schemaType(schema); t != nil {
+		if o, err := newOwn(name, lines, t); err == nil {
+			return o, nil
+		}
+	}
+	t, err := guessType(lines)
 	if err != nil {
 		return nil, err
 	}
+	return newOwn(name, lines, t)
+}
+
+// newOwn refuses a type that does not give each record back as it was.
+func newOwn(name string, lines [][]byte, t reflect.Type) (*Own, error) {
 	o := &Own{name: name, typ: t, summed: -1}
+	sum := sha256.New()
+	fmt.Fprintln(sum, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
 		o.fields = append(o.fields, field{storedName(f), sizeOf(f.Type)})
@@ -50,22 +66,81 @@ func NewOwn(name string, lines [][]byte, schema string) (*Own, error) {
 		if err := json.Unmarshal(line, v.Interface()); err != nil {
 			return nil, fmt.Errorf("record %d: %w", i+1, err)
 		}
+		back, err := json.Marshal(v.Interface())
+		if err != nil {
+			return nil, fmt.Errorf("record %d: %w", i+1, err)
+		}
+		if !alike(plain(line), plain(back)) {
+			return nil, fmt.Errorf("record %d: a struct cannot keep it: %s becomes %s", i+1, brief(json.RawMessage(line)), brief(json.RawMessage(back)))
+		}
+		sum.Write(line)
 		o.records = append(o.records, v.Elem())
 		o.numbers = append(o.numbers, o.Number(v.Interface()))
 	}
+	o.digest = fmt.Sprintf("%x", sum.Sum(nil)[:4])
 	return o, nil
 }
 
-func typeOf(lines [][]byte, schema string) (reflect.Type, error) {
-	if schema != "" {
-		s, err := codec.ParseSchema(schema)
-		if err != nil {
-			return nil, err
-		}
-		if t := shapeType(s, map[*codec.Shape]bool{}); t != nil && t.Kind() == reflect.Struct && t.NumField() > 0 {
-			return t, nil
-		}
+// plain is JSON as maps and lists, with the texts of numbers.
+func plain(text []byte) (v any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return text // like nothing else
 	}
+	return v
+}
+
+// alike compares what plain returns. A field that is null and one that is absent are alike, and so are
+// two numbers that are the same float and are not both integers.
+func alike(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok {
+			return false
+		}
+		for name := range b {
+			if _, has := a[name]; !has && b[name] != nil {
+				return false
+			}
+		}
+		for name, x := range a {
+			if !alike(x, b[name]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, alike)
+	case json.Number:
+		b, ok := b.(json.Number)
+		if !ok || a == b {
+			return ok
+		}
+		_, err1 := strconv.ParseInt(a.String(), 10, 64)
+		_, err2 := strconv.ParseInt(b.String(), 10, 64)
+		x, err3 := a.Float64()
+		y, err4 := b.Float64()
+		return (err1 != nil || err2 != nil) && err3 == nil && err4 == nil && x == y
+	}
+	return a == b
+}
+
+// schemaType is the type that a schema describes; nil where that is no struct.
+func schemaType(schema string) reflect.Type {
+	s, err := codec.ParseSchema(schema)
+	if err != nil {
+		return nil
+	}
+	if t := shapeType(s, map[*codec.Shape]bool{}); t != nil && t.Kind() == reflect.Struct && t.NumField() > 0 {
+		return t
+	}
+	return nil
+}
+
+func guessType(lines [][]byte) (reflect.Type, error) {
 	var seen guess
 	for i, line := range lines {
 		d := json.NewDecoder(bytes.NewReader(line))
@@ -74,14 +149,14 @@ func typeOf(lines [][]byte, schema string) (reflect.Type, error) {
 		if err := d.Decode(&v); err != nil {
 			return nil, fmt.Errorf("record %d: %w", i+1, err)
 		}
-		if _, ok := v.(map[string]any); !ok {
+		if _, ok := v.(map[string]any); !ok || d.More() {
 			return nil, fmt.Errorf("record %d is not an object of JSON", i+1)
 		}
 		seen.see(line)
 	}
 	t := seen.typ()
 	if t.Kind() != reflect.Struct || t.NumField() == 0 {
-		return nil, errors.New("the records have no fields")
+		return nil, errors.New("the records have no fields, or some whose names a struct cannot have")
 	}
 	return t, nil
 }
@@ -149,8 +224,8 @@ type structBuilder struct {
 }
 
 func (b *structBuilder) add(name string, t reflect.Type, optional bool) bool {
-	if strings.ContainsAny(name, "\",\\`") || name == "" || name == "-" {
-		return false // a tag cannot say it
+	if !canTag(name) {
+		return false
 	}
 	if b.taken == nil {
 		b.taken = map[string]bool{}
@@ -171,10 +246,20 @@ func (b *structBuilder) add(name string, t reflect.Type, optional bool) bool {
 	b.taken[goName] = true
 	tag := name
 	if optional {
-		tag += ",omitempty"
+		tag += ",omitzero"
 	}
 	b.fields = append(b.fields, reflect.StructField{Name: goName, Type: t, Tag: reflect.StructTag(`json:` + strconv.Quote(tag))})
 	return true
+}
+
+// canTag says whether a tag for encoding/json can have the name: of letters, digits and these signs.
+func canTag(name string) bool {
+	for _, r := range name {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) {
+			return false
+		}
+	}
+	return name != "" && name != "-"
 }
 
 func sizeOf(t reflect.Type) int {
@@ -192,8 +277,10 @@ func isNumber(k reflect.Kind) bool {
 	return k >= reflect.Int && k <= reflect.Float64 && k != reflect.Uintptr
 }
 
-// Name implements subject. Other records are another study, so it has the name and a count.
-func (o *Own) Name() string { return fmt.Sprintf("%s, %d records", o.name, len(o.records)) }
+// Name implements subject. Other records are another study, so it has a digest of them.
+func (o *Own) Name() string {
+	return fmt.Sprintf("%s, %d records, %s", o.name, len(o.records), o.digest)
+}
 
 // Len implements subject.
 func (o *Own) Len() int { return len(o.records) }
@@ -241,7 +328,10 @@ func (o *Own) Number(record any) float64 {
 
 // NumberOf implements subject.
 func (o *Own) NumberOf(value []byte) (float64, error) {
-	record := o.New()
+	if !o.scratch.IsValid() {
+		o.scratch = reflect.New(o.typ)
+	}
+	record := o.scratch.Interface()
 	err := o.SetField(record, o.summed, value)
 	return o.Number(record), err
 }
@@ -249,10 +339,22 @@ func (o *Own) NumberOf(value []byte) (float64, error) {
 // Updated implements subject: the field that is summed.
 func (o *Own) Updated() int { return o.summed }
 
-// Touch gives the field the value that it has in another record.
+// Touch makes another number, or a longer text, of the value that the record has in the beginning. A field of another
+// kind gets the value that it has in the next record.
 func (o *Own) Touch(record any, number uint64, round int) {
-	other := o.records[o.at(number+uint64(round)+1)]
-	reflect.ValueOf(record).Elem().Field(o.summed).Set(other.Field(o.summed))
+	v, was := reflect.ValueOf(record).Elem().Field(o.summed), o.records[o.at(number)].Field(o.summed)
+	switch {
+	case v.CanInt():
+		v.SetInt(was.Int() ^ int64(round&63+1))
+	case v.CanUint():
+		v.SetUint(was.Uint() ^ uint64(round&63+1))
+	case v.CanFloat():
+		v.SetFloat(float64(round) + 1.5)
+	case v.Kind() == reflect.String && v.Type() != rawText:
+		v.SetString(was.String() + strconv.Itoa(round))
+	default:
+		v.Set(o.records[o.at(number+1)].Field(o.summed))
+	}
 }
 
 // AppendField implements subject. A number is little-endian, a text is its bytes, and what has parts

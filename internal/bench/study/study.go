@@ -10,9 +10,15 @@ package study
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/copaldb/copal/internal/bench/rivals"
@@ -95,6 +101,12 @@ type Progress struct {
 	Left        time.Duration // an estimate, from what smaller sizes and earlier repetitions took
 }
 
+// Check says whether there is something to measure.
+func (o Options) Check() error {
+	_, err := (&run{Options: o}).tables()
+	return err
+}
+
 // ErrLimit is why a cell is left out that would take longer than Limit.
 var ErrLimit = errors.New("it would take too long")
 
@@ -105,7 +117,28 @@ type LossError struct {
 }
 
 func (e *LossError) Error() string {
-	return fmt.Sprintf("record %d comes back as %+v; written was %+v", e.Number, e.Got, e.Want)
+	got, want := reflect.ValueOf(e.Got), reflect.ValueOf(e.Want)
+	if got.Kind() == reflect.Struct && got.Type() == want.Type() {
+		for i := range got.NumField() {
+			if a, b := got.Field(i).Interface(), want.Field(i).Interface(); !reflect.DeepEqual(a, b) {
+				return fmt.Sprintf("record %d: %s comes back as %s; written was %s", e.Number, got.Type().Field(i).Name, brief(a), brief(b))
+			}
+		}
+	}
+	return fmt.Sprintf("record %d comes back as %s; written was %s", e.Number, brief(e.Got), brief(e.Want))
+}
+
+// brief is the beginning of a value as JSON.
+func brief(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = fmt.Append(nil, v)
+	}
+	const most = 100
+	if len(text) > most {
+		return strings.ToValidUTF8(string(text[:most]), "") + "…"
+	}
+	return string(text)
 }
 
 // Strategies returns the names of all strategies, and what each is in a few words.
@@ -143,8 +176,11 @@ func Run(ctx context.Context, o Options, j *Journal) error {
 	if err != nil {
 		return err
 	}
-	for t, work := range j.work {
-		r.learn(t.Cell, work, unknownRest)
+	if err := removeLeft(o.Dir); err != nil {
+		return err
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(j.work), func(a, b turn) int { return cmp.Compare(a.rep, b.rep) }) {
+		r.learn(t.Cell, j.work[t], unknownRest)
 	}
 	for i, next := range order {
 		if err := ctx.Err(); err != nil {
@@ -153,7 +189,7 @@ func Run(ctx context.Context, o Options, j *Journal) error {
 		if j.Has(next.Cell, next.rep) || r.failed[next.Cell] {
 			continue
 		}
-		if r.expected(next.Cell) > r.Limit && r.Limit > 0 {
+		if r.expected(next.Cell) > r.Limit && r.Limit > 0 && next.rep == 0 {
 			r.leaveOut(next.Cell, ErrLimit)
 			continue
 		}
@@ -177,6 +213,15 @@ func Run(ctx context.Context, o Options, j *Journal) error {
 		r.learn(next.Cell, work, took-work)
 	}
 	return nil
+}
+
+// removeLeft removes stores of a study that was killed.
+func removeLeft(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, storeDir))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
 }
 
 // turn is a repetition of a cell.
@@ -293,11 +338,6 @@ func count(n int) string {
 		return fmt.Sprintf("%d k", n/1_000)
 	}
 	return fmt.Sprint(n)
-}
-
-func compareCells(a, b Cell) int {
-	return cmp.Or(cmp.Compare(a.Engine, b.Engine), cmp.Compare(a.Strategy, b.Strategy), cmp.Compare(a.Records, b.Records),
-		compareBool(a.Together, b.Together), compareBool(a.Durable, b.Durable))
 }
 
 func compareBool(a, b bool) int { return int(flag(a)) - int(flag(b)) }

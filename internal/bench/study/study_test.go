@@ -23,7 +23,7 @@ var engines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, 
 
 func open(t *testing.T, path string, h Header) *Journal {
 	t.Helper()
-	j, err := OpenJournal(path, h)
+	j, err := OpenJournal(path, h, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestJournalIsOfOneStudy(t *testing.T) {
 	} {
 		other := h
 		change(&other)
-		j, err := OpenJournal(path, other)
+		j, err := OpenJournal(path, other, false)
 		if errors.Is(err, ErrOther) != (name != "") || name == "" && err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -463,6 +463,135 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// calls notes what a study asks of a table.
+type calls struct {
+	table
+	log *[]string
+}
+
+func (c calls) note(format string, args ...any) {
+	*c.log = append(*c.log, fmt.Sprintf(format, args...))
+}
+
+func (c calls) insert(next func() (uint64, any), together bool) error {
+	n := 0
+	err := c.table.insert(func() (uint64, any) {
+		number, record := next()
+		if record != nil {
+			n++
+		}
+		return number, record
+	}, together)
+	c.note("insert %d %v", n, together)
+	return err
+}
+
+func (c calls) read(number uint64, record any) error {
+	c.note("read %d", number)
+	return c.table.read(number, record)
+}
+
+func (c calls) readMany(number uint64, n int, f func(any) error) error {
+	c.note("many %d %d", number, n)
+	return c.table.readMany(number, n, f)
+}
+
+func (c calls) sum() (float64, int, error) {
+	c.note("sum")
+	return c.table.sum()
+}
+
+func (c calls) update(number uint64, round int) error {
+	c.note("update %d %d", number, round)
+	return c.table.update(number, round)
+}
+
+// A study asks for what its page says: half of the records at random, in another order in each repetition, a
+// third from the middle, all of them once before.
+func TestCalls(t *testing.T) {
+	before := strategies
+	defer func() { strategies = before }()
+	const n = 60
+	orders := map[string]bool{}
+	for _, together := range []bool{false, true} {
+		for rep := range 2 {
+			var log []string
+			s := onePair("binary", "")
+			whole := s.open
+			s.open = func(e rivals.Engine, dir string, durable bool, s subject) (table, error) {
+				t, err := whole(e, dir, durable, s)
+				return calls{t, &log}, err
+			}
+			strategies = []strategy{s}
+			r := &run{Options: Options{Dir: t.TempDir(), Engines: engines[:1]}, subject: users{}}
+			results, err := r.measure(t.Context(), Cell{Engine: "bbolt", Strategy: "binary", Records: n, Together: together}, rep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if results[0].FileBytes*n < 8192 || results[0].LogicalBytes < 180 || results[0].LogicalBytes > 260 {
+				t.Errorf("%+v", results[0])
+			}
+			want := []string{"insert 1 false", fmt.Sprintf("insert %d %v", n, together), "insert 1 false"}
+			for i := range n {
+				want = append(want, fmt.Sprintf("read %d", i))
+			}
+			if !slices.Equal(log[:len(want)], want) {
+				t.Fatalf("it begins with %q", log[:len(want)])
+			}
+			rest := log[len(want)+n:] // behind the look at all of them
+			reads, rest := rest[:n/2], rest[n/2:]
+			if !slices.Equal(rest[:2], []string{"many 30 20", "sum"}) {
+				t.Fatalf("%q", rest[:2])
+			}
+			updates := rest[2 : 2+n/2]
+			for what, list := range map[string][]string{"read": reads, "update": updates} {
+				sorted := slices.Sorted(slices.Values(list))
+				if len(slices.Compact(sorted)) != n/2 || !strings.HasPrefix(sorted[0], what) {
+					t.Errorf("%s: %q", what, list)
+				}
+				orders[strings.Join(list, " ")] = true
+			}
+		}
+	}
+	if len(orders) != 4 { // reads and updates of two repetitions, the same for both ways to insert
+		t.Errorf("%d orders", len(orders))
+	}
+}
+
+// A file of something else is never overwritten; one of results is, when it is asked for, or was cut off in its head.
+func TestJournalAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.csv")
+	for text, keeps := range map[string]bool{"": false, "my,own\n1,2\n": true, marker + "{": false, marker[:5]: false, marker + "{}\n": false} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenJournal(path, Header{Format: Format}, true)
+		if (err != nil) != keeps {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err == nil {
+			j.Close()
+		}
+		if got, err := os.ReadFile(path); err != nil || keeps != (string(got) == text) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	path = filepath.Join(t.TempDir(), "results.csv")
+	j := open(t, path, Header{Format: Format})
+	if err := j.Add([]Result{{Cell: Cell{Engine: "e"}, Step: Update}}); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	j, err := OpenJournal(path, Header{Format: Format, Machine: "another"}, true)
+	if err != nil || len(j.Results) > 0 {
+		t.Error(err)
+	}
+	j.Close()
+	if got := open(t, path, Header{Format: Format, Machine: "another"}); len(got.Results) > 0 {
+		t.Error("results of before are there")
+	}
+}
+
 func lines(text string) (list [][]byte) {
 	for line := range strings.Lines(text) {
 		list = append(list, []byte(strings.TrimSpace(line)))
@@ -493,25 +622,28 @@ func TestOwn(t *testing.T) {
 
 func TestGuess(t *testing.T) {
 	for text, want := range map[string]string{
+		`{"a":1,"a":2}` + "\n" + `{}`:     `struct { A *int64 "json:\"a,omitzero\"" }`,
 		`{"a":1}` + "\n" + `{"a":2}`:      `struct { A int64 "json:\"a\"" }`,
 		`{"a":1}` + "\n" + `{"a":2.5}`:    `struct { A float64 "json:\"a\"" }`,
 		`{"a":1}` + "\n" + `{"a":null}`:   `struct { A *int64 "json:\"a\"" }`,
-		`{"a":1}` + "\n" + `{"b":true}`:   `struct { A *int64 "json:\"a,omitempty\""; B *bool "json:\"b,omitempty\"" }`,
+		`{"a":1}` + "\n" + `{"b":true}`:   `struct { A *int64 "json:\"a,omitzero\""; B *bool "json:\"b,omitzero\"" }`,
 		`{"a":1}` + "\n" + `{"a":"x"}`:    `struct { A study.Text "json:\"a\"" }`,
 		`{"a":[1,2]}`:                     `struct { A []int64 "json:\"a\"" }`,
 		`{"a":[]}`:                        `struct { A []study.Text "json:\"a\"" }`,
 		`{"a":{"b":[{"c":"d"}]}}`:         `struct { A struct { B []struct { C string "json:\"c\"" } "json:\"b\"" } "json:\"a\"" }`,
 		`{"a b":1,"a_b":2,"1":3,"A b":4}`: `struct { A_b int64 "json:\"a b\""; A_b_ int64 "json:\"a_b\""; F_1 int64 "json:\"1\""; A_b__ int64 "json:\"A b\"" }`,
-		`{"a":18446744073709551616}`:      `struct { A float64 "json:\"a\"" }`,
+		`{"a":18446744073709551616}`:      `struct { A study.Text "json:\"a\"" }`,
 		`{"a":1e999}`:                     `struct { A study.Text "json:\"a\"" }`,
 	} {
-		o, err := NewOwn("x", lines(text), "")
-		if err != nil || o.Type().String() != want {
-			t.Errorf("%s\nis  %v, %v\nnot %s", text, o.Type(), err, want)
+		got, err := guessType(lines(text))
+		if err != nil || got.String() != want {
+			t.Errorf("%s\nis  %v, %v\nnot %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "1", `{"a"`, `[]`, `{}`, `{"a":{"b,c":1}}` + "\n{}"} {
-		if o, err := NewOwn("x", lines(text), ""); err == nil && text != `{"a":{"b,c":1}}`+"\n{}" {
+	// What a struct cannot keep is refused, and not changed.
+	for _, text := range []string{"", "{}", "1\n1", `{"a"` + "\n{}", "[]\n[]", "{}\n{}", `{"a,b":1}` + "\n{}", `{"😀":1}` + "\n" + `{"😀":2}`,
+		`{"a":1}{}` + "\n" + `{"a":1}`, `{"a":1,"A":2}` + "\n" + `{"A":3}`} {
+		if o, err := NewOwn("x", lines(text), ""); err == nil && text != `{"a":1,"A":2}`+"\n"+`{"A":3}` {
 			t.Errorf("%q is of type %v", text, o.Type())
 		}
 	}
@@ -530,7 +662,9 @@ func TestOwnSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := NewOwn("m", lines(`{"ID":5,"Size":1.5,"When":"2024-01-02T03:04:05+02:00","Raw":"AAE=","Next":null}`), c.Schema())
+	const records = `{"ID":5,"Size":1.5,"When":"2024-01-02T03:04:05+02:00","Raw":"AAE=","Next":null}
+{"ID":6,"Size":0,"When":"2024-01-02T03:04:05Z","Raw":"AQ==","Next":7}`
+	o, err := NewOwn("m", lines(records), c.Schema())
 	if err != nil {
 		t.Fatal(err)
 	}

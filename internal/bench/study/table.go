@@ -63,7 +63,7 @@ func onePair(name, says string) strategy {
 	return strategy{name: name, says: says, open: func(e rivals.Engine, dir string, durable bool, s subject) (table, error) {
 		enc, err := encodings[name](s)
 		if err != nil {
-			return nil, err
+			return nil, notKept(err)
 		}
 		store, err := e.Open(dir, durable)
 		if err != nil {
@@ -78,7 +78,7 @@ type pairs struct {
 	store    rivals.Store
 	encoding encoding
 	subject  subject
-	key, to  []byte
+	key      []byte
 	value    []byte
 }
 
@@ -89,7 +89,17 @@ func (p *pairs) keyOf(number uint64) []byte {
 
 func (p *pairs) encode(record any) (err error) {
 	p.value, err = p.encoding.Append(p.value[:0], record)
-	return err
+	return notKept(err)
+}
+
+func (p *pairs) decode(value []byte, record any) error {
+	return notKept(p.encoding.Decode(value, record))
+}
+
+// encodeField appends a field in place of what is in value.
+func (p *pairs) encodeField(record any, i int) (err error) {
+	p.value, err = p.subject.AppendField(p.value[:0], record, i)
+	return notKept(err)
 }
 
 // each calls f for what next makes.
@@ -134,7 +144,7 @@ func (p *pairs) read(number uint64, record any) error {
 		if err != nil {
 			return err
 		}
-		return p.encoding.Decode(value, record)
+		return p.decode(value, record)
 	})
 }
 
@@ -149,7 +159,7 @@ func (p *pairs) readMany(number uint64, n int, f func(record any) error) error {
 	record := p.subject.New()
 	return scan(p.store, key(nil, number), key(nil, number+uint64(n)), func(value []byte) error {
 		reset(record)
-		if err := p.encoding.Decode(value, record); err != nil {
+		if err := p.decode(value, record); err != nil {
 			return err
 		}
 		return f(record)
@@ -164,7 +174,7 @@ func (p *pairs) sum() (total float64, n int, err error) {
 	err = scan(p.store, nil, behindAll, func(value []byte) error {
 		v, err := p.encoding.Number(value, record)
 		total, n = total+v, n+1
-		return err
+		return notKept(err)
 	})
 	return total, n, err
 }
@@ -174,7 +184,7 @@ func (p *pairs) update(number uint64, round int) error {
 	return p.store.Update(func(tx rivals.Tx) error {
 		value, err := tx.Get(p.keyOf(number))
 		if err == nil {
-			err = p.encoding.Decode(value, record)
+			err = p.decode(value, record)
 		}
 		if err != nil {
 			return err
@@ -226,7 +236,7 @@ func (t *fieldTable) field(number uint64, name string) []byte {
 // putAll puts the fields of a record.
 func (t *fieldTable) putAll(number uint64, record any, put func(key, value []byte) error) (err error) {
 	for i, f := range t.subject.Fields() {
-		if t.value, err = t.subject.AppendField(t.value[:0], record, i); err != nil {
+		if err = t.encodeField(record, i); err != nil {
 			return err
 		}
 		if err := put(t.field(number, f.name), t.value); err != nil {
@@ -256,8 +266,11 @@ func (t *fieldTable) walk(number uint64, n int, record any, f func() error) erro
 	from, to := key(nil, number), key(nil, number+uint64(n))
 	i := 0
 	err := scan(t.store, from, to, func(value []byte) error {
+		if i == 0 {
+			reset(record)
+		}
 		if err := t.subject.SetField(record, t.place[i], value); err != nil {
-			return err
+			return notKept(err)
 		}
 		if i++; i < len(t.place) {
 			return nil
@@ -302,7 +315,7 @@ func (t *fieldTable) sum() (total float64, n int, err error) {
 func (t *fieldTable) update(number uint64, round int) (err error) {
 	record, i := t.subject.New(), t.subject.Updated()
 	t.subject.Touch(record, number, round)
-	if t.value, err = t.subject.AppendField(t.value[:0], record, i); err != nil {
+	if err = t.encodeField(record, i); err != nil {
 		return err
 	}
 	return t.put(t.field(number, t.subject.Fields()[i].name), t.value)
@@ -333,7 +346,7 @@ func (t *nested) putAll(tx rivals.Tx, number uint64, record any) error {
 		return err
 	}
 	for i, f := range t.subject.Fields() {
-		if t.value, err = t.subject.AppendField(t.value[:0], record, i); err != nil {
+		if err = t.encodeField(record, i); err != nil {
 			return err
 		}
 		t.key = append(t.key[:0], f.name...)
@@ -360,9 +373,10 @@ var behindNames = []byte{0xff}
 
 func (t *nested) set(b rivals.Tx, record any) error {
 	i := 0
+	reset(record)
 	err := b.Scan(nil, behindNames, func(_, value []byte) error {
 		i++
-		return t.subject.SetField(record, t.place[i-1], value)
+		return notKept(t.subject.SetField(record, t.place[i-1], value))
 	})
 	if err == nil && i != len(t.place) {
 		err = fmt.Errorf("%d fields of a record are absent", len(t.place)-i)
@@ -411,7 +425,7 @@ func (t *nested) sum() (total float64, n int, err error) {
 func (t *nested) update(number uint64, round int) (err error) {
 	record, i := t.subject.New(), t.subject.Updated()
 	t.subject.Touch(record, number, round)
-	if t.value, err = t.subject.AppendField(t.value[:0], record, i); err != nil {
+	if err = t.encodeField(record, i); err != nil {
 		return err
 	}
 	return t.store.Update(func(tx rivals.Tx) error {
