@@ -231,7 +231,7 @@ func (f *flood) send(p *peer, size int, enough func() bool) error {
 // The bound: the longest request has 1,048,576 arguments. It takes 7 MiB, their places 16 MiB and their slices 24 MiB.
 // All but the slices grow from little, and with garbage they take about five times as much.
 func TestHostilePipeline(t *testing.T) {
-	_, address := newServer(t)
+	_, address := newServer(t, onDisk(t))
 	for _, f := range floods() {
 		t.Run(f.name, func(t *testing.T) {
 			other, hostile := dial(t, address), dial(t, address)
