@@ -401,6 +401,11 @@ func (b *bitNumber) bounds() (least, greatest int64) {
 func (a *bitAction) sum(now, by int64) (n int64, ok bool) {
 	least, greatest := a.bounds()
 	over := now > greatest || now < 0 && !a.signed // to BITFIELD a negative number is a very great one there
+	if a.width < 64 && !over {
+		// Redis takes the way to the greatest number in 64 bits. Where it is longer the number has run
+		// over, however far below the least it is.
+		over = int64(uint64(greatest)-uint64(now)) < 0
+	}
 	under := now < least
 	if !over && !under {
 		over = by > 0 && uint64(greatest)-uint64(now) < uint64(by)
