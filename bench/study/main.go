@@ -1,5 +1,5 @@
 // Command study is 'copal study' with pebble among its engines, which the command does without
-// because it would be a third larger. Results may be added to those of the command, and the other
+// because it would be much larger. Results may be added to those of the command, and the other
 // way round.
 //
 //	cd bench && go run ./study -engines pebble,badger -sizes 1000,100000 -reps 3 -out ../copal-study

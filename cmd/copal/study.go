@@ -187,12 +187,6 @@ func (a *app) studyOptions(f studyFlags, args []string, sized bool) (o study.Opt
 			return o, usageError{fmt.Sprintf("--engines: there is no engine %q", name)}
 		}
 	}
-	names, _ := study.Strategies()
-	for _, name := range f.strategies {
-		if !slices.Contains(names, name) {
-			return o, usageError{fmt.Sprintf("--strategies: there is no strategy %q", name)}
-		}
-	}
 	switch f.durability {
 	case "both":
 		o.Durable = []bool{false, true}
@@ -204,7 +198,7 @@ func (a *app) studyOptions(f studyFlags, args []string, sized bool) (o study.Opt
 		return o, usageError{"--durability takes none, synced or both"}
 	}
 	if err := o.Check(); err != nil {
-		return o, usageError{err.Error()}
+		return o, usageError{"--strategies: " + err.Error()}
 	}
 	if f.own == "" {
 		if len(args) > 0 {

@@ -1,5 +1,3 @@
-//go:build !image
-
 package rivals
 
 import (

@@ -16,7 +16,7 @@ import (
 // engines are those that there are. Badger maps more than fits where an int has 32 bits.
 func engines() []rivals.Engine {
 	all := []rivals.Engine{rivals.Copal, rivals.Bbolt, rivals.Bunt}
-	if rivals.Badger.Open != nil && strconv.IntSize > 32 {
+	if strconv.IntSize > 32 {
 		all = append(all, rivals.Badger, rivals.BadgerConflicts)
 	}
 	return all

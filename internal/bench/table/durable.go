@@ -45,11 +45,10 @@ func (s setting) synced() (list []synced) {
 	for _, e := range s.rivals.Stores {
 		list = append(list, synced{e.Name + " Sync", e, many * s.perWorker})
 	}
-	list = append(list, synced{"bbolt Batch", rivals.Bbolt, many * s.perWorker})
-	if rivals.Badger.Open != nil {
-		list = append(list, synced{"badger Sync", rivals.Badger, many * s.perWorker})
-	}
-	return append(list, synced{"buntdb Always", rivals.Bunt, many})
+	return append(list,
+		synced{"bbolt Batch", rivals.Bbolt, many * s.perWorker},
+		synced{"badger Sync", rivals.Badger, many * s.perWorker},
+		synced{"buntdb Always", rivals.Bunt, many})
 }
 
 func durableSides(e *env, s setting, own func(workers int) string, others []synced) ([]side, error) {

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/copaldb/copal/internal/bench/rivals"
@@ -29,8 +28,7 @@ type setting struct {
 
 // stores are the rivals of copal in most lines of raw bytes, in the order of their rows.
 func (s setting) stores() []rivals.Engine {
-	all := append([]rivals.Engine{rivals.Bbolt, rivals.Badger}, s.rivals.Stores...)
-	return slices.DeleteFunc(all, func(e rivals.Engine) bool { return e.Open == nil })
+	return append([]rivals.Engine{rivals.Bbolt, rivals.Badger}, s.rivals.Stores...)
 }
 
 // withCopal are engines, behind copal.

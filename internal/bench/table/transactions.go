@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
@@ -67,7 +66,7 @@ func readAccounts(s rivals.Store, keys [][]byte, seen func(balance uint64)) erro
 
 // ledgers are the engines with transactions that are serializable.
 func ledgers() []rivals.Engine {
-	return slices.DeleteFunc([]rivals.Engine{rivals.Copal, rivals.Bbolt, rivals.BadgerConflicts}, func(e rivals.Engine) bool { return e.Open == nil })
+	return []rivals.Engine{rivals.Copal, rivals.Bbolt, rivals.BadgerConflicts}
 }
 
 // transactionLines: transfers that nobody syncs, and synced ones; and reads.
