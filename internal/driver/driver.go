@@ -1,69 +1,243 @@
-// Package driver is what a typed map asks of a store that is not the engine: one on another machine.
+// Package driver is what package copal asks of a store that is not the engine: one on another machine.
 //
-// All is in bytes. Keys are whole: the escaped name of the map, a colon, and the key's canonical bytes. Values
-// are as the codec of the map has encoded them. A driver keeps its own time: what has expired is not there.
+// Keys are whole: the escaped name of the map, a colon, and the key's canonical bytes. Values are as the codec of the
+// map has encoded them. A driver keeps its own time: what has expired does not exist.
+//
+// Driver is what each store can do. What only some can do is an interface of its own, which the driver implements or
+// not: Sorted, Schemas, Collections, Sessions, Feed. Where it is not implemented, the verbs that need it are
+// errors.ErrUnsupported.
 package driver
 
 import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Driver keeps entries. It is safe for concurrent use. Calls that wait end with ctx, with its error.
+// Driver keeps entries. It is safe for concurrent use. A call that waits ends with ctx, and returns its error.
 type Driver interface {
-	// Get returns the entry under key; the error is engine.ErrNotFound if there is none.
-	Get(ctx context.Context, key []byte) (Entry, error)
+	// Get returns the entry under key, with its deadline if dated. The error is engine.ErrNotFound when there is none,
+	// and a *engine.CollectionError when the key holds a collection.
+	Get(ctx context.Context, key []byte, dated bool) (Entry, error)
 
-	// Write sets or deletes one entry, and reports whether there was one. It does not keep what w points to.
+	// Has reports whether key has an entry, a value or a collection.
+	Has(ctx context.Context, key []byte) (bool, error)
+
+	// Write sets or deletes one entry, and reports whether there was one if it deletes. It does not keep what w
+	// points to.
 	Write(ctx context.Context, w *Write) (existed bool, err error)
 
-	// Redate gives an entry another deadline, 0 for none; the error is engine.ErrNotFound if there is no entry.
+	// WriteAll sets and deletes entries, all or none; the If of each is nil. The error is errors.ErrUnsupported where
+	// the driver cannot write these keys together.
+	WriteAll(ctx context.Context, list []*Write) error
+
+	// Redate gives an entry, a value or a collection, another deadline, 0 for none. The error is engine.ErrNotFound
+	// when there is no entry.
 	Redate(ctx context.Context, key []byte, deadline uint64, d engine.Durability) error
 
-	// Entries yields the entries whose keys begin with prefix, in no order, without their values if they are
-	// not asked for. One that is there throughout is yielded once.
+	// Deadline returns the deadline of an entry, a value or a collection, 0 for none. The error is engine.ErrNotFound
+	// when there is no entry.
+	Deadline(ctx context.Context, key []byte) (uint64, error)
+
+	// Entries yields the entries whose keys begin with prefix, in no order, and their values if values is set. An
+	// entry that exists throughout is yielded once. One that holds a collection has no value and a Type.
 	Entries(ctx context.Context, prefix []byte, values bool) iter.Seq2[Entry, error]
 
-	// DeleteRange deletes all entries in a range, as one write.
+	// DeleteRange deletes the entries in a range: as one write, unless the driver documents otherwise.
 	DeleteRange(ctx context.Context, r engine.Range, d engine.Durability) error
 
-	// Len is the number of entries whose keys begin with prefix.
+	// Len returns the number of entries whose keys begin with prefix.
 	Len(ctx context.Context, prefix []byte) (int, error)
 
-	// Sync returns when every write before the call is on a disk.
+	// Sync returns when every write that was acknowledged before the call is on a disk.
 	Sync(ctx context.Context) error
 
 	// Close ends the use of the driver.
 	Close() error
 }
 
-// Sorted is a driver that knows the order of keys.
-type Sorted interface {
-	// InOrder yields the entries in a range, in the order of that, or the other way round if down.
-	InOrder(ctx context.Context, r engine.Range, down, values bool) iter.Seq2[Entry, error]
-}
-
-// Entry is an entry as a driver has it. Its bytes belong to who gets it.
+// Entry is an entry as a driver has it. The caller owns its bytes.
 type Entry struct {
 	Key, Value []byte
-	Deadline   uint64 // in Unix milliseconds, 0 for none
-	Version    any    // tells this state of the entry from others, to the driver alone
+	Type       engine.CollectionType // of the collection that the key holds, "" for a value
+	Schema     uint64                // of the value, a number of Schemas; 0 without
+	Deadline   uint64                // in Unix milliseconds, 0 for none
 }
 
 // Write is a write of one entry. Its durability is never engine.Memory.
 type Write struct {
 	Key, Value []byte
+	Schema     uint64
 	Delete     bool
 	Deadline   uint64
 	Durability engine.Durability
 
-	// Unless If is nil, nothing is written and the error is ErrConflict if the entry is not the one that Get
-	// has returned, or if there is one though Get has found none, and If is the zero Entry.
+	// If, unless nil, is the entry that Get returned, dated: the driver writes only if the key still has that value
+	// and schema. The zero Entry says that there was no entry. Otherwise nothing is written, and the error is
+	// ErrConflict. A Deadline that equals the one of If means that the deadline stays, whatever it has become.
 	If *Entry
 }
 
 // ErrConflict says that the entry is not the one that was read.
 var ErrConflict = errors.New("copal: the entry was written meanwhile")
+
+// Sorted is a driver that knows the order of keys.
+type Sorted interface {
+	// InOrder yields the entries in a range in the order of the range, or the other way round if down.
+	InOrder(ctx context.Context, r engine.Range, down, values bool) iter.Seq2[Entry, error]
+}
+
+// Schemas is a driver whose store knows by which schema each value was encoded, as the engine does. Where it is
+// missing, a value is decoded by the codec of its map and the type that the map has now.
+type Schemas interface {
+	SchemaNumber(engine.Schema) (uint64, error)
+	Schema(number uint64) (engine.Schema, bool)
+}
+
+// Of names a collection.
+type Of struct {
+	Key  []byte
+	Type engine.CollectionType
+}
+
+// Element is an element of a collection:
+//
+//	hash         Sub is the field, Value its value
+//	set          Sub is the member
+//	sorted set   Sub is the member, Score its score
+//	list         Value is the element; it has no Sub
+type Element struct {
+	Sub, Value []byte
+	Schema     uint64 // of Value
+	Score      float64
+	Delete     bool // of an edit
+}
+
+// Collections is a driver that keeps many elements under one key. Every call but Type and Clear returns a
+// *engine.CollectionError or engine.ErrType when the key holds something else. A collection without elements does
+// not exist.
+type Collections interface {
+	// Type returns what the key holds, "" for a value. The error is engine.ErrNotFound when it holds nothing.
+	Type(ctx context.Context, key []byte) (engine.CollectionType, error)
+
+	// Count returns the number of elements, 0 when there is no collection.
+	Count(ctx context.Context, of Of) (int, error)
+
+	// Clear deletes the collection, and reports whether there was one.
+	Clear(ctx context.Context, of Of, d engine.Durability) (existed bool, err error)
+
+	// Rename moves the collection and its deadline to another key, and replaces what that key holds. The error is
+	// engine.ErrNotFound when there is no collection.
+	Rename(ctx context.Context, of Of, to []byte, d engine.Durability) error
+
+	// Element returns one element of a hash, a set or a sorted set. The error is engine.ErrNotFound when there is none.
+	Element(ctx context.Context, of Of, sub []byte) (Element, error)
+
+	// Elements yields all elements: of a list first to last, of a sorted set by score and member, of others in no
+	// order.
+	Elements(ctx context.Context, of Of) iter.Seq2[Element, error]
+
+	// Edit sets and deletes elements of a hash, a set or a sorted set, all or none, and returns how many of them
+	// existed. Unless was is nil, there is one edit, and it is made only if its element is still *was, or, if *was is
+	// the zero Element, still missing; otherwise the error is ErrConflict.
+	Edit(ctx context.Context, of Of, edits []Element, was *Element, d engine.Durability) (existed int, err error)
+
+	// Ranked yields the members of a sorted set with ranks in [from, to), the first rank 0, counted from the highest
+	// score if down. To is -1 for no bound.
+	Ranked(ctx context.Context, of Of, from, to int, down bool) iter.Seq2[Element, error]
+
+	// Scored yields the members of a sorted set with scores in [low, high), or [low, +Inf] if high is nil, from the
+	// highest if down. Low is nil for no bound.
+	Scored(ctx context.Context, of Of, low, high *float64, down bool) iter.Seq2[Element, error]
+
+	// Rank returns the rank of a member of a sorted set, from 0. The error is engine.ErrNotFound when it is none.
+	Rank(ctx context.Context, of Of, member []byte, down bool) (int, error)
+
+	// CountScores returns the number of members of a sorted set with scores in [low, high).
+	CountScores(ctx context.Context, of Of, low, high float64) (int, error)
+
+	// The verbs of lists. An index counts from the end if it is negative. The error of an index that does not exist is
+	// engine.ErrNotFound.
+
+	// At returns the element at an index.
+	At(ctx context.Context, of Of, index int) (Element, error)
+
+	// Between yields the elements with indexes in [from, to), as Go slices them: bounds beyond the ends mean the ends.
+	Between(ctx context.Context, of Of, from, to int, down bool) iter.Seq2[Element, error]
+
+	// Push puts elements at an end, all or none, and returns the length of the list then. In front they come one after
+	// the other, so the last of them is the first of the list.
+	Push(ctx context.Context, of Of, list []Element, front bool, d engine.Durability) (length int, err error)
+
+	// Insert puts elements before the element at an index, or behind the last one if the index is the length.
+	Insert(ctx context.Context, of Of, index int, list []Element, d engine.Durability) error
+
+	// Replace sets the element at an index.
+	Replace(ctx context.Context, of Of, index int, e Element, d engine.Durability) error
+
+	// Pop removes the element at an end if it is still the one given, as At returned it; otherwise the error is
+	// ErrConflict.
+	Pop(ctx context.Context, of Of, front bool, was Element, d engine.Durability) error
+
+	// Trim removes the elements with indexes in [from, to).
+	Trim(ctx context.Context, of Of, from, to int, d engine.Durability) error
+}
+
+// Sessions is a driver that has snapshots and transactions.
+type Sessions interface {
+	// Snapshot begins a session that reads one moment, and never changes.
+	Snapshot(ctx context.Context) (Session, error)
+
+	// Begin begins a transaction. It ends with ctx.
+	Begin(ctx context.Context) (Session, error)
+}
+
+// Session is a view of the store at one moment, with what the session has written itself. It is for one goroutine at a
+// time, unless it is a snapshot. Its writes, whose durability means nothing, count when it commits.
+type Session interface {
+	Driver
+	Sorted
+	Collections
+
+	// Commit makes the writes count, all of them or, with an error, none. The error is ErrConflict when something that
+	// the session has read has changed: the caller may begin anew.
+	Commit(ctx context.Context, d engine.Durability) error
+
+	// Moment returns the sequence number and the time, in Unix milliseconds, of what the session reads.
+	Moment() (seq, time uint64)
+
+	// Close ends the session; without Commit none of its writes counts.
+	Close() error
+}
+
+// Feed is a driver that tells changes.
+type Feed interface {
+	// Watch yields changes until ctx is done or the store cannot tell more. The first of them is an Idle one, when the
+	// watch has begun: everything from then on is told.
+	Watch(ctx context.Context, what Watching) iter.Seq2[Change, error]
+}
+
+// Watching says what Watch yields.
+type Watching struct {
+	Prefix []byte
+	Key    []byte  // only this, unless nil
+	After  *uint64 // the changes behind this sequence number, too
+	Until  *uint64 // end there
+	Old    bool    // with the values before
+	Idle   time.Duration
+}
+
+// Change is a change as package copal tells it.
+type Change struct {
+	Key, To                                      []byte
+	Deleted, Expired, Range, Dropped, Idle, More bool
+	Seq, Time, Deadline                          uint64 // times in Unix milliseconds
+	Collection                                   engine.CollectionType
+	Element, From                                []byte
+	Created                                      bool
+	Value, Old                                   []byte // as Raw.Load shows them
+	HasOld                                       bool
+}
