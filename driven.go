@@ -18,9 +18,9 @@ type driven struct {
 	ctx    context.Context
 }
 
-// openDriven opens a store whose entries are all the driver's. What needs the log is
-// errors.ErrUnsupported in it.
-func openDriven(d driver.Driver, opts ...Option) (*DB, error) {
+// OpenDriven opens a store whose entries are all the driver's. It is for package remote, which has the drivers. Options
+// that concern files, memory or the log mean nothing. What the driver does not have is errors.ErrUnsupported.
+func OpenDriven(d driver.Driver, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
@@ -42,21 +42,21 @@ var errBusy = errors.New("copal: an update is given up, for each time another wr
 const mostConflicts = 10_000
 
 func (b driven) get(_ *place, key []byte) (engine.Entry, error) {
-	e, err := b.driver.Get(b.ctx, key)
-	return engine.EntryOf(e.Value, e.Deadline), err
+	e, err := b.driver.Get(b.ctx, key, false)
+	return entryOf(&e), err
 }
 
-func (b driven) has(at *place, key []byte) (bool, error) {
-	_, err := b.get(at, key)
-	if isNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
+// entryOf is an entry of a driver as the engine has entries.
+func entryOf(e *driver.Entry) engine.Entry {
+	entry := engine.EntryOf(e.Value, e.Deadline)
+	entry.Schema = e.Schema
+	return entry
 }
+
+func (b driven) has(_ *place, key []byte) (bool, error) { return b.driver.Has(b.ctx, key) }
 
 func (b driven) deadlineOf(_ *place, key []byte) (uint64, error) {
-	e, err := b.driver.Get(b.ctx, key)
-	return e.Deadline, err
+	return b.driver.Deadline(b.ctx, key)
 }
 
 func (b driven) len(at *place) (int, error) { return b.driver.Len(b.ctx, at.prefix) }
@@ -84,7 +84,11 @@ func (b driven) sorted(r engine.Range, down, values bool) iter.Seq[engine.Item] 
 func itemsOf(entries iter.Seq2[driver.Entry, error]) iter.Seq[engine.Item] {
 	return func(yield func(engine.Item) bool) {
 		for e, err := range entries {
-			if !yield(engine.Item{Key: e.Key, Entry: engine.EntryOf(e.Value, e.Deadline), Err: err}) {
+			item := engine.Item{Key: e.Key, Entry: entryOf(&e), Err: err}
+			if err == nil && e.Type != "" {
+				item.Err = &engine.CollectionError{Key: e.Key, Type: string(e.Type)}
+			}
+			if !yield(item) {
 				return
 			}
 		}
@@ -100,16 +104,16 @@ func (b driven) writeIf(w *engine.Write, now *driver.Entry) (existed bool, err e
 	case len(w.Key) > MaxKeyBytes:
 		return false, fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(w.Key))
 	}
-	return b.driver.Write(b.ctx, &driver.Write{Key: w.Key, Value: w.Value, Delete: w.Delete, Deadline: w.Expiry, Durability: w.Durability, If: now})
+	return b.driver.Write(b.ctx, &driver.Write{Key: w.Key, Value: w.Value, Schema: w.Schema, Delete: w.Delete, Deadline: w.Expiry, Durability: w.Durability, If: now})
 }
 
 func (b driven) update(_ *place, key []byte, d engine.Durability, decide engine.Decide) error {
 	for range mostConflicts {
-		now, err := b.driver.Get(b.ctx, key)
+		now, err := b.driver.Get(b.ctx, key, true)
 		if err != nil && !isNotFound(err) {
 			return err
 		}
-		found := engine.Found{Exists: err == nil, Expiry: now.Deadline, Entry: engine.EntryOf(now.Value, now.Deadline)}
+		found := engine.Found{Exists: err == nil, Expiry: now.Deadline, Entry: entryOf(&now)}
 		w := engine.Write{Key: key, Durability: d}
 		if write, err := decide(found, &w); err != nil || !write || w.Delete && !found.Exists {
 			return err

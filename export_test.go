@@ -82,5 +82,3 @@ func (m *AnyMap) Load(key string) (any, error) {
 	return p.Elem().Interface(), err
 }
 
-// OpenDriven opens a store with a driver.
-var OpenDriven = openDriven
