@@ -23,6 +23,9 @@ var everywhere place
 // or nothing. The present state of the engine is not behind it: a read of a map finds its cell
 // without a call there, and a write allocates nothing.
 type backend interface {
+	// writable returns the error of each write that is to be so durable, whatever it would find.
+	writable(d engine.Durability) error
+
 	get(at *place, key []byte) (engine.Entry, error)
 	has(at *place, key []byte) (bool, error)
 	deadlineOf(at *place, key []byte) (uint64, error)
@@ -41,6 +44,7 @@ type backend interface {
 // refused is behind a handle that means nothing: each read and each write is an error.
 type refused struct{ err error }
 
+func (b refused) writable(engine.Durability) error             { return b.err }
 func (b refused) get(*place, []byte) (engine.Entry, error)     { return engine.Entry{}, b.err }
 func (b refused) has(*place, []byte) (bool, error)             { return false, b.err }
 func (b refused) deadlineOf(*place, []byte) (uint64, error)    { return 0, b.err }
@@ -105,15 +109,19 @@ type ofTx struct {
 	by engine.Durability // of the whole transaction
 }
 
-// takes returns the error of each write in the transaction that is to be so durable.
-func (b ofTx) takes(d engine.Durability) error {
+func (b ofTx) writable(d engine.Durability) error {
 	if err := b.tx.Writable(); err != nil {
 		return err
 	}
+	return txTakes(d, b.by)
+}
+
+// txTakes returns the error of a write that is to be as durable as d, in a transaction that is as durable as by.
+func txTakes(d, by engine.Durability) error {
 	switch {
 	case d == engine.Memory:
 		return errTxMemory
-	case d == engine.Power && b.by != d:
+	case d == engine.Power && by != d:
 		return errTxFSync
 	}
 	return nil
@@ -141,7 +149,7 @@ func (b ofTx) scan(span engine.Span, values bool) iter.Seq[engine.Item] {
 }
 
 func (b ofTx) write(at *place, w *engine.Write) (existed bool, err error) {
-	if err := b.takes(w.Durability); err != nil {
+	if err := b.writable(w.Durability); err != nil {
 		return false, err
 	}
 	return b.put(at, w)
@@ -157,7 +165,7 @@ func (b ofTx) put(at *place, w *engine.Write) (existed bool, err error) {
 }
 
 func (b ofTx) update(at *place, key []byte, d engine.Durability, decide engine.Decide) error {
-	if err := b.takes(d); err != nil {
+	if err := b.writable(d); err != nil {
 		return err
 	}
 	now, err := b.tx.Get(at.table, key)
@@ -197,14 +205,14 @@ func alike(a, b *engine.Entry) bool {
 }
 
 func (b ofTx) redate(at *place, key []byte, deadline uint64, d engine.Durability) error {
-	if err := b.takes(d); err != nil {
+	if err := b.writable(d); err != nil {
 		return err
 	}
 	return b.tx.Expire(at.table, at.cells, key, deadline)
 }
 
 func (b ofTx) deleteRange(r engine.Range, d engine.Durability) error {
-	if err := b.takes(d); err != nil {
+	if err := b.writable(d); err != nil {
 		return err
 	}
 	return b.tx.DeleteRange(r)

@@ -221,7 +221,7 @@ func (m *bareMap) read(key *buffer, e *engine.Entry, shared bool) (err error) {
 	switch {
 	case key.err != nil:
 		return key.err
-	case m.then != nil:
+	case m.then != nil && m.cells != nil:
 		return m.then.view.Read(e, m.cells, m.cells.Hash(m.own(key)), key.key, key.room())
 	case m.from != nil:
 		*e, err = m.from.get(&m.place, key.key)
@@ -266,7 +266,7 @@ func (m *mapCore) fill(buf *buffer, w *engine.Write, c *cache.Cell, v any) (err 
 				encoded = len(b)
 			}
 		}
-	case w.Durability == engine.Async && m.values.never:
+	case w.Durability == engine.Async && m.values.never && m.cells != nil:
 		w.Later = true
 		_, err = m.values.schema() // which the log has to know by then
 	default:

@@ -83,11 +83,18 @@ func (b *Batch) Commit() error {
 		}
 		b.list = append(b.list, c)
 	}
-	if err := b.db.store.WriteAll(b.list, b.raw.by); err != nil {
+	if err := b.writeAll(); err != nil {
 		return err
 	}
 	b.empty()
 	return nil
+}
+
+func (b *Batch) writeAll() error {
+	if from, is := b.raw.from.(driven); is {
+		return from.writeAll(b.list, b.raw.by)
+	}
+	return b.db.store.WriteAll(b.list, b.raw.by)
 }
 
 // empty empties the batch, and keeps some of its memory for the next changes.

@@ -34,11 +34,7 @@ type Collection struct {
 }
 
 func newCollection(db *DB, key []byte, of engine.CollectionType) Collection {
-	h := db.handle()
-	if db.driver != nil {
-		h.refuse(unsupported("collections"))
-	}
-	return Collection{handle: h, key: append([]byte{}, key...), of: of}
+	return Collection{handle: db.handle(), key: append([]byte{}, key...), of: of}
 }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
@@ -57,9 +53,13 @@ func (c *Collection) Len() int { return c.count(engine.Span{}) }
 
 // count is the number of elements with sub-keys in a span.
 func (c *Collection) count(span engine.Span) int {
-	err := c.meant()
 	var n int64
-	if err == nil {
+	far, is, err := c.far()
+	switch {
+	case err != nil:
+	case is:
+		n, err = far.count(span)
+	default:
 		n, err = c.reader().CountIn(c.key, c.of, span)
 	}
 	c.report(err)
@@ -71,7 +71,12 @@ func (c *Collection) Clear() (existed bool, err error) {
 	if err := c.writable(c.by); err != nil {
 		return false, err
 	}
-	if c.tx != nil {
+	switch far, is, err := c.far(); {
+	case err != nil:
+		return false, err
+	case is:
+		return far.Clear(far.ctx, far.of, c.by)
+	case c.tx != nil:
 		return c.tx.tx.Clear(c.key, c.of)
 	}
 	return c.db.store.Clear(c.key, c.of, c.by)
@@ -84,7 +89,12 @@ func (c *Collection) Rename(to string) error {
 	if err := c.writable(c.by); err != nil {
 		return err
 	}
-	if c.tx != nil {
+	switch far, is, err := c.far(); {
+	case err != nil:
+		return err
+	case is:
+		return far.Rename(far.ctx, far.of, []byte(to), c.by)
+	case c.tx != nil:
 		return c.tx.tx.Rename(c.key, []byte(to), c.of)
 	}
 	return c.db.store.Rename(c.key, []byte(to), c.of, c.by)
@@ -118,7 +128,12 @@ func (c *Collection) redate(deadline uint64) error {
 	if err := c.writable(c.by); err != nil {
 		return err
 	}
-	if c.tx != nil {
+	switch far, is, err := c.far(); {
+	case err != nil:
+		return err
+	case is:
+		return far.redate(deadline, c.by)
+	case c.tx != nil:
 		return c.tx.tx.Redate(c.key, c.of, deadline)
 	}
 	return c.db.store.Redate(c.key, c.of, deadline, c.by)
@@ -138,8 +153,11 @@ func (c *Collection) Deadline() (time.Time, error) {
 }
 
 func (c *Collection) deadline() (uint64, error) {
-	if err := c.meant(); err != nil {
+	switch far, is, err := c.far(); {
+	case err != nil:
 		return 0, err
+	case is:
+		return far.deadline()
 	}
 	return c.reader().Deadline(c.key, c.of)
 }
@@ -168,7 +186,12 @@ func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *
 	if err := c.writable(d); err != nil {
 		return err
 	}
-	if c.tx == nil {
+	switch far, is, err := c.far(); {
+	case err != nil:
+		return err
+	case is:
+		return far.update(sub, d, decide)
+	case c.tx == nil:
 		return c.db.store.UpdateElement(c.key, c.of, sub, d, decide)
 	}
 	var found *engine.Entry
@@ -202,6 +225,9 @@ func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*eng
 // edit makes edits that do not depend on the present elements. It returns how many of the edited
 // elements existed.
 func (c *Collection) edit(d engine.Durability, edits ...*engine.Edit) (existed int, err error) {
+	if far, is, err := c.far(); is || err != nil {
+		return far.edit(d, edits, err)
+	}
 	if err := c.change(d, func(*engine.Plan) ([]*engine.Edit, error) { return edits, nil }); err != nil {
 		return 0, err
 	}
@@ -223,8 +249,11 @@ func deletions(subs [][]byte) (edits []*engine.Edit) {
 
 // get reads an element.
 func (c *Collection) get(sub []byte) (e engine.Entry, err error) {
-	if err := c.meant(); err != nil {
+	switch far, is, err := c.far(); {
+	case err != nil:
 		return e, err
+	case is:
+		return far.get(sub)
 	}
 	return c.reader().Get(c.key, c.of, sub)
 }
@@ -240,6 +269,9 @@ func (c *Collection) has(sub []byte) bool {
 
 // items yields elements in the bytewise order of their sub-keys. Errors go to the error handler.
 func (c *Collection) items(span engine.Span, values bool) iter.Seq[engine.Item] {
+	if far, is, err := c.far(); is || err != nil {
+		return c.reported(far.sorted(keycodec.BytesOrder, span, err))
+	}
 	return c.reported(c.reader().All(c.key, c.of, span, values))
 }
 
@@ -248,10 +280,6 @@ func (c *Collection) items(span engine.Span, values bool) iter.Seq[engine.Item] 
 //go:noinline
 func (c *Collection) reported(items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
 	return func(yield func(engine.Item) bool) {
-		if err := c.meant(); err != nil {
-			c.report(err)
-			return
-		}
 		for item := range items {
 			if item.Err != nil {
 				c.report(item.Err)

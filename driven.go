@@ -14,8 +14,22 @@ import (
 
 // driven is behind the handles of a store that has a driver in the place of the engine.
 type driven struct {
-	driver driver.Driver
-	ctx    context.Context
+	driver  driver.Driver // or a session
+	ctx     context.Context
+	refusal error // of writes, nil if they are taken
+	tx      *farTx
+}
+
+func (b driven) writable(d engine.Durability) error {
+	switch {
+	case b.refusal != nil:
+		return b.refusal
+	case d == engine.Memory && b.tx == nil:
+		return unsupported("entries in memory alone")
+	case b.tx != nil:
+		return txTakes(d, b.tx.by)
+	}
+	return nil
 }
 
 // OpenDriven opens a store whose entries are all the driver's. It is for package remote, which has the drivers. Options
@@ -27,6 +41,9 @@ func OpenDriven(d driver.Driver, opts ...Option) (*DB, error) {
 	}
 	db := newDB(store.Without(unsupported("log"), engine.Options{Clock: c.clock, OnError: c.onError}), c)
 	db.driver = d
+	if s, ok := d.(driver.Schemas); ok {
+		db.renders.Store = s
+	}
 	return db, nil
 }
 
@@ -51,6 +68,19 @@ func entryOf(e *driver.Entry) engine.Entry {
 	entry := engine.EntryOf(e.Value, e.Deadline)
 	entry.Schema = e.Schema
 	return entry
+}
+
+// typeOf is Raw.Type.
+func (b driven) typeOf(key []byte) (string, error) {
+	c, ok := b.driver.(driver.Collections)
+	if !ok {
+		return "", unsupported("collections")
+	}
+	of, err := c.Type(b.ctx, key)
+	if err == nil && of == "" {
+		return "value", nil
+	}
+	return string(of), err
 }
 
 func (b driven) has(_ *place, key []byte) (bool, error) { return b.driver.Has(b.ctx, key) }
@@ -98,16 +128,19 @@ func itemsOf(entries iter.Seq2[driver.Entry, error]) iter.Seq[engine.Item] {
 func (b driven) write(_ *place, w *engine.Write) (existed bool, err error) { return b.writeIf(w, nil) }
 
 func (b driven) writeIf(w *engine.Write, now *driver.Entry) (existed bool, err error) {
-	switch {
-	case w.Durability == engine.Memory:
-		return false, unsupported("entries in memory alone")
-	case len(w.Key) > MaxKeyBytes:
+	if err := b.writable(w.Durability); err != nil {
+		return false, err
+	}
+	if len(w.Key) > MaxKeyBytes {
 		return false, fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(w.Key))
 	}
 	return b.driver.Write(b.ctx, &driver.Write{Key: w.Key, Value: w.Value, Schema: w.Schema, Delete: w.Delete, Deadline: w.Expiry, Durability: w.Durability, If: now})
 }
 
 func (b driven) update(_ *place, key []byte, d engine.Durability, decide engine.Decide) error {
+	if err := b.writable(d); err != nil {
+		return err
+	}
 	for range mostConflicts {
 		now, err := b.driver.Get(b.ctx, key, true)
 		if err != nil && !isNotFound(err) {
@@ -126,9 +159,24 @@ func (b driven) update(_ *place, key []byte, d engine.Durability, decide engine.
 }
 
 func (b driven) redate(_ *place, key []byte, deadline uint64, d engine.Durability) error {
+	if err := b.writable(d); err != nil {
+		return err
+	}
 	return b.driver.Redate(b.ctx, key, deadline, d)
 }
 
 func (b driven) deleteRange(r engine.Range, d engine.Durability) error {
+	if err := b.writable(d); err != nil {
+		return err
+	}
 	return b.driver.DeleteRange(b.ctx, r, d)
+}
+
+// writeAll makes all writes of a batch, or none.
+func (b driven) writeAll(changes []*engine.Change, d engine.Durability) error {
+	list := make([]*driver.Write, len(changes))
+	for i, c := range changes {
+		list[i] = &driver.Write{Key: c.Key, Value: c.Value, Schema: c.Schema, Delete: c.Delete, Deadline: c.Expiry, Durability: d}
+	}
+	return b.driver.WriteAll(b.ctx, list)
 }

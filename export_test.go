@@ -68,12 +68,12 @@ func (m *AnyMap) Set(key string, v any) error {
 	if err != nil {
 		return err
 	}
-	return m.values.store.Set(m.table, m.key(key), value, schema, engine.Process)
+	return m.values.store.(*engine.Store).Set(m.table, m.key(key), value, schema, engine.Process)
 }
 
 // Load returns a value of the map's type.
 func (m *AnyMap) Load(key string) (any, error) {
-	e, err := m.values.store.Get(m.table, m.key(key))
+	e, err := m.values.store.(*engine.Store).Get(m.table, m.key(key))
 	if err != nil {
 		return nil, err
 	}
@@ -81,4 +81,3 @@ func (m *AnyMap) Load(key string) (any, error) {
 	err = m.values.decode(m.key(key), &e, p.Interface())
 	return p.Elem().Interface(), err
 }
-

@@ -56,7 +56,7 @@ type handle struct {
 // handle is the handle of the store's present state.
 func (db *DB) handle() handle {
 	if db.driver != nil {
-		return handle{db: db, from: driven{db.driver, context.Background()}}
+		return handle{db: db, from: driven{driver: db.driver, ctx: context.Background()}}
 	}
 	return handle{db: db}
 }
@@ -112,6 +112,8 @@ func (h *handle) at(s *Snapshot) {
 		h.refuse(misuse("At: the snapshot is of another store"))
 	case h.tx != nil:
 		h.refuse(errTxMoment)
+	case s.far != nil:
+		h.from, h.then = driven{driver: s.far, ctx: h.context(), refusal: ErrSnapshot}, s
 	default:
 		h.from, h.then = ofSnapshot{refused{ErrSnapshot}, s.view}, s
 	}
@@ -129,6 +131,8 @@ func (h *handle) in(tx *Tx) {
 		h.refuse(errTxMoment)
 	case h.set:
 		h.refuse(errTxDurability)
+	case tx.far != nil:
+		h.from, h.tx = tx.far.backend(h.context()), tx
 	default:
 		h.from, h.tx = ofTx{tx.tx, tx.by}, tx
 	}
@@ -141,31 +145,25 @@ func (h *handle) backward() { h.down = !h.down }
 func (h *handle) within(ctx context.Context) {
 	h.ctx = ctx
 	if b, is := h.from.(driven); is {
-		h.from = driven{b.driver, ctx}
+		b.ctx = ctx
+		h.from = b
 	}
 }
 
 // writable returns the error of each write through the handle that is to be so durable, whatever it
 // would find.
 func (h *handle) writable(d engine.Durability) error {
-	switch from := h.from.(type) {
-	case nil:
+	if h.from == nil {
 		return h.db.store.Writable()
-	case refused:
-		return from.err
-	case ofSnapshot:
-		return from.err
-	case ofTx:
-		return from.takes(d)
 	}
-	return nil
+	return h.from.writable(d)
 }
 
 // report passes on an error that cannot be returned: to the error handler or, in a transaction, to
 // the transaction, which returns it in the end. It reports whether an iteration may go on.
 func (h *handle) report(err error) (goOn bool) {
 	if err != nil && h.tx != nil {
-		if !h.tx.tx.Fail(err) {
+		if !h.tx.fail(err) {
 			h.db.report(err)
 		}
 		return false

@@ -407,13 +407,21 @@ func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability,
 
 // fieldsIn yields the elements whose sort keys are in the span.
 func (c *Collection) fieldsIn(by keycodec.Order, span engine.Span) iter.Seq[engine.Item] {
-	return c.reported(c.reader().Sorted(c.key, c.of, by, span, true))
+	return c.reported(c.sorted(by, span, true))
+}
+
+// sorted yields the elements whose sort keys are in the span, in an order.
+func (c *Collection) sorted(by keycodec.Order, span engine.Span, values bool) iter.Seq[engine.Item] {
+	if far, is, err := c.far(); is || err != nil {
+		return far.sorted(by, span, err)
+	}
+	return c.reader().Sorted(c.key, c.of, by, span, values)
 }
 
 // subs yields the sub-keys whose sort keys are in the span, in an order.
 func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, span, false)) {
+		for item := range c.reported(c.sorted(by, span, false)) {
 			if !yield(item.Key) {
 				return
 			}
@@ -429,9 +437,9 @@ func (c *Collection) ranked(by keycodec.Order, from, to int, values bool) iter.S
 			return
 		}
 		span := engine.Span{Down: c.down}
-		items, at := c.reader().Behind(c.key, c.of, span, int64(from), values), from
-		if !by.IsBytes() {
-			items, at = c.reader().Sorted(c.key, c.of, by, span, values), 0
+		items, at := c.sorted(by, span, values), 0
+		if by.IsBytes() && c.isNear() {
+			items, at = c.reader().Behind(c.key, c.of, span, int64(from), values), from
 		}
 		for item := range c.reported(items) {
 			if at++; at > from && !yield(item) || at == to {

@@ -3,6 +3,7 @@ package copal
 import (
 	"bytes"
 	"iter"
+	"math"
 	"reflect"
 	"slices"
 
@@ -166,21 +167,12 @@ func (l *ListOf[V]) DeleteRange(from, to int) error { return l.deleteRange(from,
 // list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the
 // error handler and is left out. Elements that an Insert beside the loop writes anew may be left out, too; in
 // a snapshot and in a transaction nothing is beside.
-func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(engine.Span{}) }
+func (l *ListOf[V]) All() iter.Seq[V] { return l.Between(0, math.MaxInt) }
 
 // Between yields the elements with indexes in [from, to), as the list is when the loop begins.
 func (l *ListOf[V]) Between(from, to int) iter.Seq[V] {
 	return func(yield func(V) bool) {
-		if span, ok := l.span(from, to); ok {
-			l.decoded(span)(yield)
-		}
-	}
-}
-
-func (l *ListOf[V]) decoded(span engine.Span) iter.Seq[V] {
-	span.Down = l.down
-	return func(yield func(V) bool) {
-		for item := range l.items(span, true) {
+		for item := range l.elements(from, to) {
 			var v V
 			if err := l.values.decode(l.key, &item.Entry, &v); err != nil {
 				l.report(err)
@@ -209,6 +201,9 @@ const (
 
 // pushEdits puts elements at an end, and if that is wanted, counts how many there are then.
 func (c *Collection) pushEdits(edits []*engine.Edit, front, count bool, d engine.Durability) (length int, err error) {
+	if far, is, err := c.far(); is || err != nil {
+		return far.push(edits, front, d, err)
+	}
 	err = c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
 		if count {
 			n, err := now.Count()
@@ -233,6 +228,9 @@ func (c *Collection) pushEdits(edits []*engine.Edit, front, count bool, d engine
 
 // insertEdits puts elements before the one at an index.
 func (c *Collection) insertEdits(index int, edits []*engine.Edit, d engine.Durability) error {
+	if far, is, err := c.far(); is || err != nil {
+		return far.insert(index, edits, d, err)
+	}
 	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
 		low, high, err := around(now, index)
 		if err != nil {
@@ -348,6 +346,9 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 	if front {
 		index = 0
 	}
+	if far, is, err := c.far(); is || err != nil {
+		return far.pop(index, d, take, err)
+	}
 	for {
 		first, err := c.entryAt(index)
 		if isNotFound(err) {
@@ -381,8 +382,8 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 
 // entryAt reads the element at an index. One that goes between the two looks is looked for again.
 func (c *Collection) entryAt(index int) (e engine.Entry, err error) {
-	if err := c.meant(); err != nil {
-		return e, err
+	if far, is, err := c.far(); is || err != nil {
+		return far.at(index, err)
 	}
 	span, n := indexed(index)
 	var last []byte
@@ -399,6 +400,9 @@ func (c *Collection) entryAt(index int) (e engine.Entry, err error) {
 }
 
 func (c *Collection) setAt(index int, e *engine.Edit, d engine.Durability) error {
+	if far, is, err := c.far(); is || err != nil {
+		return far.replace(index, e, d, err)
+	}
 	span, n := indexed(index)
 	return c.change(d, func(now *engine.Plan) (_ []*engine.Edit, err error) {
 		if e.Sub, err = now.At(span, n); err != nil {
@@ -409,6 +413,9 @@ func (c *Collection) setAt(index int, e *engine.Edit, d engine.Durability) error
 }
 
 func (c *Collection) deleteRange(from, to int, d engine.Durability) error {
+	if far, is, err := c.far(); is || err != nil {
+		return far.trim(from, to, d, err)
+	}
 	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		span, ok, err := now.Part(int64(from), int64(to))
 		if !ok || err != nil {
@@ -422,12 +429,22 @@ func (c *Collection) deleteRange(from, to int, d engine.Durability) error {
 	})
 }
 
-// span is the span of the elements between two indexes; ok is false if there are none, or that cannot be read.
-func (c *Collection) span(from, to int) (span engine.Span, ok bool) {
-	err := c.meant()
-	if err == nil {
-		span, ok, err = c.reader().Part(c.key, c.of, int64(from), int64(to))
+// elements yields the elements of a list with indexes in [from, to).
+func (c *Collection) elements(from, to int) iter.Seq[engine.Item] {
+	return func(yield func(engine.Item) bool) {
+		if far, is, err := c.far(); is || err != nil {
+			c.reported(far.between(from, to, c.down, err))(yield)
+			return
+		}
+		span, ok := engine.Span{}, true
+		if from > 0 || to < math.MaxInt {
+			var err error
+			span, ok, err = c.reader().Part(c.key, c.of, int64(from), int64(to))
+			c.report(err)
+			ok = ok && err == nil
+		}
+		if span.Down = c.down; ok {
+			c.items(span, true)(yield)
+		}
 	}
-	c.report(err)
-	return span, ok && err == nil
 }

@@ -154,8 +154,8 @@ func (r *Raw) Type(key []byte) (string, error) {
 	if err := r.meant(); err != nil {
 		return "", err
 	}
-	if r.db.driver != nil {
-		return "", unsupported("collections")
+	if from, is := r.from.(driven); is {
+		return from.typeOf(key)
 	}
 	c, err := r.reader().Find(key, "")
 	if errors.Is(err, ErrType) {

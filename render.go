@@ -8,7 +8,7 @@ func (db *DB) shown(dst, key, value []byte, schema uint64) ([]byte, error) {
 	}
 	out, err := r.Render(dst, value)
 	if err != nil {
-		s, _ := db.store.Schema(schema)
+		s, _ := db.renders.Store.Schema(schema)
 		return dst, typeError(err, "the value under key %q, written as %s", key, s.Codec)
 	}
 	return out, nil

@@ -166,6 +166,9 @@ func subsOf[M comparable](c *Collection, by *keycodec.Codec[M], list []M) ([][]b
 // addSubs adds elements without values, and returns how many are new. The others are not written again.
 func (c *Collection) addSubs(subs [][]byte, d engine.Durability) (added int, err error) {
 	last := lastOf(subs)
+	if far, is, err := c.far(); is || err != nil {
+		return far.add(d, last, err)
+	}
 	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		for i, sub := range subs {
 			if last[string(sub)] != i {

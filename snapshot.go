@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -23,17 +24,21 @@ import (
 type Snapshot struct {
 	db   *DB
 	view *engine.View
+	far  driver.Session // in its place, of a store with a driver
 }
 
 // Snapshot takes a snapshot, which the caller must close. It takes microseconds, whatever the size
 // of the store, and longer only if SetAsync has left much to be written. The error is ErrClosed, or
 // says why the asynchronous writes could not be written.
 func (db *DB) Snapshot() (*Snapshot, error) {
+	if db.driver != nil {
+		return db.snapshotFar()
+	}
 	v, err := db.store.OpenView()
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{db, v}, nil
+	return &Snapshot{db: db, view: v}, nil
 }
 
 // AsOf is Snapshot of an earlier moment: the store as it was at t, to the millisecond, with what was written in
@@ -61,7 +66,7 @@ func (db *DB) asOf(at seglog.Moment) (*Snapshot, error) {
 	if err != nil {
 		return nil, db.lost(err)
 	}
-	return &Snapshot{db, v}, nil
+	return &Snapshot{db: db, view: v}, nil
 }
 
 // lost has an ErrHistoryLost say what can be read of the past, and how more of it is kept.
@@ -90,13 +95,23 @@ func (e lostHistory) Is(target error) bool { return target == ErrHistoryLost }
 // Close gives back what the store keeps for the snapshot. From then on every read of it is
 // ErrClosed. Calls after the first do nothing. The error is nil.
 func (s *Snapshot) Close() error {
+	if s.far != nil {
+		return s.far.Close()
+	}
 	s.view.Close()
 	return nil
 }
 
 // Seq is the sequence number of the last record in the snapshot. Of two snapshots of a store the
 // one with the higher number was taken later. With the same number, no write came between them.
-func (s *Snapshot) Seq() uint64 { return s.view.Seq() }
+func (s *Snapshot) Seq() uint64 { seq, _ := s.moment(); return seq }
 
 // Time is when the snapshot was taken. What expires later stays in it as long as it is open.
-func (s *Snapshot) Time() time.Time { return time.UnixMilli(int64(s.view.Time())) }
+func (s *Snapshot) Time() time.Time { _, at := s.moment(); return time.UnixMilli(int64(at)) }
+
+func (s *Snapshot) moment() (seq, time uint64) {
+	if s.far != nil {
+		return s.far.Moment()
+	}
+	return s.view.Seq(), s.view.Time()
+}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -227,7 +228,7 @@ func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 // All yields each member and its score, the lowest score first. The members are those at the beginning,
 // in the order in which they stood then. What cannot be read goes to the error handler and is left
 // out.
-func (s *SortedSetOf[M]) All() iter.Seq2[M, float64] { return s.walk(scoreSpan, 0, math.MaxInt) }
+func (s *SortedSetOf[M]) All() iter.Seq2[M, float64] { return s.scores(nil, nil) }
 
 // From yields the members with scores in [from, +Inf], the lowest first; none if it is NaN.
 func (s *SortedSetOf[M]) From(from float64) iter.Seq2[M, float64] { return s.scores(&from, nil) }
@@ -243,7 +244,7 @@ func (s *SortedSetOf[M]) Between(from, to float64) iter.Seq2[M, float64] {
 
 // Ranked yields the members with ranks in [from, to). Those before them are not read.
 func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
-	return s.walk(scoreSpan, from, to)
+	return s.decoded(s.ranks(from, to))
 }
 
 // Count returns the number of members with scores in [from, to), none if one of them is NaN. It takes
@@ -252,8 +253,7 @@ func (s *SortedSetOf[M]) Count(from, to float64) int {
 	if !(from < to) {
 		return 0
 	}
-	span, _ := spanOfScores(&from, &to)
-	return s.count(span)
+	return s.countScores(from, to)
 }
 
 // MembersFrom yields the members whose texts are in [from, ∞), each with its score, in the bytewise order
@@ -266,15 +266,8 @@ func (s *SortedSetOf[M]) MembersFrom(from M) iter.Seq2[M, float64] {
 			s.report(err)
 			return
 		}
-		span := engine.PrefixSpan(memberKey(nil))
-		span.Low, span.Down = memberKey(subs[0]), s.down
-		for item := range s.items(span, true) {
-			m, err := s.members.Decode(item.Key[1:])
-			var score float64
-			if err == nil {
-				score, err = scoreCodec().Decode(item.Value)
-			}
-			if err != nil {
+		for sub, score := range s.membersFrom(subs[0]) {
+			if m, err := s.members.Decode(sub); err != nil {
 				s.misfit(err)
 			} else if !yield(m, score) {
 				return
@@ -285,36 +278,13 @@ func (s *SortedSetOf[M]) MembersFrom(from M) iter.Seq2[M, float64] {
 
 // scores yields the members with scores in [from, to); nil is no bound.
 func (s *SortedSetOf[M]) scores(from, to *float64) iter.Seq2[M, float64] {
-	span, ok := spanOfScores(from, to)
-	if !ok {
-		return func(func(M, float64) bool) {}
-	}
-	return s.walk(span, 0, math.MaxInt)
+	return s.decoded(s.scoresIn(from, to))
 }
 
-// spanOfScores is the span of the scores in [from, to); nil is no bound. There is none of NaN.
-func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
-	span = scoreSpan
-	for _, bound := range []struct {
-		score *float64
-		sort  *[]byte
-	}{{from, &span.Low}, {to, &span.High}} {
-		if bound.score == nil {
-			continue
-		}
-		text, err := scoreText(*bound.score)
-		if err != nil {
-			return span, false
-		}
-		*bound.sort = scoreKey(text, nil)
-	}
-	return span, true
-}
-
-func (s *SortedSetOf[M]) walk(span engine.Span, from, to int) iter.Seq2[M, float64] {
-	span.Down = s.down
+// decoded yields the members that sub-keys are.
+func (s *SortedSetOf[M]) decoded(scored iter.Seq2[[]byte, float64]) iter.Seq2[M, float64] {
 	return func(yield func(M, float64) bool) {
-		for sub, score := range s.scored(span, from, to) {
+		for sub, score := range scored {
 			if m, err := s.members.Decode(sub); err != nil {
 				s.misfit(err)
 			} else if !yield(m, score) {
@@ -334,6 +304,25 @@ const (
 
 // scoreSpan has all elements in the order of the scores.
 var scoreSpan = engine.PrefixSpan([]byte{scoreMark})
+
+// spanOfScores is the span of the scores in [from, to); nil is no bound. There is none of NaN.
+func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
+	span = scoreSpan
+	for _, bound := range []struct {
+		score *float64
+		sort  *[]byte
+	}{{from, &span.Low}, {to, &span.High}} {
+		if bound.score == nil {
+			continue
+		}
+		text, err := scoreText(*bound.score)
+		if err != nil {
+			return span, false
+		}
+		*bound.sort = scoreKey(text, nil)
+	}
+	return span, true
+}
 
 // scoreCodec encodes scores. It is made by the first who needs it: a variable of the package would be in every
 // program that opens a store, and with it all that makes codecs of keys.
@@ -367,6 +356,9 @@ func scoreKey(text, member []byte) []byte {
 
 // scoreOf reads the score of a member.
 func (c *Collection) scoreOf(member []byte) (float64, error) {
+	if far, is, err := c.far(); is || err != nil {
+		return far.scoreOf(member, err)
+	}
 	e, err := c.get(memberKey(member))
 	if err != nil {
 		return 0, err
@@ -404,6 +396,9 @@ func rescored(member, from, to []byte) (edits []*engine.Edit) {
 // setScores gives members scores.
 func (c *Collection) setScores(members [][]byte, scores []float64, d engine.Durability) error {
 	last := lastOf(members)
+	if far, is, err := c.far(); is || err != nil {
+		return far.setScores(last, scores, d, err)
+	}
 	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		for i, member := range members {
 			if last[string(member)] != i {
@@ -425,6 +420,9 @@ func (c *Collection) setScores(members [][]byte, scores []float64, d engine.Dura
 
 // updateScore changes the score of a member as f says.
 func (c *Collection) updateScore(member []byte, d engine.Durability, f func(*Entry[float64]) error) error {
+	if far, is, err := c.far(); is || err != nil {
+		return far.updateScore(member, d, f, err)
+	}
 	return c.update(memberKey(member), d, func(found *engine.Entry) (edits []*engine.Edit, err error) {
 		e := Entry[float64]{Exists: found != nil, decision: put}
 		var text, becomes []byte
@@ -456,6 +454,9 @@ func lastOf(subs [][]byte) map[string]int {
 
 // unscore removes members.
 func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int, err error) {
+	if _, is, err := c.far(); is || err != nil {
+		return c.edit(d, deletions(members)...)
+	}
 	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		gone := map[string]bool{}
 		for _, member := range members {
@@ -484,6 +485,9 @@ func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int
 func (c *Collection) popMember(highest bool, d engine.Durability, take func(member []byte, score float64) error) (ok bool, err error) {
 	if err := c.writable(d); err != nil {
 		return false, err
+	}
+	if far, is, err := c.far(); is || err != nil {
+		return far.popMember(highest, d, take, err)
 	}
 	for {
 		end, err := c.atEnd(highest)
@@ -534,6 +538,10 @@ func memberOf(sub []byte) (member []byte, score float64, err error) {
 
 // rankOf counts the members before one.
 func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
+	if far, is, err := c.far(); is || err != nil {
+		rank, err = far.rank(member, c.down, err)
+		return rank, c.found(err)
+	}
 	score, err := c.scoreOf(member)
 	if err != nil {
 		if !isNotFound(err) {
@@ -553,13 +561,63 @@ func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
 	return int(n), err == nil
 }
 
-// scored yields the members in a span of the order, from a rank there up to another.
-func (c *Collection) scored(span engine.Span, from, to int) iter.Seq2[[]byte, float64] {
+// scoresIn yields the members with scores in [from, to); nil is no bound.
+func (c *Collection) scoresIn(from, to *float64) iter.Seq2[[]byte, float64] {
+	span, ok := spanOfScores(from, to)
+	if !ok {
+		return func(func([]byte, float64) bool) {}
+	}
+	if far, is, err := c.far(); is || err != nil {
+		return c.scored(far.scored(from, to, c.down, err))
+	}
+	return c.placed(span, 0, math.MaxInt)
+}
+
+// ranks yields the members with ranks in [from, to).
+func (c *Collection) ranks(from, to int) iter.Seq2[[]byte, float64] {
+	from = max(from, 0)
+	if to <= from {
+		return func(func([]byte, float64) bool) {}
+	}
+	if far, is, err := c.far(); is || err != nil {
+		return c.scored(far.ranked(from, to, c.down, err))
+	}
+	return c.placed(scoreSpan, from, to)
+}
+
+// countScores counts the members with scores in [from, to).
+func (c *Collection) countScores(from, to float64) int {
+	if far, is, err := c.far(); is || err != nil {
+		n, err := far.countScores(from, to, err)
+		c.report(err)
+		return n
+	}
+	span, _ := spanOfScores(&from, &to)
+	return c.count(span)
+}
+
+// membersFrom yields the members from one on, in the order of their bytes.
+func (c *Collection) membersFrom(from []byte) iter.Seq2[[]byte, float64] {
+	if far, is, err := c.far(); is || err != nil {
+		return c.scored(far.membersFrom(from, c.down, err))
+	}
 	return func(yield func([]byte, float64) bool) {
-		from = max(from, 0)
-		if to <= from {
-			return
+		span := engine.PrefixSpan(memberKey(nil))
+		span.Low, span.Down = memberKey(from), c.down
+		for item := range c.items(span, true) {
+			if score, err := scoreCodec().Decode(item.Value); err != nil {
+				c.misfit(err)
+			} else if !yield(item.Key[1:], score) {
+				return
+			}
 		}
+	}
+}
+
+// placed yields the members in a span of the order, from a rank there up to another.
+func (c *Collection) placed(span engine.Span, from, to int) iter.Seq2[[]byte, float64] {
+	return func(yield func([]byte, float64) bool) {
+		span.Down = c.down
 		rank := from
 		for item := range c.reported(c.reader().Behind(c.key, c.of, span, int64(from), false)) {
 			rank++
@@ -569,6 +627,21 @@ func (c *Collection) scored(span engine.Span, from, to int) iter.Seq2[[]byte, fl
 				continue
 			}
 			if !yield(member, score) || rank == to {
+				return
+			}
+		}
+	}
+}
+
+// scored passes on members without errors, which go to the error handler.
+func (c *Collection) scored(members iter.Seq2[driver.Element, error]) iter.Seq2[[]byte, float64] {
+	return func(yield func([]byte, float64) bool) {
+		for e, err := range members {
+			if err != nil {
+				c.report(err)
+				return
+			}
+			if !yield(e.Sub, e.Score) {
 				return
 			}
 		}

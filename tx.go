@@ -15,8 +15,17 @@ import (
 type Tx struct {
 	db  *DB
 	tx  *engine.Tx
+	far *farTx // in its place, of a store with a driver
 	by  engine.Durability
 	raw Raw // from the first call of Raw on
+}
+
+// fail has the transaction return an error in the end, and reports whether it has not ended yet.
+func (tx *Tx) fail(err error) bool {
+	if tx.far != nil {
+		return tx.far.fail(err)
+	}
+	return tx.tx.Fail(err)
 }
 
 // Require makes the transaction depend on a key: it counts only if nothing has been written under the
@@ -43,6 +52,8 @@ func (tx *Tx) Require(s *Snapshot, key []byte) error {
 		return misuse("Require: the snapshot is nil")
 	case s.db != tx.db:
 		return misuse("Require: the snapshot is of another store")
+	case tx.far != nil:
+		return unsupported("Require")
 	case tx.tx.OfPast(s.view):
 		return misuse("Require: the snapshot is of a moment of the past; only one of DB.Snapshot knows what has changed since")
 	}
@@ -72,6 +83,9 @@ func (db *DB) Update(f func(tx *Tx) error) error { return db.update(engine.Proce
 func (db *DB) UpdateFSync(f func(tx *Tx) error) error { return db.update(engine.Power, f) }
 
 func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
+	if db.driver != nil {
+		return db.updateFar(d, f)
+	}
 	return db.store.Transact(d, func(tx *engine.Tx) error { return f(db.begun(tx, d)) })
 }
 
@@ -79,6 +93,9 @@ func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
 // ErrTxReadOnly. No writer waits for it, and it waits for none. View returns the error of f, or of
 // a read that could not return its own.
 func (db *DB) View(f func(tx *Tx) error) error {
+	if db.driver != nil {
+		return db.viewFar(f)
+	}
 	return db.store.Look(func(tx *engine.Tx) error { return f(db.begun(tx, 0)) })
 }
 

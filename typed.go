@@ -10,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/detach"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/render"
 	"github.com/copaldb/copal/internal/seglog"
@@ -21,7 +22,7 @@ import (
 // A record is decoded by the schema it carries, never by the codec that the map happens to be open
 // with. Raw bytes are taken as JSON text, so that a shell or a server can write what a map reads.
 type typed struct {
-	store  *engine.Store // which numbers schemas; nil where values have none
+	store  driver.Schemas // which numbers schemas; nil where values have none
 	codec  codec.Codec
 	goval  reflect.Type
 	plan   codec.Type
@@ -42,7 +43,7 @@ type numbered struct {
 	decoder codec.Decoder
 }
 
-func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
+func newTyped(s driver.Schemas, c codec.Codec, t reflect.Type) (*typed, error) {
 	if !engine.IsWord(c.Name()) {
 		return nil, fmt.Errorf("copal: a codec is called %q; its name must be a word of lower-case letters and digits", c.Name())
 	}
@@ -57,19 +58,20 @@ func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 	if err != nil {
 		return nil, typeError(err, "codec %s", c.Name())
 	}
-	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: s != nil && c == codec.Binary && codec.Flat(t)}
+	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: c == codec.Binary && codec.Flat(t)}
 	if ours {
 		typed.detach, typed.ofOwn = detach.For(t)
 	}
 	return typed, nil
 }
 
-// numbers is the store that numbers the schemas of values, nil where they have none.
-func (db *DB) numbers() *engine.Store {
-	if db.driver != nil {
-		return nil
+// numbers is what numbers the schemas of values, nil where they have none.
+func (db *DB) numbers() driver.Schemas {
+	if db.driver == nil {
+		return db.store
 	}
-	return db.store
+	s, _ := db.driver.(driver.Schemas)
+	return s
 }
 
 // encode encodes what v points to into buf.value, and returns that and the number of its schema. A

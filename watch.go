@@ -49,6 +49,7 @@ type Change struct {
 	db    *DB
 	event feed.Event
 	past  *feed.Past // of a watch with OldValues
+	far   *farChange // in the place of event and past, of a store with a driver
 }
 
 // Value returns what Raw.Load would have returned after the change or, of an Element, the value of the field, the
@@ -59,11 +60,23 @@ func (c *Change) Value() ([]byte, error) {
 	if c.Deleted || c.Idle {
 		return nil, ErrNotFound
 	}
+	e, err := c.now()
+	if err != nil {
+		return nil, err
+	}
+	return c.db.shown(nil, c.Key, e.Value, e.Schema)
+}
+
+// now is the entry, or element, after the change.
+func (c *Change) now() (*engine.Entry, error) {
+	if c.far != nil {
+		return &engine.Entry{Value: c.far.Value, Schema: c.far.Schema}, nil
+	}
 	value, err := feed.Value(c.db.store, &c.event)
 	if err != nil {
 		return nil, err
 	}
-	return c.db.shown(nil, c.Key, value, c.event.Schema)
+	return &engine.Entry{Value: value, Schema: c.event.Schema}, nil
 }
 
 // Old returns what Value would have returned before the change, of a watch with OldValues. It is to be called before
@@ -82,7 +95,10 @@ func (c *Change) old() (*engine.Entry, error) {
 	if c.Idle {
 		return nil, ErrNotFound
 	}
-	if c.past == nil {
+	switch {
+	case c.far != nil && c.far.old:
+		return c.far.before()
+	case c.past == nil:
 		return nil, fmt.Errorf("%w: the watch was begun without OldValues", ErrHandle)
 	}
 	value, schema, err := c.past.Value(&c.event)
@@ -93,6 +109,9 @@ func (c *Change) old() (*engine.Entry, error) {
 func (c *Change) Covers(key []byte) bool {
 	if !c.Range {
 		return bytes.Equal(key, c.Key)
+	}
+	if c.far != nil {
+		return c.far.Covers(key)
 	}
 	r, err := c.event.Range()
 	return err == nil && r.Has(key)
@@ -218,6 +237,9 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 		if o != nil {
 			o(&w)
 		}
+	}
+	if db.driver != nil {
+		return db.watchFar(ctx, &w)
 	}
 	from, err := db.store.Now()
 	if w.after != nil {
@@ -368,9 +390,5 @@ func (c *Change) entry() (*engine.Entry, error) {
 	if c.Deleted {
 		return nil, nil
 	}
-	text, err := feed.Value(c.db.store, &c.event)
-	if err != nil {
-		return nil, err
-	}
-	return &engine.Entry{Value: text, Schema: c.event.Schema}, nil
+	return c.now()
 }

@@ -65,6 +65,7 @@ type Entry struct {
 	Type       engine.CollectionType // of the collection that the key holds, "" for a value
 	Schema     uint64                // of the value, a number of Schemas; 0 without
 	Deadline   uint64                // in Unix milliseconds, 0 for none
+	Exists     bool                  // set by Get
 }
 
 // Write is a write of one entry. Its durability is never engine.Memory.
@@ -76,7 +77,7 @@ type Write struct {
 	Durability engine.Durability
 
 	// If, unless nil, is the entry that Get returned, dated: the driver writes only if the key still has that value
-	// and schema. The zero Entry says that there was no entry. Otherwise nothing is written, and the error is
+	// and schema or, if Exists is false, still has no entry. Otherwise nothing is written, and the error is
 	// ErrConflict. A Deadline that equals the one of If means that the deadline stays, whatever it has become.
 	If *Entry
 }
@@ -165,7 +166,7 @@ type Collections interface {
 	// At returns the element at an index.
 	At(ctx context.Context, of Of, index int) (Element, error)
 
-	// Between yields the elements with indexes in [from, to), as Go slices them: bounds beyond the ends mean the ends.
+	// Between yields the elements with indexes in [from, to). Bounds beyond the ends mean the ends.
 	Between(ctx context.Context, of Of, from, to int, down bool) iter.Seq2[Element, error]
 
 	// Push puts elements at an end, all or none, and returns the length of the list then. In front they come one after
@@ -191,8 +192,8 @@ type Sessions interface {
 	// Snapshot begins a session that reads one moment, and never changes.
 	Snapshot(ctx context.Context) (Session, error)
 
-	// Begin begins a transaction. It ends with ctx.
-	Begin(ctx context.Context) (Session, error)
+	// Begin begins a transaction, which only reads if readOnly.
+	Begin(ctx context.Context, readOnly bool) (Session, error)
 }
 
 // Session is a view of the store at one moment, with what the session has written itself. It is for one goroutine at a
@@ -209,35 +210,43 @@ type Session interface {
 	// Moment returns the sequence number and the time, in Unix milliseconds, of what the session reads.
 	Moment() (seq, time uint64)
 
-	// Close ends the session; without Commit none of its writes counts.
+	// Close ends the session; without Commit none of its writes counts. Every later call is engine.ErrTxDone or, of a
+	// snapshot, engine.ErrViewClosed.
 	Close() error
 }
 
 // Feed is a driver that tells changes.
 type Feed interface {
-	// Watch yields changes until ctx is done or the store cannot tell more. The first of them is an Idle one, when the
-	// watch has begun: everything from then on is told.
+	// Now returns the sequence number of the last write.
+	Now(ctx context.Context) (uint64, error)
+
+	// Watch yields the changes behind a sequence number, until ctx is done or the store cannot tell more. Its last pair
+	// has an error then, seglog.ErrHistoryLost where compaction has removed what it has yet to tell. With Until it ends
+	// without one.
 	Watch(ctx context.Context, what Watching) iter.Seq2[Change, error]
 }
 
 // Watching says what Watch yields.
 type Watching struct {
 	Prefix []byte
-	Key    []byte  // only this, unless nil
-	After  *uint64 // the changes behind this sequence number, too
-	Until  *uint64 // end there
-	Old    bool    // with the values before
-	Idle   time.Duration
+	Key    []byte // only this, unless nil
+	After  uint64
+	Until  *uint64
+	Old    bool          // with the values before
+	Idle   time.Duration // how often to tell that there was nothing, 0 for never
 }
 
-// Change is a change as package copal tells it.
+// Change is a change as package copal tells it. Times are in Unix milliseconds.
 type Change struct {
 	Key, To                                      []byte
 	Deleted, Expired, Range, Dropped, Idle, More bool
-	Seq, Time, Deadline                          uint64 // times in Unix milliseconds
+	Seq, Time, Deadline                          uint64
 	Collection                                   engine.CollectionType
 	Element, From                                []byte
 	Created                                      bool
-	Value, Old                                   []byte // as Raw.Load shows them
-	HasOld                                       bool
+
+	Value, Old        []byte
+	Schema, OldSchema uint64
+	HasOld            bool                  // there was an entry before
+	Covers            func(key []byte) bool // of a Range
 }

@@ -97,7 +97,7 @@ func TestWalksOverGapsAgainstAModel(t *testing.T) {
 						got = append(got, string(item.Key))
 					}
 					for _, k := range slices.Sorted(maps.Keys(content)) {
-						if sp.has([]byte(k)) {
+						if sp.Has([]byte(k)) {
 							want = append(want, k)
 						}
 					}

@@ -90,10 +90,10 @@ func (r *Range) Has(key []byte) bool {
 	}
 	own := key[len(r.prefix):]
 	if r.by.IsBytes() {
-		return r.span.has(own)
+		return r.span.Has(own)
 	}
 	var room [64]byte
-	return r.span.has(r.by.AppendSortKey(room[:0], view(own)))
+	return r.span.Has(r.by.AppendSortKey(room[:0], view(own)))
 }
 
 // Meets reports whether the range may have whole keys that begin with p.

@@ -43,7 +43,7 @@ func (m *rankModel) want(r Collections, content map[string]bool) {
 	}
 	var want []string
 	for _, sub := range slices.Sorted(maps.Keys(content)) {
-		if sp.has([]byte(sub)) {
+		if sp.Has([]byte(sub)) {
 			want = append(want, sub)
 		}
 	}

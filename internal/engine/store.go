@@ -298,6 +298,16 @@ func Without(why error, opts Options) *Store {
 	return s
 }
 
+// NoView returns a view of a store that has no log: every read of it is the error of the store.
+func (s *Store) NoView() *View { return &View{store: s} }
+
+// NoTx returns a transaction that has ended.
+func (s *Store) NoTx() *Tx {
+	tx := &Tx{store: s}
+	tx.done.Store(true)
+	return tx
+}
+
 func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{

@@ -77,8 +77,8 @@ func (sp *Span) endsBefore(other *Span) bool {
 	return c < 0 || c == 0 && sp.HighOpen && !other.HighOpen
 }
 
-// has reports whether a key is in the span.
-func (sp *Span) has(key []byte) bool { return !sp.before(key) && !sp.behind(key) }
+// Has reports whether a key is in the span.
+func (sp *Span) Has(key []byte) bool { return !sp.before(key) && !sp.behind(key) }
 
 // upTo is the part of the span that ends with a key.
 func (sp Span) upTo(key []byte) Span {
@@ -114,7 +114,7 @@ func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 	case what.table != nil:
 		each(what.table, func(own string) bool {
 			sortKey = what.by.AppendSortKey(sortKey[:0], own)
-			return what.span.has(sortKey)
+			return what.span.Has(sortKey)
 		})
 	default:
 		for _, t := range tx.store.spaces[0].tables() {
@@ -123,7 +123,7 @@ func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 			}
 			each(t, func(own string) bool {
 				sortKey = append(append(sortKey[:0], t.prefixBytes()...), own...)
-				return what.span.has(sortKey)
+				return what.span.Has(sortKey)
 			})
 		}
 	}

@@ -438,16 +438,16 @@ func TestSpansJoin(t *testing.T) {
 		apart, last := false, -1 // whether a key of neither lies between those of both
 		for c := 'a'; c <= 'j'; c++ {
 			key := []byte{byte(c)}
-			in := a.has(key) || b.has(key)
-			if ok && both.has(key) != in {
-				t.Fatalf("%+v and %+v are %+v, of which %q is %v", a, b, both, key, both.has(key))
+			in := a.Has(key) || b.Has(key)
+			if ok && both.Has(key) != in {
+				t.Fatalf("%+v and %+v are %+v, of which %q is %v", a, b, both, key, both.Has(key))
 			}
 			if in {
 				apart = apart || last >= 0 && int(c) > last+1
 				last = int(c)
 			}
 			for i, sp := range []Span{a, b} {
-				if sp.has(key) {
+				if sp.Has(key) {
 					has[i]++
 				}
 			}

@@ -11,10 +11,15 @@ import (
 // Renderers are those of one store. A value of binary tells a reader nothing without the codec and the schema, and the
 // log knows both. A value whose codec cannot render, or whose schema the log does not have, is shown as it is stored.
 type Renderers struct {
-	Store *engine.Store
+	Store Schemas
 	Own   codec.Codec // that the store was opened with
 
 	known sync.Map // schema number → codec.Renderer, or false for none
+}
+
+// Schemas knows the schemas by their numbers.
+type Schemas interface {
+	Schema(number uint64) (engine.Schema, bool)
 }
 
 // Of returns the renderer for the values of a schema, nil if they are shown as they are stored.
