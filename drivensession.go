@@ -29,7 +29,7 @@ func (db *DB) snapshotFar() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{db: db, view: db.store.NoView(), far: s}, nil
+	return db.taken(&Snapshot{db: db, view: db.store.NoView(), far: s}), nil
 }
 
 // farTx is a transaction in a session.

@@ -15,10 +15,6 @@ func init() {
 	opened.Engine = func(db any) *engine.Store { return db.(*DB).store }
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
 	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter) { (*Raw)(raw).fit = fit }
-	opened.View = func(s any) (*engine.View, *engine.Store) {
-		snapshot := s.(*Snapshot)
-		return snapshot.view, snapshot.db.store
-	}
 }
 
 // formOf is opened.FormOf, which the first map that is opened fills in: programs without maps do not carry it.
@@ -31,6 +27,12 @@ var formOf = func(db any, key []byte) (*opened.Form, error) {
 
 // txOf is opened.Tx, which the first transaction fills in: programs without any do not carry it.
 var txOf = func(tx any) *engine.Tx { return tx.(*Tx).tx }
+
+// viewOf is opened.View, which the first snapshot fills in: programs without any do not carry it.
+var viewOf = func(s any) (*engine.View, *engine.Store) {
+	snapshot := s.(*Snapshot)
+	return snapshot.view, snapshot.db.store
+}
 
 // openMap is the map that a key belongs to, nil if it is not open.
 func (db *DB) openMap(key []byte) *mapCore {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -38,7 +39,15 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Snapshot{db: db, view: v}, nil
+	return db.taken(&Snapshot{db: db, view: v}), nil
+}
+
+// taken is a new snapshot.
+func (db *DB) taken(s *Snapshot) *Snapshot {
+	if opened.View.Load() == nil {
+		opened.View.Store(&viewOf)
+	}
+	return s
 }
 
 // AsOf is Snapshot of an earlier moment: the store as it was at t, to the millisecond, with what was written in
@@ -66,7 +75,7 @@ func (db *DB) asOf(at seglog.Moment) (*Snapshot, error) {
 	if err != nil {
 		return nil, db.lost(err)
 	}
-	return &Snapshot{db: db, view: v}, nil
+	return db.taken(&Snapshot{db: db, view: v}), nil
 }
 
 // lost has an ErrHistoryLost say what can be read of the past, and how more of it is kept.

@@ -46,7 +46,7 @@ type collection struct {
 }
 
 func collectionIn(s *copal.Snapshot, key []byte) collection {
-	view, _ := opened.View(s)
+	view, _ := (*opened.View.Load())(s)
 	c, err := view.Collections().Find(key, "")
 	if errors.Is(err, copal.ErrNotFound) || errors.Is(err, copal.ErrType) {
 		return collection{key: key}
@@ -88,8 +88,8 @@ func (c collection) sameStore(o collection) bool {
 	if c.in == nil || o.in == nil {
 		return true
 	}
-	_, a := opened.View(c.in)
-	_, b := opened.View(o.in)
+	_, a := (*opened.View.Load())(c.in)
+	_, b := (*opened.View.Load())(o.in)
 	return a == b
 }
 

@@ -42,7 +42,7 @@ type Entry struct {
 // An entry that cannot be read comes as an error, with its Key if that is known, and Entries goes
 // on. copal.ErrClosed and copal.ErrSnapshotLost are the last that it yields.
 func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
-	view, store := opened.View(s)
+	view, store := (*opened.View.Load())(s)
 	return func(yield func(Entry, error) bool) {
 		for item, c := range view.Entries(engine.Span{Low: from, High: to, HighOpen: true}) {
 			e, err := Entry{Key: item.Key}, item.Err
@@ -95,7 +95,7 @@ type Element struct {
 // none if there is no collection. An element that cannot be read comes as an error, and Elements
 // goes on. Name and value are the caller's own.
 func Elements(s *copal.Snapshot, key []byte) iter.Seq2[Element, error] {
-	view, store := opened.View(s)
+	view, store := (*opened.View.Load())(s)
 	return elements(view.Collections(), store, key)
 }
 

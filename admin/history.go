@@ -48,7 +48,7 @@ func BeginHistory(db *copal.DB) error {
 // Maps is DB.Maps at the moment of a snapshot which DB.AsOf or AsOfSeq took, in no order. For a snapshot of the
 // present it tells what the store has now.
 func Maps(s *copal.Snapshot) iter.Seq2[string, int] {
-	view, _ := opened.View(s)
+	view, _ := (*opened.View.Load())(s)
 	return func(yield func(string, int) bool) {
 		for _, m := range view.Owner().Maps() {
 			name, err := keycodec.ParseName([]byte(m.Name))

@@ -22,7 +22,7 @@ func Keys[S interface{ *copal.DB | *copal.Snapshot }](in S, from, to []byte, bac
 		span.Once = true
 		return opened.Engine(db).Scan(span)
 	}
-	view, _ := opened.View(in)
+	view, _ := (*opened.View.Load())(in)
 	return func(yield func([]byte, error) bool) {
 		for item := range view.Scan(span, false) {
 			if !yield(item.Key, item.Err) {

@@ -26,7 +26,7 @@ func Open[S interface{ *copal.DB | *copal.Snapshot }](in S, key []byte) (*Large,
 	case *copal.DB:
 		from = opened.Engine(in)
 	case *copal.Snapshot:
-		from, _ = opened.View(in)
+		from, _ = (*opened.View.Load())(in)
 	}
 	r, err := stream.Open(from, key)
 	if err != nil {

@@ -40,7 +40,7 @@ func Look[S Source](in S, key []byte, f func(e *Found) error) error {
 		return tx.ViewRecord(key, found)
 	}
 	var view *engine.View
-	view, store = opened.View(in)
+	view, store = (*opened.View.Load())(in)
 	var r seglog.Record
 	err := view.Inside(func() (err error) {
 		r, err = view.Record(key)

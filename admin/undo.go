@@ -42,8 +42,8 @@ type UndoReport struct {
 // snapshot of another store, which is copal.ErrHandle. What is to be written is kept in memory meanwhile.
 func Undo(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (UndoReport, error) {
 	store := opened.Engine(db)
-	past, of := opened.View(then)
-	if _, also := opened.View(now); of != store || also != store {
+	past, of := (*opened.View.Load())(then)
+	if _, also := (*opened.View.Load())(now); of != store || also != store {
 		return UndoReport{}, fmt.Errorf("%w: Undo: a snapshot is of another store", copal.ErrHandle)
 	}
 	if err := store.DeclareAs(past, engine.Span{Low: from, High: to, HighOpen: true}); err != nil {

@@ -42,5 +42,5 @@ var Tx atomic.Pointer[func(tx any) *engine.Tx]
 // Renderers returns those of a *copal.DB.
 var Renderers func(db any) *render.Renderers
 
-// View returns the view and the engine of a *copal.Snapshot.
-var View func(snapshot any) (*engine.View, *engine.Store)
+// View returns the view and the engine of a *copal.Snapshot. It is nil in a process that has taken none.
+var View atomic.Pointer[func(snapshot any) (*engine.View, *engine.Store)]
