@@ -2,6 +2,7 @@ package copal
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"reflect"
 	"slices"
@@ -78,6 +79,13 @@ func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] {
 func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] {
 	n := *h
 	n.in(tx)
+	return &n
+}
+
+// WithContext returns a handle whose waiting calls end with ctx, as Map.WithContext says.
+func (h *HashOf[F, V]) WithContext(ctx context.Context) *HashOf[F, V] {
+	n := *h
+	n.within(ctx)
 	return &n
 }
 

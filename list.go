@@ -2,6 +2,7 @@ package copal
 
 import (
 	"bytes"
+	"context"
 	"iter"
 	"math"
 	"reflect"
@@ -58,6 +59,13 @@ func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] {
 func (l *ListOf[V]) In(tx *Tx) *ListOf[V] {
 	n := *l
 	n.in(tx)
+	return &n
+}
+
+// WithContext returns a handle whose waiting calls end with ctx, as Map.WithContext says.
+func (l *ListOf[V]) WithContext(ctx context.Context) *ListOf[V] {
+	n := *l
+	n.within(ctx)
 	return &n
 }
 

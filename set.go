@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"context"
 	"iter"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -51,6 +52,13 @@ func (s *SetOf[M]) At(then *Snapshot) *SetOf[M] {
 func (s *SetOf[M]) In(tx *Tx) *SetOf[M] {
 	n := *s
 	n.in(tx)
+	return &n
+}
+
+// WithContext returns a handle whose waiting calls end with ctx, as Map.WithContext says.
+func (s *SetOf[M]) WithContext(ctx context.Context) *SetOf[M] {
+	n := *s
+	n.within(ctx)
 	return &n
 }
 

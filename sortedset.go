@@ -2,6 +2,7 @@ package copal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -67,6 +68,13 @@ func (s *SortedSetOf[M]) At(then *Snapshot) *SortedSetOf[M] {
 func (s *SortedSetOf[M]) In(tx *Tx) *SortedSetOf[M] {
 	n := *s
 	n.in(tx)
+	return &n
+}
+
+// WithContext returns a handle whose waiting calls end with ctx, as Map.WithContext says.
+func (s *SortedSetOf[M]) WithContext(ctx context.Context) *SortedSetOf[M] {
+	n := *s
+	n.within(ctx)
 	return &n
 }
 
