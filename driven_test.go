@@ -50,7 +50,7 @@ func (m *inMemory) Get(ctx context.Context, key []byte, _ bool) (driver.Entry, e
 	if !ok {
 		return driver.Entry{}, errors.Join(ctx.Err(), engine.ErrNotFound)
 	}
-	e.Value, e.Exists = bytes.Clone(e.Value), true
+	e.Value = bytes.Clone(e.Value)
 	return e, ctx.Err()
 }
 
@@ -74,7 +74,7 @@ func (m *inMemory) Write(ctx context.Context, w *driver.Write) (existed bool, er
 	if !existed {
 		now = driver.Entry{} // not what has expired
 	}
-	if err := ctx.Err(); err != nil || w.If != nil && (existed != w.If.Exists || !bytes.Equal(now.Value, w.If.Value)) {
+	if err := ctx.Err(); err != nil || w.If != nil && (existed != (w.If.Key != nil) || !bytes.Equal(now.Value, w.If.Value)) {
 		return false, cmp.Or(err, driver.ErrConflict)
 	}
 	deadline := w.Deadline

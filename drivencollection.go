@@ -20,7 +20,7 @@ type far struct {
 	of driver.Of
 }
 
-// far returns the collection as the driver has it, if there is one; the error is that of a handle that means nothing,
+// far returns the collection as the driver has it, if there is one; the error says why a handle means nothing,
 // or says that the driver has no collections.
 func (c *Collection) far() (f far, is bool, err error) {
 	switch from := c.from.(type) {

@@ -65,7 +65,6 @@ type Entry struct {
 	Type       engine.CollectionType // of the collection that the key holds, "" for a value
 	Schema     uint64                // of the value, a number of Schemas; 0 without
 	Deadline   uint64                // in Unix milliseconds, 0 for none
-	Exists     bool                  // set by Get
 }
 
 // Write is a write of one entry. Its durability is never engine.Memory.
@@ -77,7 +76,7 @@ type Write struct {
 	Durability engine.Durability
 
 	// If, unless nil, is the entry that Get returned, dated: the driver writes only if the key still has that value
-	// and schema or, if Exists is false, still has no entry. Otherwise nothing is written, and the error is
+	// and schema or, if If is the zero Entry, still has no entry. Otherwise nothing is written, and the error is
 	// ErrConflict. A Deadline that equals the one of If means that the deadline stays, whatever it has become.
 	If *Entry
 }
