@@ -101,7 +101,7 @@ func (c *call) judgeValues() (err error) {
 // store is what the command reads and writes outside of transactions.
 func (c *call) store() *copal.Raw {
 	if c.typed {
-		return c.s.shaped
+		return c.s.shaped()
 	}
 	return c.direct
 }

@@ -63,7 +63,7 @@ type Server struct {
 	notices     atomic.Pointer[notices]
 	tracking    tracking
 	names       schemaNames
-	shaped      *copal.Raw // with values in the typed form
+	shaped      func() *copal.Raw // with values in the typed form
 	monitors    monitors
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
@@ -127,7 +127,7 @@ func (s *Server) init() {
 		if s.SessionTimeout == 0 {
 			s.SessionTimeout = 5 * time.Minute
 		}
-		s.shaped = s.typedForm()
+		s.shaped = sync.OnceValue(s.typedForm)
 		s.started = time.Now()
 		s.lastSave.Store(s.started.Unix())
 		s.figures = make([]figures, len(numbered))

@@ -32,8 +32,9 @@ func (r *Range) Asked() (start, rest []byte) {
 	return start, rest
 }
 
-// AskedRange is the range that Asked names. The bytes may be anybody's.
+// AskedRange is the range that Asked names. The bytes may be anybody's, and it keeps none of them.
 func AskedRange(start, rest []byte) (Range, error) {
+	start, rest = bytes.Clone(start), bytes.Clone(rest)
 	r, err := RangeOf(start, rest)
 	if err != nil {
 		return Range{}, err
