@@ -310,3 +310,11 @@ func (db *DB) asBytes() *raw {
 	})
 	return &db.raw
 }
+
+func (r *Raw) asBytes() (fields *keycodec.Codec[string], values *typed) {
+	b := r.db.asBytes()
+	if r.shape == nil {
+		return b.fields, b.values
+	}
+	return b.fields, &typed{raw: r.db, shape: r.shape}
+}

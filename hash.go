@@ -44,8 +44,8 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 // a HashOf of another type has written is read as Raw.Get shows it. To such a HashOf, what is
 // written here is JSON text.
 func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
-	b := r.db.asBytes()
-	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.HashType), b.fields, b.values}
+	fields, values := r.asBytes()
+	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.HashType), fields, values}
 	h.handle = r.handle
 	return h
 }
@@ -55,8 +55,8 @@ func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 // with "e" is an entry, and the 16 bytes behind it are its id. It is for programs that look at streams,
 // or copy them; what writes to them anything else than that ruins them.
 func (r *Raw) Stream(key []byte) *HashOf[string, []byte] {
-	b := r.db.asBytes()
-	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.StreamType), b.fields, b.values}
+	fields, values := r.asBytes()
+	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.StreamType), fields, values}
 	h.handle = r.handle
 	return h
 }
@@ -347,7 +347,13 @@ func (h *HashOf[F, V]) sub(field F) ([]byte, error) {
 // encode makes an edit of what v points to.
 func (c *Collection) encode(values *typed, sub []byte, v any) (*engine.Edit, error) {
 	if values.raw != nil {
-		return &engine.Edit{Sub: sub, Value: *v.(*[]byte)}, nil
+		e := &engine.Edit{Sub: sub, Value: *v.(*[]byte)}
+		if values.shape == nil {
+			return e, nil
+		}
+		var err error
+		e.Value, e.Schema, err = values.shape.Take(e.Value)
+		return e, err
 	}
 	buf := buffers.Get().(*buffer)
 	defer buf.release()

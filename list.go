@@ -36,7 +36,8 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 // List returns the list under key as one of bytes. As with Raw.Hash, elements are stored as they are,
 // and one that a ListOf of another type has written is read as Raw.Get shows it.
 func (r *Raw) List(key []byte) *ListOf[[]byte] {
-	l := &ListOf[[]byte]{newCollection(r.db, key, engine.ListType), r.db.asBytes().values}
+	_, values := r.asBytes()
+	l := &ListOf[[]byte]{newCollection(r.db, key, engine.ListType), values}
 	l.handle = r.handle
 	return l
 }

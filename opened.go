@@ -14,7 +14,9 @@ import (
 func init() {
 	opened.Engine = func(db any) *engine.Store { return db.(*DB).store }
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
-	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter) { (*Raw)(raw).fit = fit }
+	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
+		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape
+	}
 }
 
 // formOf is opened.FormOf, which the first map that is opened fills in: programs without maps do not carry it.

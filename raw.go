@@ -23,7 +23,8 @@ import (
 // Like a *Map, a *Raw is a handle, is safe for concurrent use and needs no Close.
 type Raw struct {
 	handle
-	fit opened.Fitter // nil to store values as they are
+	fit   opened.Fitter // nil to store values as they are
+	shape *opened.Shape // nil to show values as Load says
 }
 
 // Raw returns the entries of the store as bytes.
@@ -92,16 +93,16 @@ func (r *Raw) Load(key []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if (r.tx == nil || e.Logged()) && r.db.renders.Of(e.Schema) == nil {
+		if (r.tx == nil || e.Logged()) && r.isStored(e.Schema) {
 			return e.Value, nil // nobody else has it, unless it is what the transaction has written
 		}
-		return r.db.shown([]byte{}, key, e.Value, e.Schema)
+		return r.db.shownAs(r.shape, []byte{}, key, e.Value, e.Schema)
 	}
 	value, schema, err := r.db.store.AppendGet(nil, key)
-	if err != nil || schema == 0 || r.db.renders.Of(schema) == nil {
+	if err != nil || r.isStored(schema) {
 		return value, err
 	}
-	return r.db.shown(nil, key, value, schema)
+	return r.db.shownAs(r.shape, nil, key, value, schema)
 }
 
 // View calls f with the value that Load returns, and returns the error of f. The value may be the
@@ -124,10 +125,10 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 		return f(value)
 	}
 	return r.db.store.ViewValue(key, func(value []byte, schema uint64) error {
-		if schema == 0 || r.db.renders.Of(schema) == nil {
+		if r.isStored(schema) {
 			return f(value)
 		}
-		shown, err := r.db.shown(nil, key, value, schema)
+		shown, err := r.db.shownAs(r.shape, nil, key, value, schema)
 		if err != nil {
 			return err
 		}
@@ -227,11 +228,17 @@ func (r *Raw) set(key, value []byte, deadline uint64, d engine.Durability) error
 
 // fitted returns what is to be stored for a value, and the number of its schema.
 func (r *Raw) fitted(key, value []byte) (stored []byte, schema uint64, err error) {
-	if r.fit == nil {
-		return value, 0, nil
+	switch {
+	case r.shape != nil:
+		return r.shape.Take(value)
+	case r.fit != nil:
+		return r.fit(key, value)
 	}
-	return r.fit(key, value)
+	return value, 0, nil
 }
+
+// isStored reports whether a read shows the values of a schema as they are stored.
+func (r *Raw) isStored(schema uint64) bool { return r.shape == nil && r.db.renders.Of(schema) == nil }
 
 // Delete removes the entry under key. It reports whether there was one.
 func (r *Raw) Delete(key []byte) (existed bool, err error) { return r.delete(key, r.by) }
@@ -280,7 +287,7 @@ func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durabili
 			if !found.Exists {
 				return nil, nil
 			}
-			return r.db.shown([]byte{}, key, found.Value, found.Schema)
+			return r.db.shownAs(r.shape, []byte{}, key, found.Value, found.Schema)
 		}
 		e := Entry[[]byte]{Exists: found.Exists, TTL: r.db.store.Left(found.Expiry), decision: put}
 		ttl := e.TTL
@@ -399,8 +406,8 @@ func (r *Raw) scan(span engine.Span) iter.Seq2[[]byte, []byte] {
 			value, err := item.Value, item.Err
 			switch {
 			case err != nil:
-			case r.tx != nil || r.db.renders.Of(item.Schema) != nil:
-				value, err = r.db.shown([]byte{}, item.Key, value, item.Schema)
+			case r.tx != nil || !r.isStored(item.Schema):
+				value, err = r.db.shownAs(r.shape, []byte{}, item.Key, value, item.Schema)
 			case item.Lent:
 				value = kept.Keep(value)
 			}

@@ -1,5 +1,7 @@
 package copal
 
+import "github.com/copaldb/copal/internal/opened"
+
 // shown appends to dst what a raw read of key shows of the value that is stored there.
 func (db *DB) shown(dst, key, value []byte, schema uint64) ([]byte, error) {
 	r := db.renders.Of(schema)
@@ -12,4 +14,12 @@ func (db *DB) shown(dst, key, value []byte, schema uint64) ([]byte, error) {
 		return dst, typeError(err, "the value under key %q, written as %s", key, s.Codec)
 	}
 	return out, nil
+}
+
+// shownAs is shown in a shape, unless that is nil.
+func (db *DB) shownAs(shape *opened.Shape, dst, key, value []byte, schema uint64) ([]byte, error) {
+	if shape != nil {
+		return shape.Show(dst, value, schema)
+	}
+	return db.shown(dst, key, value, schema)
 }

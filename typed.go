@@ -12,6 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/detach"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/render"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -26,11 +27,12 @@ type typed struct {
 	codec  codec.Codec
 	goval  reflect.Type
 	plan   codec.Type
-	ours   bool        // the codec is one of package codec
-	never  bool        // encoding never fails and the type is flat, so encoding may come later
-	ofOwn  bool        // detach makes an assigned copy of a value the caller's own
-	detach detach.Func // nil if assignment is enough
-	raw    *DB         // for Raw.Hash and Raw.List, whose values are read as raw reads show them; else nil
+	ours   bool          // the codec is one of package codec
+	never  bool          // encoding never fails and the type is flat, so encoding may come later
+	ofOwn  bool          // detach makes an assigned copy of a value the caller's own
+	detach detach.Func   // nil if assignment is enough
+	raw    *DB           // for Raw.Hash and Raw.List, whose values are read as raw reads show them; else nil
+	shape  *opened.Shape // with raw, as Raw has it
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
 	decoders sync.Map      // schema number → *numbered
@@ -116,7 +118,7 @@ func (t *typed) schema() (uint64, error) {
 // decode decodes an entry into the zero value that v points to. After an error the value is zero.
 func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 	if t.raw != nil {
-		b, err := t.raw.shown([]byte{}, key, e.Value, e.Schema)
+		b, err := t.raw.shownAs(t.shape, []byte{}, key, e.Value, e.Schema)
 		if err == nil {
 			*v.(*[]byte) = b
 		}

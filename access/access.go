@@ -211,6 +211,9 @@ func (g *Grant) MayRead(prefix []byte) bool { return g != nil && anyBegins(g.rea
 // MayWrite is MayRead for writing.
 func (g *Grant) MayWrite(prefix []byte) bool { return g != nil && anyBegins(g.write, prefix) }
 
+// MayWriteSome reports whether the user may write anything at all.
+func (g *Grant) MayWriteSome() bool { return g != nil && len(g.write) > 0 }
+
 // MayAdminister reports whether the user may look after the server. It is who may write everything.
 func (g *Grant) MayAdminister() bool { return g.MayWrite(nil) }
 

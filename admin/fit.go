@@ -42,7 +42,7 @@ func Fit(db *copal.DB, e *Entry) error {
 // refuse is a *MisfitError; a Batch refuses it at its Commit.
 func Typed(db *copal.DB) *copal.Raw {
 	raw := db.Raw()
-	opened.SetFit(unsafe.Pointer(raw), func(key, value []byte) ([]byte, uint64, error) { return fit(db, key, value) })
+	opened.SetFit(unsafe.Pointer(raw), func(key, value []byte) ([]byte, uint64, error) { return fit(db, key, value) }, nil)
 	return raw
 }
 

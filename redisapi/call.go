@@ -22,6 +22,8 @@ type call struct {
 	raw  *copal.Raw // what the command reads and writes: the store, or the transaction in which it runs
 	tx   *copal.Tx  // in which it runs, nil for none
 
+	typed bool // values are in the typed form
+
 	// after is what is to be done outside of the store once the transaction has committed; it runs again until then.
 	after []func()
 
@@ -67,6 +69,10 @@ func (c *client) dispatch(args [][]byte) {
 	c.s.counts.commands.Add(1)
 	c.from = len(c.Buf)
 	cmd, err := find(args)
+	if c.call.typed = err == nil && cmd.inner != nil; c.call.typed {
+		args = args[1:]
+		cmd, err = cmd.inner(args)
+	}
 	if err == nil {
 		err = c.carryOut(cmd, args)
 		c.leave()
@@ -96,6 +102,11 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if err := c.mayRun(cmd); err != nil {
 		return c.reject(cmd, err)
 	}
+	if s := c.session.Load(); s != nil {
+		if err := s.takes(c, cmd, args); err != nil {
+			return c.reject(cmd, err)
+		}
+	}
 	args, ok := c.enter(cmd, args)
 	if !ok {
 		return nil
@@ -112,7 +123,7 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 		}
 		return c.enqueue(cmd, args)
 	}
-	if cmd.flags&write != 0 {
+	if cmd.flags&write != 0 && c.session.Load() == nil {
 		c.wrote()
 	}
 	began := c.clock
@@ -181,6 +192,9 @@ func (c *call) judgeKeys() error {
 			err = c.mayHoldCollection(key)
 		}
 	})
+	if err == nil && c.typed {
+		err = c.judgeValues()
+	}
 	return err
 }
 
@@ -188,16 +202,18 @@ func (c *call) judgeKeys() error {
 func (c *call) execute() (err error) {
 	c.after = c.after[:0]
 	before := len(c.Buf)
-	switch c.cmd.how {
-	case looking:
+	switch s := c.session.Load(); {
+	case s != nil && c.cmd.flags&(write|readonly) != 0:
+		err = c.in(s.tx, before)
+	case c.cmd.how == looking:
 		err = c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
-	case changing:
+	case c.cmd.how == changing:
 		err = c.s.DB.Update(func(tx *copal.Tx) error {
 			c.after = c.after[:0]
 			return c.in(tx, before)
 		})
 	default:
-		c.raw, c.tx = c.direct, nil
+		c.raw, c.tx = c.store(), nil
 		err = c.cmd.run(c)
 	}
 	if err != nil {
@@ -212,7 +228,7 @@ func (c *call) execute() (err error) {
 
 // in runs the command in a transaction, which may not be the first that tries.
 func (c *call) in(tx *copal.Tx, before int) error {
-	c.raw, c.tx = c.direct.In(tx), tx
+	c.raw, c.tx = c.store().In(tx), tx
 	c.Buf = c.Buf[:before]
 	err := c.cmd.run(c)
 	if err != nil {
@@ -253,6 +269,8 @@ func errorText(err error) string {
 		return "READONLY You can't write against a read only replica."
 	case errors.Is(err, copal.ErrClosed):
 		return "ERR the store is closed"
+	case errors.Is(err, copal.ErrHistoryLost):
+		return "HISTORYLOST " + err.Error()
 	}
 	return "ERR " + err.Error()
 }

@@ -55,8 +55,10 @@ type client struct {
 	silence  silence
 	from     int // where in Buf the reply begins to the command that runs
 	watches  []watched
-	unsynced bool      // it has written something that is to be on the disk before it is answered
-	clock    time.Time // when the last command of what has arrived ended, zero for none
+	session  atomic.Pointer[session] // since COPAL.BEGIN; others look whether there is one
+	changes  *changes                // since COPAL.FEED OPEN, nil without
+	unsynced bool                    // it has written something that is to be on the disk before it is answered
+	clock    time.Time               // when the last command of what has arrived ended, zero for none
 
 	subscribed   int                                  // names that it listens to
 	hears        [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
@@ -131,6 +133,8 @@ func (c *client) serve() {
 // ended gives back what the client holds, and tells why its connection has ended.
 func (c *client) ended(err error) {
 	c.leave() // if a command has panicked
+	c.endSession(false)
+	c.endChanges()
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -329,11 +333,14 @@ func (c *client) idle() error {
 
 // beforeRead begins the time in which the client has to send something, unless it waits for others.
 func (c *client) beforeRead() error {
-	t := c.s.IdleTimeout
+	t, inSession := c.s.IdleTimeout, c.session.Load() != nil
+	if most := c.s.SessionTimeout; inSession && most > 0 && (t <= 0 || most < t) {
+		t = most
+	}
 	switch {
 	case t <= 0 || c.waits.Load() != nil:
 		return nil
-	case c.subscribed > 0 || c.monitors:
+	case !inSession && (c.subscribed > 0 || c.monitors):
 		c.nc.SetReadDeadline(time.Time{})
 	default:
 		c.nc.SetReadDeadline(time.Now().Add(t))

@@ -19,6 +19,7 @@ type command struct {
 	summary string
 	differs string // from Redis, for the manual
 	subs    []*command
+	inner   func(args [][]byte) (*command, error) // of COPAL.TYPED: which command it carries out
 
 	group  string
 	number int      // its place among all
@@ -180,7 +181,7 @@ func known(group, title string, commands ...*command) family {
 
 func init() {
 	families = []family{connectionCommands(), keyCommands(), stringCommands(), listCommands(), blockingCommands(), hashCommands(), setCommands(),
-		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), streamCommands(), sortCommands(), dumpCommands(), multiCommands(), pubsubCommands(),
+		sortedSetCommands(), bitCommands(), hyperLogLogCommands(), geoCommands(), streamCommands(), sortCommands(), dumpCommands(), multiCommands(), pubsubCommands(), copalCommands(),
 		objectCommands(), commandCommands(), configCommands(), serverCommands(), clusterCommands()}
 	for _, f := range families {
 		for _, cmd := range f.commands {

@@ -83,6 +83,8 @@ func (c *call) quit() error {
 func (c *call) reset() error {
 	c.queue = nil
 	c.silence.off, c.silence.skipsNext = false, false
+	c.endSession(false)
+	c.endChanges()
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -249,6 +251,9 @@ func (c *client) describe() string {
 	}
 	if c.waits.Load() != nil {
 		flags += "b"
+	}
+	if c.session.Load() != nil {
+		flags += "x"
 	}
 	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
 		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),

@@ -17,9 +17,10 @@ type queue struct {
 }
 
 type queued struct {
-	cmd  *command
-	args [][]byte
-	raw  [][]byte // with raw keys, once it is carried out
+	cmd   *command
+	args  [][]byte
+	raw   [][]byte // with raw keys, once it is carried out
+	typed bool
 
 	began, ended time.Time
 	failed       bool
@@ -42,7 +43,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		c.queue.bad = true
 		return errorf("ERR Command not allowed inside a transaction")
 	}
-	q := queued{cmd: cmd, args: make([][]byte, len(args))}
+	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.call.typed}
 	c.queue.bytes += 256 // for q, and for the list while it grows
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
@@ -172,7 +173,7 @@ func (c *call) exec() error {
 		for i := range q.list {
 			each := &q.list[i]
 			each.raw = c.inside(each.cmd, each.args)
-			c.cmd, c.args = each.cmd, each.raw
+			c.cmd, c.args, c.typed = each.cmd, each.raw, each.typed
 			each.began = time.Now()
 			err := c.judgeKeys()
 			if err == nil {

@@ -34,7 +34,13 @@ type Server struct {
 	MaxRequest  int64         // bytes of one request; 0 is 1 GiB
 	IdleTimeout time.Duration // after which a connection is closed that sends nothing, or does not read; 0 is never
 	Debug       bool          // the command DEBUG works
-	Logger      *slog.Logger  // what happens to connections; nil is nowhere
+
+	// SessionTimeout is how long a connection may send nothing after COPAL.BEGIN. Then it is closed, which rolls back:
+	// until the transaction ends, the store keeps what it reads, in memory and in old files. 0 is five minutes, and less
+	// is no bound.
+	SessionTimeout time.Duration
+
+	Logger *slog.Logger // what happens to connections; nil is nowhere
 
 	once        sync.Once
 	started     time.Time
@@ -56,6 +62,8 @@ type Server struct {
 	notifyMu    sync.Mutex // held while notices changes
 	notices     atomic.Pointer[notices]
 	tracking    tracking
+	names       schemaNames
+	shaped      func() *copal.Raw // with values in the typed form
 	monitors    monitors
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
@@ -116,6 +124,10 @@ func (s *Server) init() {
 		if s.Logger == nil {
 			s.Logger = slog.New(slog.DiscardHandler)
 		}
+		if s.SessionTimeout == 0 {
+			s.SessionTimeout = 5 * time.Minute
+		}
+		s.shaped = sync.OnceValue(s.typedForm)
 		s.started = time.Now()
 		s.lastSave.Store(s.started.Unix())
 		s.figures = make([]figures, len(numbered))

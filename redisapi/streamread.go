@@ -128,9 +128,9 @@ func (c *call) atOneMoment(f func() error) error {
 	if c.cmd.flags&write != 0 || c.tx != nil {
 		return c.atomically(f)
 	}
-	defer func() { c.raw, c.tx = c.direct, nil }()
+	defer func() { c.raw, c.tx = c.store(), nil }()
 	return c.s.DB.View(func(tx *copal.Tx) error {
-		c.raw, c.tx = c.direct.In(tx), tx
+		c.raw, c.tx = c.store().In(tx), tx
 		return f()
 	})
 }

@@ -51,9 +51,9 @@ func (c *call) atomically(f func() error) error {
 		return f()
 	}
 	before := len(c.Buf)
-	defer func() { c.raw, c.tx = c.direct, nil }()
+	defer func() { c.raw, c.tx = c.store(), nil }()
 	return c.s.DB.Update(func(tx *copal.Tx) error {
-		c.raw, c.tx = c.direct.In(tx), tx
+		c.raw, c.tx = c.store().In(tx), tx
 		c.Buf, c.after = c.Buf[:before], c.after[:0]
 		return f()
 	})
@@ -317,8 +317,8 @@ func (c *call) mset() error {
 	if err != nil {
 		return err
 	}
-	if c.tx != nil {
-		err = c.setAll(list, time.Time{})
+	if c.tx != nil || c.typed {
+		err = c.atomically(func() error { return c.setAll(list, time.Time{}) })
 	} else {
 		err = c.setTogether(list)
 	}

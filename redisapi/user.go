@@ -40,6 +40,8 @@ func (c *client) become(g *access.Grant) {
 		c.stays = nil
 	}
 	if old := c.grant.Swap(g); old != nil && old != g { // what it has asked for with these rights
+		c.endSession(false)
+		c.endChanges()
 		c.forgetWatches()
 		c.stopTracking()
 		c.stopMonitor()

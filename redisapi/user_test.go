@@ -29,7 +29,8 @@ var shop = access.User{Name: "shop", Tokens: []string{access.Hash("shop")}, Read
 // at their patterns.
 const withoutKeys = "acl|whoami auth client|caching client|durability client|getname client|getredir client|id client|info client|no-touch client|reply " +
 	"client|setinfo client|setname client|tracking client|trackinginfo cluster|countkeysinslot cluster|info cluster|keyslot cluster|myid cluster|nodes " +
-	"cluster|shards cluster|slots command command|count command|docs command|getkeys command|getkeysandflags command|info command|list dbsize discard echo exec " +
+	"cluster|shards cluster|slots command command|count command|docs command|getkeys command|getkeysandflags command|info command|list copal.begin copal.commit " +
+	"copal.feed|close copal.feed|next copal.feed|open copal.rollback copal.schema|get copal.schema|set dbsize discard echo exec " +
 	"function|kill function|list function|stats hello info keys lastsave memory|doctor memory|purge memory|stats multi ping psubscribe publish " +
 	"pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels pubsub|shardnumsub punsubscribe quit reset role scan script|exists script|flush " +
 	"script|kill select spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait waitaof"
@@ -50,6 +51,8 @@ func TestEachCommandNeedsARight(t *testing.T) {
 				args = append(args, []byte("1"))
 			}
 			switch cmd.name {
+			case "copal.typed":
+				args = [][]byte{[]byte(cmd.name), []byte("GET"), nil}
 			case "xread", "xreadgroup":
 				args = [][]byte{[]byte(cmd.name), []byte("STREAMS"), nil, []byte("0")}
 			}

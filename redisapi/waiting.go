@@ -114,7 +114,7 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, direct: c.direct, by: c.by, inPlaceOf: b}
 	b.place.db.Store(c.db.Load())
 	b.place.grant.Store(c.grant.Load())
-	b.place.call.client = b.place
+	b.place.call.client, b.place.call.typed = b.place, c.typed
 	if err := c.client.flush(); err != nil || c.closing { // such as by a sync that has failed
 		c.closing = true
 		return nil

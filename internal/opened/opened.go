@@ -32,9 +32,17 @@ var FormOf atomic.Pointer[func(db any, key []byte) (*Form, error)]
 // Fitter returns what is stored for a value under a key, and the number of its schema.
 type Fitter = func(key, value []byte) (stored []byte, schema uint64, err error)
 
-// SetFit has the writes of a *copal.Raw store what fit makes of their values. It takes a pointer without its type,
-// which programs without raw bytes need not carry.
-var SetFit func(raw unsafe.Pointer, fit Fitter)
+// Shape is another form in which a *copal.Raw and its collections take and show values.
+type Shape struct {
+	// Take returns what is stored for a value, and the number of its schema.
+	Take func(value []byte) (stored []byte, schema uint64, err error)
+	// Show appends a value that is stored by the schema of a number.
+	Show func(dst, stored []byte, schema uint64) ([]byte, error)
+}
+
+// SetFit has the writes of a *copal.Raw store what fit makes of their values, or, if shape is not nil, makes that the
+// form of all its values. It takes a pointer without its type, which programs without raw bytes need not carry.
+var SetFit func(raw unsafe.Pointer, fit Fitter, shape *Shape)
 
 // Tx returns the engine's transaction behind a *copal.Tx. It is nil in a process that has begun none.
 var Tx atomic.Pointer[func(tx any) *engine.Tx]

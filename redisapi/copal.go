@@ -1,0 +1,231 @@
+package redisapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
+)
+
+// The commands of copal are for its own clients: programs that open the store over the network
+// (docs/decisions/036-remote.md).
+
+func copalCommands() family {
+	return known("copal", "Commands of copal",
+		&command{name: "copal.typed", arity: -3, flags: write, keys: keys{find: typedKeys}, inner: typedInner, since: "", summary: "Carries out another command with values in the typed form: eight bytes that name the schema, then the value as it is stored.",
+			differs: "is of copal alone, as are all of these. The other command is one that reads or writes whole values of keys, hashes or lists"},
+		&command{name: "copal.schema", arity: -3, since: "", summary: "Commands about schemas.", subs: []*command{
+			{name: "set", arity: 4, run: (*call).schemaSet, since: "", summary: "Makes a schema known to the log, from the name of the codec and the codec's text, and returns its name of eight bytes."},
+			{name: "get", arity: 3, flags: fast, run: (*call).schemaGet, since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
+		}},
+		&command{name: "copal.range", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).rangeOf, since: "", summary: "Returns entries in order, and whether there are more."},
+		&command{name: "copal.delrange", arity: 3, flags: write, keys: oneKey, run: (*call).delRange, since: "", summary: "Deletes the entries in a range, as one write."},
+		&command{name: "copal.len", arity: 2, flags: readonly, keys: oneKey, run: (*call).lenOf, since: "", summary: "Returns the number of entries whose keys begin with a prefix. It is known at once for a map, and for all entries."},
+		&command{name: "copal.begin", arity: -1, flags: noMulti | noScript, run: (*call).begin, since: "", summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of what it reads.",
+			differs: "While it is open the store keeps what it reads: old places in memory, and old files. A connection that sends nothing for five minutes then is closed (Server.SessionTimeout)"},
+		&command{name: "copal.commit", arity: -1, flags: noScript | replicated, run: (*call).commit, since: "", summary: "Makes the writes of the transaction count, and with FSYNC brings them to the disk. CONFLICT is the error if it lost to another write."},
+		&command{name: "copal.rollback", arity: 1, flags: fast | noScript, run: (*call).rollback, since: "", summary: "Ends the transaction without its writes."},
+		&command{name: "copal.feed", arity: -2, flags: noScript, since: "", summary: "Commands about changes.", subs: []*command{
+			{name: "open", arity: -2, flags: noMulti | noScript, run: (*call).feedOpen, since: "", summary: "Begins to read changes, and returns the sequence number behind which all are told."},
+			{name: "next", arity: -2, flags: noMulti | noScript | blocking, run: (*call).feedNext, since: "", summary: "Returns the next changes, or nil at the end."},
+			{name: "close", arity: 2, flags: noMulti | noScript | fast, run: (*call).feedClose, since: "", summary: "Ends the reading of changes."},
+		}},
+	)
+}
+
+// nameBytes is how long the name of a schema is.
+const nameBytes = len([8]byte{})
+
+const (
+	errHeader   replyError = "ERR a value in the typed form begins with eight bytes that name its schema"
+	errNoSchema replyError = "NOSCHEMA the store does not know the schema of a value: COPAL.SCHEMA SET tells it"
+)
+
+// typedValues are the commands that COPAL.TYPED carries out, and where they have the values that they store.
+var typedValues = map[string]keys{
+	"get": noKeys, "getdel": noKeys, "getex": noKeys, "delifeq": noKeys, "delex": noKeys, "mget": noKeys,
+	"set": {2, 2, 1, nil}, "setnx": {2, 2, 1, nil}, "getset": {2, 2, 1, nil}, "setex": {3, 3, 1, nil}, "psetex": {3, 3, 1, nil},
+	"mset": {2, -1, 2, nil}, "msetnx": {2, -1, 2, nil}, "msetex": {find: msetexValues},
+	"hget": noKeys, "hmget": noKeys, "hgetall": noKeys, "hvals": noKeys, "hscan": noKeys, "hrandfield": noKeys, "hgetdel": noKeys,
+	"hset": {3, -1, 2, nil}, "hmset": {3, -1, 2, nil}, "hsetnx": {3, 3, 1, nil},
+	"lpop": noKeys, "rpop": noKeys, "lmpop": noKeys, "lindex": noKeys, "lrange": noKeys, "lrem": noKeys, "lpos": noKeys, "lmove": noKeys,
+	"rpoplpush": noKeys, "blpop": noKeys, "brpop": noKeys, "blmpop": noKeys, "blmove": noKeys, "brpoplpush": noKeys,
+	"lpush": {2, -1, 1, nil}, "rpush": {2, -1, 1, nil}, "lpushx": {2, -1, 1, nil}, "rpushx": {2, -1, 1, nil}, "lset": {3, 3, 1, nil}, "linsert": {4, 4, 1, nil},
+}
+
+func msetexValues(args [][]byte) []int {
+	found := msetexKeys(args)
+	for i := range found {
+		found[i]++
+	}
+	return found
+}
+
+// typedInner is the command that COPAL.TYPED carries out: the rest of its arguments.
+func typedInner(args [][]byte) (*command, error) {
+	cmd, err := find(args)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := typedValues[cmd.name]; !ok {
+		return nil, errorf("ERR '%s' has no values in the typed form", cmd.fullName())
+	}
+	return cmd, nil
+}
+
+// typedKeys are the keys of COPAL.TYPED: those of the command that it carries out.
+func typedKeys(args [][]byte) (found []int) {
+	if cmd, err := typedInner(args[1:]); err == nil {
+		cmd.keys.each(args[1:], func(i int) { found = append(found, i+1) })
+	}
+	return found
+}
+
+// judgeValues returns an error where the command would store a value that has no header, or one of no known schema.
+func (c *call) judgeValues() (err error) {
+	values := typedValues[c.cmd.name]
+	values.each(c.args, func(i int) {
+		if err == nil {
+			_, _, err = c.s.take(c.args[i])
+		}
+	})
+	return err
+}
+
+// store is what the command reads and writes outside of transactions.
+func (c *call) store() *copal.Raw {
+	if c.typed {
+		return c.s.shaped()
+	}
+	return c.direct
+}
+
+// typedForm returns the store with values in the typed form.
+func (s *Server) typedForm() *copal.Raw {
+	raw := s.DB.Raw()
+	opened.SetFit(unsafe.Pointer(raw), nil, &opened.Shape{Take: s.take, Show: s.appendTyped})
+	return raw
+}
+
+// take takes the header off a value in the typed form.
+func (s *Server) take(value []byte) (stored []byte, schema uint64, err error) {
+	if len(value) < nameBytes {
+		return nil, 0, errHeader
+	}
+	name := [nameBytes]byte(value)
+	if name == ([nameBytes]byte{}) {
+		return value[nameBytes:], 0, nil
+	}
+	schema, ok := s.names.number(opened.Engine(s.DB), name)
+	if !ok {
+		return nil, 0, errNoSchema
+	}
+	return value[nameBytes:], schema, nil
+}
+
+// appendTyped appends a value in the typed form.
+func (s *Server) appendTyped(dst, stored []byte, schema uint64) ([]byte, error) {
+	var name [nameBytes]byte
+	if schema != 0 {
+		of, ok := opened.Engine(s.DB).Schema(schema)
+		if !ok {
+			return dst, fmt.Errorf("%w: a value names schema %d, which is not in the log", copal.ErrCorrupt, schema)
+		}
+		name = s.names.of(schema, of)
+	}
+	return append(append(dst, name[:]...), stored...), nil
+}
+
+// schemaNames are the names of the store's schemas. Schemas are added to a log, and none goes.
+type schemaNames struct {
+	mu      sync.Mutex
+	seen    int // how many schemas the log had
+	numbers map[[nameBytes]byte]uint64
+	names   map[uint64][nameBytes]byte
+}
+
+// number returns the number of the schema with a name. Of two with one name it is the first.
+func (n *schemaNames) number(store *engine.Store, name [nameBytes]byte) (uint64, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	number, ok := n.numbers[name]
+	if ok {
+		return number, true
+	}
+	if all := store.SchemasBeyond(n.seen); all != nil {
+		n.seen, n.numbers = len(all), make(map[[nameBytes]byte]uint64, len(all))
+		for _, number := range slices.Backward(slices.Sorted(maps.Keys(all))) {
+			n.numbers[n.ofLocked(number, all[number])] = number
+		}
+	}
+	number, ok = n.numbers[name]
+	return number, ok
+}
+
+// of returns the name of a schema.
+func (n *schemaNames) of(number uint64, schema engine.Schema) [nameBytes]byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ofLocked(number, schema)
+}
+
+func (n *schemaNames) ofLocked(number uint64, schema engine.Schema) [nameBytes]byte {
+	name, ok := n.names[number]
+	if !ok {
+		if n.names == nil {
+			n.names = map[uint64][nameBytes]byte{}
+		}
+		name = driver.SchemaName(schema)
+		n.names[number] = name
+	}
+	return name
+}
+
+// schemaSet is COPAL.SCHEMA SET. It writes at once, in a transaction as well.
+func (c *call) schemaSet() error {
+	schema := engine.Schema{Codec: string(c.args[2]), Text: string(c.args[3])}
+	name, store := driver.SchemaName(schema), opened.Engine(c.s.DB)
+	switch {
+	case !engine.IsWord(schema.Codec):
+		return errorf("ERR the name of a codec is a word of lower-case letters and digits")
+	case schema.Text == "":
+		return errorf("ERR a schema without a text is none: eight zero bytes name it")
+	case !c.grant.Load().MayWriteSome():
+		return replyError("NOPERM the user may write nothing")
+	}
+	number, ok := c.s.names.number(store, name)
+	if !ok {
+		c.wrote()
+		if _, err := store.SchemaNumber(schema); err != nil {
+			return err
+		}
+	} else if other, _ := store.Schema(number); other != schema {
+		return errorf("ERR another schema has the same name")
+	}
+	c.Bulk(name[:])
+	return nil
+}
+
+// schemaGet is COPAL.SCHEMA GET.
+func (c *call) schemaGet() error {
+	if len(c.args[2]) != nameBytes {
+		return errorf("ERR the name of a schema has eight bytes")
+	}
+	store := opened.Engine(c.s.DB)
+	number, ok := c.s.names.number(store, [nameBytes]byte(c.args[2]))
+	if !ok {
+		c.NullArray()
+		return nil
+	}
+	schema, _ := store.Schema(number)
+	c.Array(2)
+	c.BulkString(schema.Codec)
+	c.BulkString(schema.Text)
+	return nil
+}

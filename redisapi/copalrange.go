@@ -1,0 +1,150 @@
+package redisapi
+
+import (
+	"errors"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/resp"
+)
+
+// How much COPAL.RANGE returns at a time.
+const (
+	rangeCount = 1000    // without COUNT
+	rangeMost  = 1 << 16 // whatever COUNT says
+	rangeBytes = 1 << 20 // after which the reply ends, too
+)
+
+// asked is the range that the arguments name, if the user has the right to all of it.
+func (c *call) asked() (r engine.Range, err error) {
+	if c.db.Load() != 0 {
+		return r, errorf("ERR ranges are of database 0")
+	}
+	if r, err = engine.AskedRange(c.args[1], c.args[2]); err != nil {
+		return r, errorf("ERR not a range: %v", err)
+	}
+	of := r.Beginning()
+	if g := c.grant.Load(); !g.MayRead(of) || c.cmd.flags&write != 0 && !g.MayWrite(of) {
+		return r, errNoPermission
+	}
+	return r, nil
+}
+
+// engineTx is the engine's transaction in which the command runs, nil for none.
+func (c *call) engineTx() *engine.Tx {
+	if c.tx == nil {
+		return nil
+	}
+	return (*opened.Tx.Load())(c.tx)
+}
+
+// rangeOf is COPAL.RANGE.
+func (c *call) rangeOf() error {
+	r, err := c.asked()
+	if err != nil {
+		return err
+	}
+	var down, noValues bool
+	var after []byte
+	count := int64(rangeCount)
+	for i := 3; i < len(c.args); i++ {
+		switch arg := c.args[i]; {
+		case is(arg, "REV"):
+			down = true
+		case is(arg, "NOVALUES"):
+			noValues = true
+		case is(arg, "COUNT") && i+1 < len(c.args):
+			i++
+			if count, err = parseInt(c.args[i]); err != nil || count < 1 {
+				return errPositive
+			}
+		case is(arg, "AFTER") && i+1 < len(c.args):
+			i++
+			after = append([]byte{}, c.args[i]...)
+		default:
+			return errSyntax
+		}
+	}
+	list, n, more := resp.Reply{V3: c.V3}, 0, false
+	tx := c.engineTx()
+	for item := range tx.InRange(&r, after, down) {
+		if n == int(min(count, rangeMost)) || len(list.Buf) >= rangeBytes {
+			more = true
+			break
+		}
+		if err := c.appendItem(&list, tx, &item, noValues); err != nil {
+			return err
+		}
+		n++
+	}
+	c.Array(2)
+	c.Flag(more)
+	c.Array(n)
+	c.Buf = append(c.Buf, list.Buf...)
+	return nil
+}
+
+// appendItem appends what COPAL.RANGE replies of an entry.
+func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
+	var value []byte
+	var kind string
+	deadline := item.Expiry()
+	switch of := (*copal.CollectionError)(nil); {
+	case errors.As(item.Err, &of):
+		kind = of.Type
+		if deadline, err = tx.DeadlineOf(nil, item.Key); err != nil {
+			return err
+		}
+	case errors.Is(item.Err, engine.ErrNotInRange):
+		return errorf("ERR AFTER names a key that is not in the range")
+	case item.Err != nil:
+		return item.Err
+	case !noValue:
+		if c.taken, err = c.s.appendTyped(c.taken[:0], item.Value, item.Schema); err != nil {
+			return err
+		}
+		value = c.taken
+	}
+	to.Array(4)
+	to.Bulk(item.Key)
+	to.BulkString(kind)
+	to.Bulk(value)
+	to.Int(int64(deadline))
+	return nil
+}
+
+// delRange is COPAL.DELRANGE.
+func (c *call) delRange() error {
+	r, err := c.asked()
+	switch {
+	case err != nil:
+		return err
+	case !r.IsDeletable():
+		return errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
+	case c.tx != nil:
+		err = c.engineTx().DeleteRange(r)
+	default:
+		err = opened.Engine(c.s.DB).DeleteRange(r, engine.Process)
+	}
+	if err != nil {
+		return err
+	}
+	c.OK()
+	return nil
+}
+
+// lenOf is COPAL.LEN.
+func (c *call) lenOf() error {
+	n, err := 0, error(nil)
+	if tx := c.engineTx(); tx != nil {
+		n, err = tx.LenOf(c.args[1])
+	} else {
+		n, err = opened.Engine(c.s.DB).LenOf(c.args[1])
+	}
+	if err != nil {
+		return err
+	}
+	c.Int(int64(n))
+	return nil
+}
