@@ -21,6 +21,8 @@ type command struct {
 	key   string
 	args  []string
 	reads bool // and changes nothing, so it may be sent twice
+
+	blocks bool // until something happens, for as long as the context lets it
 }
 
 // read is a command about a key that changes nothing, and write is one that may.
@@ -57,7 +59,7 @@ func (c *command) build(on rueidis.CommandClient, typed bool) rueidis.Completed 
 	switch {
 	case c.reads:
 		return b.ReadOnly()
-	case c.name == "WAITAOF", c.name == "COPAL.FEED":
+	case c.blocks:
 		return b.Blocking()
 	}
 	return b.Build()

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +22,9 @@ func waitForDisk(ctx context.Context) command {
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
 	}
-	return plain("WAITAOF", "1", "0", itoa(int(max(left-left/4, time.Millisecond).Milliseconds())))
+	c := plain("WAITAOF", "1", "0", itoa(int(max(left-left/4, time.Millisecond).Milliseconds())))
+	c.blocks = true
+	return c
 }
 
 // onDisk is the error of a change that was made, and of which WAITAOF has said that it is not on the disk.
@@ -88,13 +91,13 @@ func (r *redis) slots(ctx context.Context) (owner func(slot uint16) string, mast
 	for _, each := range ranges {
 		parts, err := each.ToArray()
 		if err != nil || len(parts) < 3 {
-			return nil, 0, fmt.Errorf("copal: the cluster does not tell its slots: %w", err)
+			return nil, 0, errors.Join(errAnswer, err)
 		}
 		from, _ := parts[0].AsInt64()
 		to, _ := parts[1].AsInt64()
 		node, err := parts[2].ToArray()
 		if err != nil || len(node) < 2 || from < 0 || to >= int64(len(of)) {
-			return nil, 0, fmt.Errorf("copal: the cluster does not tell its slots: %w", err)
+			return nil, 0, errors.Join(errAnswer, err)
 		}
 		host, _ := node[0].ToString()
 		port, _ := node[1].AsInt64()

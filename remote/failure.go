@@ -95,6 +95,8 @@ func refusal(err error) error {
 		return fmt.Errorf("copal: the server does not accept the user and the password: %w", err)
 	case "NOPERM":
 		return fmt.Errorf("copal: the user may not do that: %w", err)
+	case "HISTORYLOST":
+		return fmt.Errorf("%w: %w", copal.ErrHistoryLost, err)
 	case "CONFLICT":
 		return driver.ErrConflict
 	}

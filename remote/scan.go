@@ -52,7 +52,7 @@ func (r *redis) scan(ctx context.Context, s *seen, width int, next func(cursor s
 				parts, err = m.ToArray()
 			}
 			if err == nil && len(parts) != 2 {
-				err = errors.New("copal: the server has answered a scan with something else")
+				err = errAnswer
 			}
 			var page []string
 			if err == nil {
@@ -129,7 +129,7 @@ func (r *redis) masters(ctx context.Context) (list []rueidis.CommandClient, err 
 		}
 		role, err := m.ToArray()
 		if err != nil || len(role) == 0 {
-			return nil, errors.New("copal: a node of the cluster does not tell its role")
+			return nil, errAnswer
 		}
 		if name, _ := role[0].ToString(); name == "master" {
 			list = append(list, node)
@@ -238,7 +238,7 @@ func (r *redis) DeleteRange(ctx context.Context, in engine.Range, d engine.Durab
 
 // common is what all keys in a range begin with.
 func common(in *engine.Range) []byte {
-	start, rest := in.Words()
+	start, rest := in.Asked()
 	order, until, bounded := bytes.Cut(rest, []byte{' '})
 	switch {
 	case len(rest) == 0:

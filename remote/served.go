@@ -24,6 +24,7 @@ var (
 	_ driver.Schemas  = (*served)(nil)
 	_ driver.Sorted   = (*served)(nil)
 	_ driver.Sessions = (*served)(nil)
+	_ driver.Feed     = (*served)(nil)
 	_ driver.Session  = (*session)(nil)
 )
 
@@ -38,7 +39,7 @@ func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool
 	return func(yield func(driver.Entry, error) bool) {
 		var after *string
 		for {
-			page, err := o.page(ctx, &in, after, down, values)
+			page, more, err := o.page(ctx, &in, after, down, values)
 			if err != nil {
 				yield(driver.Entry{}, err)
 				return
@@ -48,7 +49,7 @@ func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool
 					return
 				}
 			}
-			if len(page) < entriesPerPage {
+			if !more || len(page) == 0 {
 				return
 			}
 			last := string(page[len(page)-1].Key)
@@ -59,8 +60,8 @@ func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool
 
 const entriesPerPage = 512
 
-func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down, values bool) (list []driver.Entry, err error) {
-	start, rest := in.Words()
+func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down, values bool) (list []driver.Entry, more bool, err error) {
+	start, rest := in.Asked()
 	c := ask("COPAL.RANGE", string(start), string(rest), "COUNT", itoa(entriesPerPage))
 	if down {
 		c.args = append(c.args, "REV")
@@ -73,26 +74,36 @@ func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down
 	}
 	m, err := o.get(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	entries, err := m.ToArray()
+	reply, err := m.ToArray()
+	if err != nil || len(reply) != 2 {
+		return nil, false, errors.Join(errAnswer, err)
+	}
+	more, err = reply[0].AsBool()
 	if err != nil {
-		return nil, refusal(err)
+		return nil, false, refusal(err)
+	}
+	entries, err := reply[1].ToArray()
+	if err != nil {
+		return nil, false, refusal(err)
 	}
 	for _, each := range entries {
 		e, err := o.entry(each)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		list = append(list, e)
 	}
-	return list, nil
+	return list, more, nil
 }
+
+var errAnswer = errors.New("copal: the server has answered something else than the protocol says")
 
 func (o ordered) entry(m rueidis.RedisMessage) (e driver.Entry, err error) {
 	parts, err := m.ToArray()
 	if err != nil || len(parts) != 4 {
-		return e, errors.Join(errors.New("copal: the server has sent something else than an entry"), err)
+		return e, errors.Join(errAnswer, err)
 	}
 	key, err := parts[0].ToString()
 	if err != nil {
@@ -121,7 +132,7 @@ func (o ordered) Entries(ctx context.Context, prefix []byte, values bool) iter.S
 
 // DeleteRange deletes the entries in a range, as one write.
 func (o ordered) DeleteRange(ctx context.Context, in engine.Range, d engine.Durability) error {
-	start, rest := in.Words()
+	start, rest := in.Asked()
 	_, err := o.change(ctx, d, plain("COPAL.DELRANGE", string(start), string(rest)))
 	return err
 }

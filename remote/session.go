@@ -50,7 +50,7 @@ func (s *served) begin(ctx context.Context, after error, words ...string) (drive
 	var moment []int64
 	if err == nil {
 		if moment, err = m.AsIntSlice(); err == nil && len(moment) != 2 {
-			err = errors.New("copal: the server does not say what moment a session reads")
+			err = errAnswer
 		}
 	}
 	if err != nil {

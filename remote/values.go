@@ -85,7 +85,7 @@ func (r *redis) deadline(replies []rueidis.RedisResult) (deadline uint64, exists
 	}
 	now, err := list[1].AsIntSlice()
 	if err != nil || len(now) != 2 {
-		return 0, false, errors.New("copal: the server does not tell its time")
+		return 0, false, errAnswer
 	}
 	return uint64(now[0]*1000 + now[1]/1000 + n), true, nil
 }

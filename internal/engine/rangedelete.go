@@ -161,12 +161,6 @@ func (r *Range) record() seglog.Pending {
 	return p
 }
 
-// Words are the key and the value of the record that deletes the range. RangeOf is the way back.
-func (r *Range) Words() (start, rest []byte) {
-	p := r.record()
-	return p.Key, p.Value
-}
-
 // check returns an error for a bound that no key can have.
 func (r *Range) check() error {
 	for _, bound := range [][]byte{r.record().Key, r.Until()} {
