@@ -111,7 +111,7 @@ func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisRes
 	}
 	wrote := false
 	for i := range list {
-		wrote = wrote || !list[i].reads && (r.inside == nil || list[i].name == commit)
+		wrote = wrote || !list[i].reads && !list[i].blocks && (r.inside == nil || list[i].name == commit)
 	}
 	return r.send(ctx, r.on, r.schemas != nil, wrote, list)
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strconv"
 	"time"
@@ -86,6 +87,9 @@ func (r *redis) changes(ctx context.Context) (page []driver.Change, more bool, e
 	next.blocks = true
 	m, err := r.get(bounded, next)
 	if err != nil {
+		if ended(ctx) == nil && ended(bounded) != nil {
+			err = fmt.Errorf("copal: the store does not answer: %w", err)
+		}
 		return nil, false, err
 	}
 	if m.IsNil() {

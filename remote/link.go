@@ -45,6 +45,15 @@ func (c Config) Open(ctx context.Context, opts ...copal.Option) (*copal.DB, erro
 }
 
 func (c Config) driver(ctx context.Context) (driver.Driver, error) {
+	r, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.driver(), nil
+}
+
+// connect connects, and finds out what the server has.
+func (c Config) connect(ctx context.Context) (*redis, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -55,16 +64,20 @@ func (c Config) driver(ctx context.Context) (driver.Driver, error) {
 	if err != nil {
 		return nil, c.unopened(ctx, err)
 	}
-	l := &link{client: client, timeout: c.Timeout}
-	r := &redis{link: l, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout}, on: client}
 	if err := r.probe(ctx); err != nil {
-		l.Close()
+		r.Close()
 		return nil, c.unopened(ctx, err)
 	}
-	if l.has.copal {
-		return newServed(r), nil
-	}
 	return r, nil
+}
+
+// driver is the one that has all that the server has.
+func (r *redis) driver() driver.Driver {
+	if r.has.copal {
+		return newServed(r)
+	}
+	return r
 }
 
 // client connects.
