@@ -37,8 +37,11 @@ func (r *redis) Count(ctx context.Context, of driver.Of) (int, error) {
 
 func (r *redis) Clear(ctx context.Context, of driver.Of, d engine.Durability) (existed bool, err error) {
 	replies, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
-		if is, err := r.Type(ctx, of.Key); err != nil || is != of.Type {
+		switch is, err := r.Type(ctx, of.Key); {
+		case err != nil:
 			return nil, missing(err)
+		case is != of.Type:
+			return nil, r.misfit(ctx, of.Key)
 		}
 		return []command{write("DEL", of.Key)}, nil
 	})

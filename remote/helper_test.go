@@ -171,6 +171,16 @@ func (p *proxy) meets(request []byte) bool {
 	return true
 }
 
+// wasMet fails the test if the request has not come.
+func (p *proxy) wasMet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.met {
+		p.t.Fatalf("no request with %q has come by the proxy", p.word)
+	}
+}
+
 func (p *proxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.to)

@@ -111,7 +111,7 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 	}
 	done := make(chan made, 1)
 	go func() { // ends by the time limit, for the client takes no context
-		client, err := rueidis.NewClient(option)
+		client, err := newClient(option)
 		done <- made{client, err}
 	}()
 	select {
@@ -125,6 +125,36 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 		}()
 		return nil, ctx.Err()
 	}
+}
+
+// newClient connects to a server or, if that says that it is a node of one, to a cluster. Left to itself, the client
+// would take each server for a cluster that knows the commands of one, as those of copal do.
+func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
+	if len(option.InitAddress) > 1 {
+		return rueidis.NewClient(option)
+	}
+	single := option
+	single.ForceSingleClient = true
+	client, err := rueidis.NewClient(single)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, err
+	}
+	says, err := client.Do(context.Background(), client.B().Arbitrary("HELLO").ReadOnly()).AsMap()
+	if _, reply := err.(*rueidis.RedisError); reply {
+		return client, nil // without HELLO it is no node of a cluster that this driver knows
+	}
+	mode := says["mode"]
+	if name, _ := mode.ToString(); err == nil && name != "cluster" {
+		return client, nil
+	}
+	client.Close()
+	if err != nil {
+		return nil, err
+	}
+	return rueidis.NewClient(option)
 }
 
 // unopened is the error of Open, without the password: an old server shows what it does not understand.

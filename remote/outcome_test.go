@@ -60,7 +60,7 @@ func TestOutcomeIsUnknown(t *testing.T) {
 					if !errors.Is(err, copal.ErrUnknown) || !strings.HasPrefix(err.Error(), "copal: ") {
 						t.Errorf("the error is %v", err)
 					}
-					<-p.caught
+					p.wasMet()
 					got, err := base(direct).number(t.Context(), read(w.tally, key))
 					if w.name == "WriteAll" && how == dropReply {
 						got, err = waitFor(t, direct, key), nil
@@ -128,7 +128,7 @@ func TestReadsGoOn(t *testing.T) {
 			if _, err := d.Get(t.Context(), []byte("cut-this-key"), false); !errors.Is(err, engine.ErrNotFound) {
 				t.Error(err)
 			}
-			<-p.caught
+			p.wasMet()
 		}
 	})
 }
@@ -153,8 +153,11 @@ func TestContextEnds(t *testing.T) {
 				d := at.driverOf(t, between)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
-					<-p.caught
-					cancel()
+					select {
+					case <-p.caught:
+						cancel()
+					case <-t.Context().Done():
+					}
 				}()
 				err := call(ctx, d)
 				if !errors.Is(err, context.Canceled) || errors.Is(err, copal.ErrUnknown) != (name != "Get") {
@@ -178,7 +181,7 @@ func TestTimeout(t *testing.T) {
 	}
 	defer db.Close()
 	err = db.Raw().Set([]byte("k"), []byte("cut-here"))
-	<-p.caught
+	p.wasMet()
 	if !errors.Is(err, copal.ErrUnknown) {
 		t.Errorf("the error is %v", err)
 	}
