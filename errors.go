@@ -61,6 +61,14 @@ var (
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = seglog.ErrCorrupt
 
+	// ErrUnknown: whether a write on another machine was made is not known, for the connection ended, or the context,
+	// before the answer came. The error wraps the cause. The write is never sent again by itself; a caller that knows
+	// it to be harmless may repeat it.
+	ErrUnknown = errors.New("copal: it is not known whether the write was made")
+	// ErrDurability: the store cannot promise the durability that a write asks for, such as FSync on a Redis server
+	// that keeps no log on its disk. The text says whether the write was made all the same.
+	ErrDurability = errors.New("copal: the store cannot promise that durability")
+
 	// ErrRebuilt: a file derived from the log was damaged or missing, and is made anew. Nothing is
 	// lost. Only the error handler gets this error.
 	ErrRebuilt = seglog.ErrRebuilt

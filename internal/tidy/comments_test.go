@@ -9,7 +9,7 @@ import (
 )
 
 // public are the directories of the packages that users import.
-var public = []string{".", "codec", "hybridlog"}
+var public = []string{".", "codec", "hybridlog", "remote"}
 
 // Each package is introduced by one comment, and no more: it would be shown as one text.
 func TestPackagesAreIntroduced(t *testing.T) {

@@ -49,8 +49,8 @@ var arrows = map[string][]string{
 }
 
 // outer are the directories that nobody else imports, and that alone use other people's packages. What stands
-// below internal/bench is for cmd and bench.
-var outer = []string{"cmd", "examples", "bench", "internal/bench"}
+// below internal/bench is for cmd and bench, and remote is for whoever wants a store on another machine.
+var outer = []string{"cmd", "examples", "bench", "internal/bench", "remote"}
 
 // rooms stand above the engine and know nothing of each other. Their users are the public packages, and
 // internal/store, which gives a store those that work by themselves.

@@ -1,0 +1,308 @@
+package remote
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// command is a command to send. It owns its bytes, for a call that ends with its context leaves them with the client.
+type command struct {
+	name  string
+	words []string // before the key
+	keyed bool
+	key   string
+	args  []string
+	reads bool // and changes nothing, so it may be sent twice
+
+	blocks bool // until something happens, for as long as the context lets it
+}
+
+// read is a command about a key that changes nothing, and write is one that may.
+func read(name string, key []byte, args ...string) command {
+	return command{name: name, keyed: true, key: string(key), args: args, reads: true}
+}
+
+func write(name string, key []byte, args ...string) command {
+	return command{name: name, keyed: true, key: string(key), args: args}
+}
+
+// plain is a command about no key.
+func plain(name string, args ...string) command { return command{name: name, args: args} }
+
+// ask is plain, and changes nothing.
+func ask(name string, args ...string) command { return command{name: name, args: args, reads: true} }
+
+// valued are the commands that carry values, as arguments or in their replies.
+var valued = map[string]bool{
+	"GET": true, "SET": true, "DELIFEQ": true, "DELEX": true, "HGET": true, "HSET": true, "HSCAN": true, "LINDEX": true,
+	"LRANGE": true, "LSET": true, "LINSERT": true, "LPUSH": true, "RPUSH": true,
+}
+
+func (c *command) build(on rueidis.CommandClient, typed bool) rueidis.Completed {
+	var b = on.B().Arbitrary(c.name)
+	if typed && valued[c.name] {
+		b = on.B().Arbitrary("COPAL.TYPED", c.name)
+	}
+	b = b.Args(c.words...)
+	if c.keyed {
+		b = b.Keys(c.key)
+	}
+	b = b.Args(c.args...)
+	switch {
+	case c.reads:
+		return b.ReadOnly()
+	case c.blocks:
+		return b.Blocking()
+	}
+	return b.Build()
+}
+
+// redis is a driver for each server that speaks the protocol of Redis, and for clusters of them.
+type redis struct {
+	*link
+	on      rueidis.CommandClient // the shared connections, or one
+	schemas *schemas              // unless nil, values have the typed form of copal
+	inside  *session              // unless nil: commands count together when that commits
+}
+
+// onto is the driver on one connection.
+func (r *redis) onto(on rueidis.CommandClient) *redis {
+	n := *r
+	n.on = on
+	return &n
+}
+
+// do sends commands in one piece, and returns the replies; an error reply is among them as one.
+func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult, error) {
+	replies, err := r.sendAll(ctx, list)
+	if err != nil || r.schemas == nil {
+		return replies, err
+	}
+	for i := range replies {
+		if refused(replies[i].Error(), "NOSCHEMA") {
+			// The store does not have a schema that it had, for it is another one: a restored copy. The command was
+			// refused, so it may be sent again. In a transaction the others were not carried out either.
+			if len(list) > 1 && list[0].name != "MULTI" {
+				break
+			}
+			if err := r.schemas.declareAll(ctx); err != nil {
+				return nil, err
+			}
+			return r.sendAll(ctx, list)
+		}
+	}
+	return replies, nil
+}
+
+// sendAll is do, once.
+func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisResult, error) {
+	if s := r.inside; s != nil {
+		if err := s.isOpen(); err != nil {
+			return nil, err
+		}
+	}
+	wrote := false
+	for i := range list {
+		wrote = wrote || !list[i].reads && !list[i].blocks && (r.inside == nil || list[i].name == commit)
+	}
+	return r.send(ctx, r.on, r.schemas != nil, wrote, list)
+}
+
+// message is a reply, null too. The error is that of an error reply.
+func message(reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
+	m, err := reply.ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return m, refusal(err)
+	}
+	return m, nil
+}
+
+// get sends one command that changes nothing.
+func (r *redis) get(ctx context.Context, c command) (rueidis.RedisMessage, error) {
+	replies, err := r.do(ctx, c)
+	if err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	return message(replies[0])
+}
+
+// number is get of a number.
+func (r *redis) number(ctx context.Context, c command) (int64, error) {
+	m, err := r.get(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return whole(m)
+}
+
+func whole(m rueidis.RedisMessage) (int64, error) {
+	n, err := m.AsInt64()
+	if err != nil {
+		return 0, refusal(err)
+	}
+	return n, nil
+}
+
+// change sends commands that change something, one after the other by one connection, and waits until the change is as
+// durable as d says. The error is that of the first that was refused.
+func (r *redis) change(ctx context.Context, d engine.Durability, list ...command) (replies []rueidis.RedisMessage, err error) {
+	if d != engine.Power || r.inside != nil {
+		results, err := r.do(ctx, list...)
+		if err != nil {
+			return nil, err
+		}
+		return messages(results)
+	}
+	if err := r.has.noFSync; err != nil {
+		return nil, err
+	}
+	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+		results, err := r.onto(on).do(ctx, append(list, waitForDisk(ctx))...)
+		if err != nil {
+			return err
+		}
+		last := len(list)
+		if replies, err = messages(results[:last]); err != nil {
+			return err
+		}
+		return onDisk(results[last])
+	})
+	return replies, err
+}
+
+func messages(results []rueidis.RedisResult) (list []rueidis.RedisMessage, err error) {
+	list = make([]rueidis.RedisMessage, len(results))
+	for i := range results {
+		if list[i], err = message(results[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// watched makes a change that depends on what keys hold. plan reads that, with the driver that it is given, and returns
+// the commands of the change, none for no change. They are carried out together, and only if nobody has written the
+// keys meanwhile; otherwise all begins anew. So plan may be called often.
+func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte, plan func(context.Context, *redis) ([]command, error)) (replies []rueidis.RedisMessage, err error) {
+	if r.inside != nil {
+		list, err := plan(ctx, r)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		return r.change(ctx, d, list...)
+	}
+	if d == engine.Power && r.has.noFSync != nil {
+		return nil, r.has.noFSync
+	}
+	watch := command{name: "WATCH", keyed: true, key: string(keys[0]), reads: true}
+	for _, key := range keys[1:] {
+		watch.args = append(watch.args, string(key))
+	}
+	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+		one := r.onto(on)
+		for range mostConflicts {
+			if _, err := one.get(ctx, watch); err != nil {
+				return err
+			}
+			list, err := plan(ctx, one)
+			if err != nil || len(list) == 0 {
+				if _, failed := one.get(ctx, ask("UNWATCH")); failed != nil {
+					return failed
+				}
+				return err
+			}
+			var done bool
+			if replies, done, err = one.together(ctx, d, list); err != nil || done {
+				return err
+			}
+		}
+		return errBusy
+	})
+	return replies, err
+}
+
+// mostConflicts is how often watched tries.
+const mostConflicts = 10_000
+
+var errBusy = errors.New("copal: a change of a collection is given up, for each time another write came first")
+
+// together carries out commands as one, on a connection that nobody else uses. It reports false if the connection watches
+// a key that somebody has written: then nothing was done.
+func (r *redis) together(ctx context.Context, d engine.Durability, list []command) (replies []rueidis.RedisMessage, done bool, err error) {
+	all := append(append([]command{plain("MULTI")}, list...), plain("EXEC"))
+	if d == engine.Power {
+		all = append(all, waitForDisk(ctx))
+	}
+	results, err := r.do(ctx, all...)
+	if err != nil {
+		return nil, false, err
+	}
+	if _, err := messages(results[:len(list)+1]); err != nil {
+		return nil, false, err
+	}
+	executed, err := message(results[len(list)+1])
+	if err != nil || executed.IsNil() {
+		return nil, false, err
+	}
+	if replies, err = executed.ToArray(); err != nil {
+		return nil, false, refusal(err)
+	}
+	for i := range replies {
+		if err := replies[i].Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return nil, false, refusal(err)
+		}
+	}
+	if d == engine.Power {
+		err = onDisk(results[len(results)-1])
+	}
+	return replies, true, err
+}
+
+// wrap is a value as it is sent: in the typed form, if the server has that.
+func (r *redis) wrap(value []byte, schema uint64) string {
+	if r.schemas == nil {
+		return string(value)
+	}
+	return string(append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), schema), value...))
+}
+
+// unwrap is the way back. The bytes are the caller's.
+func (r *redis) unwrap(text string) (value []byte, schema uint64, err error) {
+	value = append(make([]byte, 0, len(text)), text...)
+	if r.schemas == nil {
+		return value, 0, nil
+	}
+	if len(value) < 8 {
+		return nil, 0, errors.New("copal: the server has sent a value without the name of its schema")
+	}
+	return value[8:], binary.BigEndian.Uint64(value), nil
+}
+
+// unwrapMessage is unwrap of a reply.
+func (r *redis) unwrapMessage(m rueidis.RedisMessage) (value []byte, schema uint64, err error) {
+	text, err := m.ToString()
+	if err != nil {
+		return nil, 0, refusal(err)
+	}
+	return r.unwrap(text)
+}
+
+// millis is a deadline as an argument. Servers take those of the next 200 million years.
+func millis(deadline uint64) string {
+	return strconv.FormatUint(min(deadline, math.MaxInt64>>1), 10)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+var (
+	_ driver.Driver      = (*redis)(nil)
+	_ driver.Collections = (*redis)(nil)
+)

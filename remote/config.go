@@ -1,0 +1,271 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// Config says where a store is, and how it is reached.
+type Config struct {
+	// Addresses are those of one server, or of some nodes of a cluster, from which the others are found out. Each is
+	// host:port, or the absolute path of a Unix socket.
+	Addresses []string
+
+	// Username and Password are for the server. A password without a name is that of the default user.
+	Username, Password string
+
+	// DB is the number of the database. A cluster has 0 alone.
+	DB int
+
+	// TLS, unless nil, is how connections are encrypted. Without a ServerName there, the host of each address is it.
+	TLS *tls.Config
+
+	// Timeout is how long the server may take to answer a command, and to accept a connection. After that the
+	// connection is given up. A context that ends earlier ends the call earlier. The default is 5 seconds.
+	Timeout time.Duration
+}
+
+const (
+	defaultTimeout = 5 * time.Second
+	defaultPort    = "6379"
+)
+
+// Open opens the store at a URL:
+//
+//	redis://user:password@host:port/db
+//	redis://host1:port,host2:port      nodes of a cluster
+//	rediss://host:port                 the same with TLS
+//	unix:///path/of.sock?db=1
+//
+// Behind a question mark there may be
+//
+//	timeout=2s       Config.Timeout
+//	db=1             the database, in the place of the path
+//	tls=true         as rediss
+//	cacert=ca.pem    the authorities that the server's certificate is checked by
+//	cert=c.pem, key=k.pem   the certificate of this client
+//	servername=host  the name that the server's certificate must have
+//	insecure=true    the server's certificate is not checked
+//
+// A user name or a password with other characters than letters and digits is percent-encoded. Open fails when nobody
+// answers. The context is for opening alone. What opts may say is what copal.OpenDriven says.
+func Open(ctx context.Context, url string, opts ...copal.Option) (*copal.DB, error) {
+	c, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return c.Open(ctx, opts...)
+}
+
+// ParseURL returns what a URL says, as Open documents it. Its errors never show the password.
+func ParseURL(text string) (Config, error) {
+	c, err := parseURL(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("copal: the URL of a store: %w", err)
+	}
+	return c, nil
+}
+
+var errEscape = errors.New("it has a % that is not followed by two hexadecimal digits")
+
+// parseURL parses by itself what stands before the question mark: package url takes one host alone, and shows parts of
+// passwords in its errors.
+func parseURL(text string) (c Config, err error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return c, errors.New("it does not begin with redis://, rediss:// or unix://")
+	}
+	if strings.Contains(rest, "#") {
+		return c, errors.New("it has a #; in a password that is %23")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path := rest, ""
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		name, password, _ := strings.Cut(authority[:i], ":")
+		if c.Username, err = url.PathUnescape(name); err != nil {
+			return c, errEscape
+		}
+		if c.Password, err = url.PathUnescape(password); err != nil {
+			return c, errEscape
+		}
+		authority = authority[i+1:]
+	}
+	if path, err = url.PathUnescape(path); err != nil {
+		return c, errEscape
+	}
+	switch scheme {
+	case "unix":
+		if authority != "" || len(path) < 2 {
+			return c, errors.New("behind unix:// stands the absolute path of a socket")
+		}
+		c.Addresses = []string{path}
+	case "redis", "rediss":
+		if c.Addresses, err = addresses(authority); err != nil {
+			return c, err
+		}
+		if path = strings.Trim(path, "/"); path != "" {
+			if c.DB, err = database(path); err != nil {
+				return c, err
+			}
+		}
+	default:
+		return c, errors.New("it does not begin with redis://, rediss:// or unix://")
+	}
+	return c, c.parameters(query, scheme == "rediss")
+}
+
+// addresses are those in a list with commas. A missing host is this machine.
+func addresses(list string) (all []string, err error) {
+	for _, each := range strings.Split(list, ",") {
+		host, port := each, defaultPort
+		if i := strings.LastIndexByte(each, ':'); i >= 0 && !strings.HasSuffix(each, "]") {
+			host, port = each[:i], each[i+1:]
+			if port == "" {
+				port = defaultPort
+			}
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("a port is no number from 1 to 65535")
+		}
+		if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+			host = host[1 : len(host)-1]
+		} else if strings.ContainsAny(host, ":[]") {
+			return nil, errors.New("an IPv6 address stands in brackets")
+		}
+		if host == "" {
+			host = "localhost"
+		}
+		all = append(all, net.JoinHostPort(host, port))
+	}
+	return all, nil
+}
+
+func database(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, errors.New("the database is no number")
+	}
+	return int(n), nil
+}
+
+// parameters takes what stands behind the question mark.
+func (c *Config) parameters(query string, encrypted bool) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("what stands behind the question mark are no pairs name=value")
+	}
+	var files struct{ ca, cert, key string }
+	var t tls.Config
+	for name, list := range values {
+		text := list[len(list)-1]
+		var err error
+		switch name {
+		case "timeout":
+			if c.Timeout, err = time.ParseDuration(text); err == nil && c.Timeout <= 0 {
+				err = errors.New("it must be positive")
+			}
+		case "db":
+			c.DB, err = database(text)
+		case "tls":
+			var on bool
+			on, err = strconv.ParseBool(text)
+			encrypted = encrypted || on
+		case "insecure":
+			t.InsecureSkipVerify, err = strconv.ParseBool(text)
+		case "servername":
+			t.ServerName = text
+		case "cacert":
+			files.ca = text
+		case "cert":
+			files.cert = text
+		case "key":
+			files.key = text
+		default:
+			return fmt.Errorf("there is no parameter %q", name)
+		}
+		if err != nil {
+			return fmt.Errorf("the parameter %s: %w", name, err)
+		}
+	}
+	if !encrypted {
+		if files.ca != "" || files.cert != "" || files.key != "" || t.InsecureSkipVerify || t.ServerName != "" {
+			return errors.New("it has parameters of TLS, and is not encrypted: begin it with rediss://")
+		}
+		return nil
+	}
+	c.TLS = &t
+	return c.load(files.ca, files.cert, files.key)
+}
+
+// load reads certificates from files.
+func (c *Config) load(ca, cert, key string) error {
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return err
+		}
+		c.TLS.RootCAs = x509.NewCertPool()
+		if !c.TLS.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s has no certificate", ca)
+		}
+	}
+	if cert == "" && key == "" {
+		return nil
+	}
+	own, err := tls.LoadX509KeyPair(cert, key)
+	c.TLS.Certificates = []tls.Certificate{own}
+	return err
+}
+
+// check returns an error for what no store can be reached by.
+func (c *Config) check() error {
+	if len(c.Addresses) == 0 {
+		return errors.New("copal: a store on another machine has no address")
+	}
+	for _, a := range c.Addresses {
+		if filepath.IsAbs(a) && len(c.Addresses) > 1 {
+			return fmt.Errorf("copal: the socket %s stands beside other addresses", a)
+		}
+	}
+	if c.Timeout < 0 || c.DB < 0 {
+		return fmt.Errorf("copal: a time limit of %v, database %d; neither can be negative", c.Timeout, c.DB)
+	}
+	return nil
+}
+
+// dial connects to an address.
+func (c *Config) dial(ctx context.Context, address string, d *net.Dialer) (nc net.Conn, err error) {
+	network := "tcp"
+	if filepath.IsAbs(address) {
+		network = "unix"
+	}
+	if c.TLS != nil {
+		t := c.TLS
+		if network == "unix" && t.ServerName == "" && !t.InsecureSkipVerify {
+			t = t.Clone()
+			t.ServerName = "localhost"
+		}
+		nc, err = (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, network, address)
+	} else {
+		nc, err = d.DialContext(ctx, network, address)
+	}
+	if err != nil {
+		return nil, unsent{err}
+	}
+	return nc, nil
+}

@@ -1,0 +1,111 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// A write is on the disk when WAITAOF 1 0 says so, sent behind the write by the same connection: the command waits for
+// what its own connection has written. The server answers a little before the context ends, so that the caller hears
+// what is known.
+
+func waitForDisk(ctx context.Context) command {
+	left := time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	c := plain("WAITAOF", "1", "0", itoa(int(max(left-left/4, time.Millisecond).Milliseconds())))
+	c.blocks = true
+	return c
+}
+
+// onDisk is the error of a change that was made, and of which WAITAOF has said that it is not on the disk.
+func onDisk(reply rueidis.RedisResult) error {
+	m, err := message(reply)
+	if err != nil {
+		return fmt.Errorf("%w: the write was made, but the server does not wait for its disk: %w", copal.ErrDurability, err)
+	}
+	synced, err := m.AsIntSlice()
+	if err != nil || len(synced) != 2 || synced[0] < 1 {
+		return fmt.Errorf("%w: the write was made, but the server did not bring it to the disk in time", copal.ErrDurability)
+	}
+	return nil
+}
+
+// Sync returns when every write that was acknowledged before is on a disk.
+//
+// WAITAOF waits for the writes of its own connection alone, and those of others came by other connections. But a server
+// writes one log: when a write is on the disk, so is all before it. So Sync makes one write on each master, behind all
+// that were acknowledged, and waits for that. It changes nothing: a key that nobody can have is set and deleted in one
+// transaction, which the log has all the same.
+func (r *redis) Sync(ctx context.Context) error {
+	if err := r.has.noFSync; err != nil {
+		return err
+	}
+	owner, masters, err := r.slots(ctx)
+	if err != nil {
+		return err
+	}
+	done := map[string]bool{}
+	for len(done) < masters {
+		key := []byte("copal:sync:" + rand.Text())
+		node := owner(r.slot(string(key)))
+		if done[node] {
+			continue
+		}
+		err := r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+			_, _, err := r.onto(on).together(ctx, engine.Power, []command{write("SET", key, ""), write("DEL", key)})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		done[node] = true
+	}
+	return nil
+}
+
+// slots says which master has a slot, and how many masters have one.
+func (r *redis) slots(ctx context.Context) (owner func(slot uint16) string, masters int, err error) {
+	if !r.isCluster() {
+		return func(uint16) string { return "" }, 1, nil
+	}
+	m, err := r.get(ctx, ask("CLUSTER", "SLOTS"))
+	if err != nil {
+		return nil, 0, err
+	}
+	ranges, err := m.ToArray()
+	if err != nil {
+		return nil, 0, refusal(err)
+	}
+	var of [16384]string
+	names := map[string]bool{}
+	for _, each := range ranges {
+		parts, err := each.ToArray()
+		if err != nil || len(parts) < 3 {
+			return nil, 0, errors.Join(errAnswer, err)
+		}
+		from, _ := parts[0].AsInt64()
+		to, _ := parts[1].AsInt64()
+		node, err := parts[2].ToArray()
+		if err != nil || len(node) < 2 || from < 0 || to >= int64(len(of)) {
+			return nil, 0, errors.Join(errAnswer, err)
+		}
+		host, _ := node[0].ToString()
+		port, _ := node[1].AsInt64()
+		name := fmt.Sprint(host, ":", port)
+		names[name] = true
+		for i := from; i <= to; i++ {
+			of[i] = name
+		}
+	}
+	return func(slot uint16) string { return of[slot] }, len(names), nil
+}

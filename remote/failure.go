@@ -1,0 +1,140 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// What an error means.
+//
+//   - An error reply is definite: the server has not carried out the command.
+//   - An error of dialing is definite, too: nothing was sent.
+//   - Any other error of a write is ErrUnknown. The client does not tell whether the bytes had left when the connection
+//     ended, so it counts as sent. The outcome of a read is just the cause.
+//
+// One case needs care. Calls share connections, and the client makes one with the context of the call that happens to
+// need it first. If that context ends, all calls that wait for the connection get its error, and none of them was sent.
+// So the error of a context that is not the caller's own means that nothing was sent, and the call begins anew (foreign).
+
+// unsent is the error of a connection that could not be made.
+type unsent struct{ error }
+
+func (e unsent) Unwrap() error { return e.error }
+
+// ended is the error of a context that has ended, be it that its timer has yet to say so.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// foreign reports whether an error is that of another call's context.
+func foreign(ctx context.Context, err error) bool {
+	var not unsent
+	if errors.As(err, &not) {
+		return errors.Is(err, context.Canceled) && ended(ctx) == nil
+	}
+	return (err == context.Canceled || err == context.DeadlineExceeded) && ended(ctx) == nil
+}
+
+// failed is the error of commands without a reply.
+func (l *link) failed(ctx context.Context, err error, wrote bool) error {
+	var not unsent
+	own := ended(ctx)
+	switch sent := !errors.As(err, &not) && err != rueidis.ErrNoSlot; {
+	case !sent && own != nil:
+		return own
+	case !sent:
+		return fmt.Errorf("copal: there is no connection to the store: %w", err)
+	case own != nil && err != own && !errors.Is(err, own):
+		err = errors.Join(own, err)
+	}
+	switch {
+	case wrote:
+		return fmt.Errorf("%w: %w", copal.ErrUnknown, err)
+	case own != nil:
+		return own
+	case l.closed.Load():
+		return copal.ErrClosed
+	}
+	return fmt.Errorf("copal: the store does not answer: %w", err)
+}
+
+// refusal is an error reply.
+func refusal(err error) error {
+	reply, ok := err.(*rueidis.RedisError)
+	if !ok {
+		return fmt.Errorf("copal: the answer of the store: %w", err)
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	switch code {
+	case "READONLY":
+		return fmt.Errorf("%w: the server is a replica: %w", copal.ErrReadOnly, err)
+	case "LOADING":
+		return fmt.Errorf("copal: the server still loads its data: %w", err)
+	case "CLUSTERDOWN":
+		return fmt.Errorf("copal: the cluster is down: %w", err)
+	case "MOVED", "ASK", "TRYAGAIN":
+		return fmt.Errorf("copal: the nodes of the cluster do not agree which of them has the key: %w", err)
+	case "CROSSSLOT":
+		return fmt.Errorf("copal: keys of a cluster that are used together must have one {tag}: %w: %w", errors.ErrUnsupported, err)
+	case "NOAUTH", "WRONGPASS":
+		return fmt.Errorf("copal: the server does not accept the user and the password: %w", err)
+	case "NOPERM":
+		return fmt.Errorf("copal: the user may not do that: %w", err)
+	case "HISTORYLOST":
+		return fmt.Errorf("%w: %w", copal.ErrHistoryLost, err)
+	case "CONFLICT":
+		return driver.ErrConflict
+	}
+	return fmt.Errorf("copal: the server refuses: %w", err)
+}
+
+// refused reports whether an error is a reply that begins so.
+func refused(err error, codes ...string) bool {
+	var reply *rueidis.RedisError
+	if !errors.As(err, &reply) {
+		return false
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	for _, c := range codes {
+		if c == code {
+			return true
+		}
+	}
+	return false
+}
+
+// fits returns err, and if that says that the key holds something of another type, of which.
+func (r *redis) fits(ctx context.Context, key []byte, err error) error {
+	var reply *rueidis.RedisError
+	if !errors.As(err, &reply) || !strings.Contains(reply.Error(), "WRONGTYPE") { // the error of a script has it within
+		return err
+	}
+	return r.misfit(ctx, key)
+}
+
+// misfit is the error of a key that holds something of another type than the one asked for.
+func (r *redis) misfit(ctx context.Context, key []byte) error {
+	switch of, err := r.Type(ctx, key); {
+	case errors.Is(err, engine.ErrNotFound), err == nil && of == "":
+		return fmt.Errorf("%w: key %q has a value, and no collection", engine.ErrType, key)
+	case err != nil:
+		return err
+	default:
+		return &engine.CollectionError{Key: key, Type: string(of)}
+	}
+}

@@ -1,0 +1,263 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/redisserver"
+	"github.com/copaldb/copal/redisapi"
+)
+
+// target is a kind of server, and a way in which the driver uses it.
+type target struct {
+	name   string
+	start  func(t *testing.T) (address string)
+	change func(*features) // what the server is taken not to have
+}
+
+// serveCopal serves a store in memory until the test ends.
+func serveCopal(t *testing.T) (address string) {
+	t.Helper()
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &redisapi.Server{DB: db}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Shutdown(context.Background())
+		<-ended
+		db.Close()
+	})
+	return l.Addr().String()
+}
+
+func startRedis(t *testing.T) (address string) {
+	t.Helper()
+	_, address = redisserver.Start(t)
+	return address
+}
+
+// targets are those that a test goes through: all of them, or the one whose address the environment has.
+func targets() []target {
+	if address := os.Getenv("COPAL_REMOTE"); address != "" {
+		return []target{{"environment", func(*testing.T) string { return address }, nil}}
+	}
+	return []target{
+		{"copal", serveCopal, nil},
+		{"copal as Redis", serveCopal, func(f *features) { f.copal = false }},
+		{"copal by DELEX", serveCopal, func(f *features) { f.copal, f.deleteIf = false, false }},
+		{"copal by WATCH", serveCopal, func(f *features) {
+			f.copal, f.setIf, f.deleteIf, f.deleteEx, f.scripts = false, false, false, false, false
+		}},
+		{"Redis", startRedis, nil},
+		{"Redis by WATCH", startRedis, func(f *features) { f.scripts = false }},
+		{"Redis before 7.0", startRedis, func(f *features) { f.expireTime = false }},
+	}
+}
+
+// each runs a test on each target.
+func each(t *testing.T, f func(t *testing.T, at target)) {
+	for _, at := range targets() {
+		t.Run(at.name, func(t *testing.T) { f(t, at) })
+	}
+}
+
+// driver starts the server, and returns a driver for it.
+func (at target) driver(t *testing.T) driver.Driver {
+	t.Helper()
+	return at.driverOf(t, at.start(t))
+}
+
+func (at target) driverOf(t *testing.T, address string) driver.Driver {
+	t.Helper()
+	r, err := Config{Addresses: []string{address}}.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at.change != nil {
+		at.change(&r.has)
+	}
+	d := r.driver()
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func (at target) open(t *testing.T) *copal.DB {
+	t.Helper()
+	return store(t, at.driver(t))
+}
+
+// store is a store with a driver. What its reads cannot return fails the test.
+func store(t *testing.T, d driver.Driver) *copal.DB {
+	t.Helper()
+	db, err := copal.OpenDriven(d, copal.WithErrorHandler(onError(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// onError fails the test with what an error handler gets, but for keys that hold something else.
+func onError(t *testing.T) func(error) {
+	return func(err error) {
+		if !errors.Is(err, copal.ErrType) {
+			t.Error("the error handler got", err)
+		}
+	}
+}
+
+// proxy passes bytes between clients and a server. Of the request that has the word, it does what how says, once.
+type proxy struct {
+	t      *testing.T
+	to     string
+	word   []byte
+	how    int
+	mu     sync.Mutex
+	met    bool
+	caught chan struct{} // closed when the word has come
+}
+
+const (
+	dropRequest = iota // the connection ends, and the server never sees the request
+	dropReply          // the server has carried it out, and the connection ends
+	hold               // nothing happens any more on the connection
+)
+
+func newProxy(t *testing.T, to, word string, how int) (p *proxy, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	p = &proxy{t: t, to: to, word: []byte(word), how: how, caught: make(chan struct{})}
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(nc)
+		}
+	}()
+	return p, l.Addr().String()
+}
+
+// meets reports whether a request is the one.
+func (p *proxy) meets(request []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.met || !bytes.Contains(request, p.word) {
+		return false
+	}
+	p.met = true
+	close(p.caught)
+	return true
+}
+
+// wasMet fails the test if the request has not come.
+func (p *proxy) wasMet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.met {
+		p.t.Fatalf("no request with %q has come by the proxy", p.word)
+	}
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	dropping := make(chan struct{})
+	replied := make(chan struct{}, 1)
+	go func() {
+		defer client.Close()
+		b := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(b)
+			if err != nil {
+				return
+			}
+			select {
+			case <-dropping:
+				replied <- struct{}{}
+				return
+			default:
+			}
+			if _, err := client.Write(b[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	in := bufio.NewReader(client)
+	for {
+		request, err := readRequest(in)
+		if err != nil {
+			return
+		}
+		if p.meets(request) {
+			switch p.how {
+			case dropRequest:
+				return
+			case hold:
+				io.Copy(io.Discard, client)
+				return
+			}
+			close(dropping)
+			server.Write(request)
+			<-replied
+			return
+		}
+		if _, err := server.Write(request); err != nil {
+			return
+		}
+	}
+}
+
+// readRequest reads an array of strings, and returns its bytes.
+func readRequest(in *bufio.Reader) (request []byte, err error) {
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	request = append(request, line...)
+	for range atoi(line[1:]) {
+		if line, err = in.ReadBytes('\n'); err != nil {
+			return nil, err
+		}
+		request = append(request, line...)
+		text := make([]byte, atoi(line[1:])+2)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return nil, err
+		}
+		request = append(request, text...)
+	}
+	return request, nil
+}
+
+func atoi(line []byte) (n int) {
+	for _, c := range strings.TrimSpace(string(line)) {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}

@@ -1,0 +1,303 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+)
+
+// link is the connection to a server or a cluster. All calls share it.
+//
+// The client sends the commands of many goroutines in one stream. It follows the redirections of a cluster, by which a
+// command was refused. It sends a read once more when a connection ends, and a write never: only commands that are
+// marked as reads may be sent again.
+type link struct {
+	client  rueidis.Client
+	timeout time.Duration
+	closed  atomic.Bool
+	has     features
+}
+
+// mostSends is how often a read is sent when connections end, and how often any command is that was not sent.
+const mostSends = 3
+
+// Open opens the store.
+func (c Config) Open(ctx context.Context, opts ...copal.Option) (*copal.DB, error) {
+	d, err := c.driver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	db, err := copal.OpenDriven(d, opts...)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return db, nil
+}
+
+func (c Config) driver(ctx context.Context) (driver.Driver, error) {
+	r, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.driver(), nil
+}
+
+// connect connects, and finds out what the server has.
+func (c Config) connect(ctx context.Context) (*redis, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	client, err := c.client(ctx)
+	if err != nil {
+		return nil, c.unopened(ctx, err)
+	}
+	r := &redis{link: &link{client: client, timeout: c.Timeout}, on: client}
+	if err := r.probe(ctx); err != nil {
+		r.Close()
+		return nil, c.unopened(ctx, err)
+	}
+	return r, nil
+}
+
+// driver is the one that has all that the server has.
+func (r *redis) driver() driver.Driver {
+	if r.has.copal {
+		return newServed(r)
+	}
+	return r
+}
+
+// client connects.
+func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	option := rueidis.ClientOption{
+		InitAddress:      c.Addresses,
+		Username:         c.Username,
+		Password:         c.Password,
+		SelectDB:         c.DB,
+		ClientName:       "copal",
+		Dialer:           net.Dialer{Timeout: c.Timeout},
+		ConnWriteTimeout: c.Timeout,
+		DisableCache:     true,
+		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: 16},
+		RetryDelay: func(sent int, _ rueidis.Completed, err error) time.Duration {
+			if _, reply := err.(*rueidis.RedisError); reply || sent >= mostSends {
+				return -1
+			}
+			return time.Duration(sent) * time.Millisecond
+		},
+		DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return c.dial(ctx, address, d)
+		},
+	}
+	type made struct {
+		rueidis.Client
+		error
+	}
+	done := make(chan made, 1)
+	go func() { // ends by the time limit, for the client takes no context
+		client, err := newClient(option)
+		done <- made{client, err}
+	}()
+	select {
+	case m := <-done:
+		return m.Client, m.error
+	case <-ctx.Done():
+		go func() {
+			if m := <-done; m.error == nil {
+				m.Client.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// newClient connects to a server or, if that says that it is a node of one, to a cluster. Left to itself, the client
+// would take each server for a cluster that knows the commands of one, as those of copal do.
+func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
+	if len(option.InitAddress) > 1 {
+		return rueidis.NewClient(option)
+	}
+	single := option
+	single.ForceSingleClient = true
+	client, err := rueidis.NewClient(single)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, err
+	}
+	says, err := client.Do(context.Background(), client.B().Arbitrary("HELLO").ReadOnly()).AsMap()
+	if _, reply := err.(*rueidis.RedisError); reply {
+		return client, nil // without HELLO it is no node of a cluster that this driver knows
+	}
+	mode := says["mode"]
+	if name, _ := mode.ToString(); err == nil && name != "cluster" {
+		return client, nil
+	}
+	client.Close()
+	if err != nil {
+		return nil, err
+	}
+	return rueidis.NewClient(option)
+}
+
+// unopened is the error of Open, without the password: an old server shows what it does not understand.
+func (c *Config) unopened(ctx context.Context, err error) error {
+	if own := ended(ctx); own != nil {
+		return own
+	}
+	where := strings.Join(c.Addresses, ",")
+	var reply *rueidis.RedisError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var not unsent
+	switch {
+	case errors.As(err, &reply):
+		text := reply.Error()
+		if c.Password != "" {
+			text = strings.ReplaceAll(text, c.Password, "…")
+		}
+		if strings.HasPrefix(text, "WRONGPASS") || strings.HasPrefix(text, "NOAUTH") || strings.Contains(text, "invalid password") {
+			return fmt.Errorf("copal: the server at %s does not accept the user and the password: %s", where, text)
+		}
+		return fmt.Errorf("copal: the server at %s cannot be used: %s", where, text)
+	case errors.As(err, &certificate):
+		return fmt.Errorf("copal: the certificate of the server at %s is not to be trusted: %w", where, err)
+	case errors.As(err, &record):
+		return fmt.Errorf("copal: the server at %s does not speak TLS: %w", where, err)
+	case errors.As(err, &not):
+		return fmt.Errorf("copal: there is no connection to %s: %w", where, err)
+	}
+	return fmt.Errorf("copal: opening the store at %s: %w", where, err)
+}
+
+// Close ends the connections.
+func (l *link) Close() error {
+	if !l.closed.Swap(true) {
+		l.client.Close()
+	}
+	return nil
+}
+
+// isCluster reports whether there may be several nodes.
+func (l *link) isCluster() bool { return l.client.Mode() == rueidis.ClientModeCluster }
+
+// bounded is the context with the time limit, if it has none of its own.
+func (l *link) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, l.timeout)
+}
+
+// send sends commands in one piece, and returns a reply for each. The error is that of a command without one; wrote says
+// that one of them may have been carried out then.
+func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote bool, list []command) (replies []rueidis.RedisResult, err error) {
+	if l.closed.Load() {
+		return nil, copal.ErrClosed
+	}
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	for range mostSends {
+		if len(list) == 1 {
+			replies = []rueidis.RedisResult{on.Do(ctx, list[0].build(on, typed))}
+		} else {
+			all := make([]rueidis.Completed, len(list))
+			for i := range list {
+				all[i] = list[i].build(on, typed)
+			}
+			replies = on.DoMulti(ctx, all...)
+		}
+		again := true
+		err = nil
+		for i := range replies {
+			each := replies[i].NonRedisError()
+			if err == nil {
+				err = each
+			}
+			again = again && each != nil && foreign(ctx, each)
+		}
+		if !again {
+			break
+		}
+	}
+	if err != nil {
+		return nil, l.failed(ctx, err, wrote)
+	}
+	return replies, nil
+}
+
+// alone calls f with a connection that nobody else uses: of a cluster, to the node that has the keys. While a cluster
+// moves a slot the node may refuse, and the client asks anew which node it is.
+func (l *link) alone(ctx context.Context, f func(context.Context, rueidis.CommandClient) error) error {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		err := l.aloneOnce(ctx, f)
+		if !l.isCluster() || !refused(err, "MOVED", "ASK", "TRYAGAIN") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (l *link) aloneOnce(ctx context.Context, f func(context.Context, rueidis.CommandClient) error) error {
+	on, release, err := l.dedicate(ctx)
+	if err != nil {
+		return err
+	}
+	err = f(ctx, on)
+	if err == nil || errors.Is(err, driver.ErrConflict) {
+		release()
+	} else {
+		go on.Close() // it may be within WATCH or MULTI; closing waits for a second at most
+	}
+	return err
+}
+
+// dedicate returns a connection that nobody else uses.
+func (l *link) dedicate(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
+	if l.closed.Load() {
+		return nil, nil, copal.ErrClosed
+	}
+	type made struct {
+		on      rueidis.DedicatedClient
+		release func()
+	}
+	done := make(chan made)
+	go func() { // ends by the time limit, for the client takes no context
+		on, release := l.client.Dedicate()
+		select {
+		case done <- made{on, release}:
+		case <-ctx.Done():
+			release()
+		}
+	}()
+	select {
+	case m := <-done:
+		return m.on, m.release, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}

@@ -1,0 +1,188 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// writes are each sort of write of an entry and of a collection. Each changes what tally counts by one when it is
+// carried out once, and the word is in its request alone.
+var writes = []struct {
+	name  string
+	do    func(ctx context.Context, d driver.Driver, key []byte) error
+	tally string // command that tells how often
+}{
+	{"Set", func(ctx context.Context, d driver.Driver, key []byte) error {
+		_, err := d.Write(ctx, &driver.Write{Key: key, Value: []byte("cut-here")})
+		return err
+	}, "EXISTS"},
+	{"Set of a new one", func(ctx context.Context, d driver.Driver, key []byte) error {
+		_, err := d.Write(ctx, &driver.Write{Key: key, Value: []byte("cut-here"), If: &driver.Entry{}})
+		return err
+	}, "EXISTS"},
+	{"Push", func(ctx context.Context, d driver.Driver, key []byte) error {
+		_, err := d.(driver.Collections).Push(ctx, driver.Of{Key: key, Type: engine.ListType}, []driver.Element{{Value: []byte("cut-here")}}, true, engine.Process)
+		return err
+	}, "LLEN"},
+	{"Insert", func(ctx context.Context, d driver.Driver, key []byte) error {
+		return d.(driver.Collections).Insert(ctx, driver.Of{Key: key, Type: engine.ListType}, 0, []driver.Element{{Value: []byte("cut-here")}}, engine.Process)
+	}, "LLEN"},
+	{"Edit", func(ctx context.Context, d driver.Driver, key []byte) error {
+		_, err := d.(driver.Collections).Edit(ctx, driver.Of{Key: key, Type: engine.SetType}, []driver.Element{{Sub: []byte("cut-here")}}, &driver.Element{}, engine.Process)
+		return err
+	}, "SCARD"},
+	{"WriteAll", func(ctx context.Context, d driver.Driver, key []byte) error {
+		return d.WriteAll(ctx, []*driver.Write{{Key: key, Value: []byte("cut-here")}, {Key: append([]byte("x"), key...), Delete: true}})
+	}, "EXISTS"},
+}
+
+// TestOutcomeIsUnknown: when the connection ends between a write and its reply, the error says that nobody knows, and
+// the write is not sent again: it has happened once if the server got it, else not at all.
+func TestOutcomeIsUnknown(t *testing.T) {
+	each(t, func(t *testing.T, at target) {
+		address := at.start(t)
+		direct := at.driverOf(t, address)
+		for i, w := range writes {
+			for how, want := range map[int]int64{dropRequest: 0, dropReply: 1} {
+				t.Run(fmt.Sprint(w.name, " ", how), func(t *testing.T) {
+					p, between := newProxy(t, address, "cut-here", how)
+					d := at.driverOf(t, between)
+					key := fmt.Appendf(nil, "key %d %d", i, how)
+					err := w.do(t.Context(), d, key)
+					if !errors.Is(err, copal.ErrUnknown) || !strings.HasPrefix(err.Error(), "copal: ") {
+						t.Errorf("the error is %v", err)
+					}
+					p.wasMet()
+					got, err := base(direct).number(t.Context(), read(w.tally, key))
+					if w.name == "WriteAll" && how == dropReply {
+						got, err = waitFor(t, direct, key), nil
+					}
+					if got != want || err != nil {
+						t.Errorf("it has happened %d times, not %d: %v", got, want, err)
+					}
+					if has, err := d.Has(t.Context(), key); has != (want == 1) || err != nil {
+						t.Errorf("the next call says %v, %v", has, err)
+					}
+				})
+			}
+		}
+	})
+}
+
+// waitFor asks until the key is there: the server may still be carrying out what came behind the word.
+func waitFor(t *testing.T, d driver.Driver, key []byte) int64 {
+	for t.Context().Err() == nil {
+		if has, err := d.Has(t.Context(), key); has || err != nil {
+			return 1
+		}
+	}
+	return 0
+}
+
+// base is the driver beneath.
+func base(d driver.Driver) *redis {
+	if s, ok := d.(*served); ok {
+		return s.redis
+	}
+	return d.(*redis)
+}
+
+// TestUpdateOfUnknownOutcome: an Update whose write is cut off is not begun anew.
+func TestUpdateOfUnknownOutcome(t *testing.T) {
+	each(t, func(t *testing.T, at target) {
+		address := at.start(t)
+		_, between := newProxy(t, address, "11111", dropReply)
+		m, err := copal.OpenMap[string, int](store(t, at.driverOf(t, between)), "numbers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Set("n", 11110); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		_, _, err = m.Update("n", func(e *copal.Entry[int]) error { calls++; e.Value++; return nil })
+		if !errors.Is(err, copal.ErrUnknown) || calls != 1 {
+			t.Errorf("after %d calls: %v", calls, err)
+		}
+		if n, err := m.Load("n"); n != 11111 || err != nil {
+			t.Errorf("the number is %d, %v", n, err)
+		}
+	})
+}
+
+// TestReadsGoOn: a read whose connection ends is sent again.
+func TestReadsGoOn(t *testing.T) {
+	each(t, func(t *testing.T, at target) {
+		address := at.start(t)
+		for _, how := range []int{dropRequest, dropReply} {
+			p, between := newProxy(t, address, "cut-this-key", how)
+			d := at.driverOf(t, between)
+			if _, err := d.Get(t.Context(), []byte("cut-this-key"), false); !errors.Is(err, engine.ErrNotFound) {
+				t.Error(err)
+			}
+			p.wasMet()
+		}
+	})
+}
+
+// TestContextEnds: a call that waits for the server ends with its context, also where it has a connection of its own. Of
+// a write it is not known then whether it was made.
+func TestContextEnds(t *testing.T) {
+	each(t, func(t *testing.T, at target) {
+		address := at.start(t)
+		calls := map[string]func(ctx context.Context, d driver.Driver) error{
+			"Get": func(ctx context.Context, d driver.Driver) error {
+				_, err := d.Get(ctx, []byte("cut-here"), true)
+				return err
+			},
+		}
+		for _, w := range writes {
+			calls[w.name] = func(ctx context.Context, d driver.Driver) error { return w.do(ctx, d, []byte("key "+w.name)) }
+		}
+		for name, call := range calls {
+			t.Run(name, func(t *testing.T) {
+				p, between := newProxy(t, address, "cut-here", hold)
+				d := at.driverOf(t, between)
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					select {
+					case <-p.caught:
+						cancel()
+					case <-t.Context().Done():
+					}
+				}()
+				err := call(ctx, d)
+				if !errors.Is(err, context.Canceled) || errors.Is(err, copal.ErrUnknown) != (name != "Get") {
+					t.Errorf("the error is %v", err)
+				}
+				err = call(ctx, d)
+				if !errors.Is(err, context.Canceled) || errors.Is(err, copal.ErrUnknown) {
+					t.Errorf("before anything is sent the error is %v", err)
+				}
+			})
+		}
+	})
+}
+
+// TestTimeout: a server that says nothing is given up.
+func TestTimeout(t *testing.T) {
+	p, between := newProxy(t, serveCopal(t), "cut-here", hold)
+	db, err := Config{Addresses: []string{between}, Timeout: 200 * time.Millisecond}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Raw().Set([]byte("k"), []byte("cut-here"))
+	p.wasMet()
+	if !errors.Is(err, copal.ErrUnknown) {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,77 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal"
+)
+
+// features are what a server has.
+type features struct {
+	expireTime bool  // PEXPIRETIME
+	setIf      bool  // SET IFEQ
+	deleteIf   bool  // DELIFEQ
+	deleteEx   bool  // DELEX IFEQ
+	scripts    bool  // EVAL
+	noFSync    error // why a write cannot wait for the disk, if so
+	copal      bool  // the commands of copal
+}
+
+// probe finds out what the server has. It asks by commands that change nothing, for versions tell little: what a
+// command does differs among Redis, Valkey and what clouds sell, and the user may be forbidden to use it. Conditions are
+// tried on a key that nobody has. Of a cluster, one node is asked.
+func (r *redis) probe(ctx context.Context) error {
+	key := []byte("copal:probe:" + rand.Text())
+	if _, err := r.get(ctx, ask("PING")); err != nil {
+		return err
+	}
+	probes := []struct {
+		command
+		has *bool
+	}{
+		{read("PEXPIRETIME", key), &r.has.expireTime},
+		{write("SET", key, "1", "IFEQ", "0"), &r.has.setIf},
+		{write("DELIFEQ", key, "0"), &r.has.deleteIf},
+		{write("DELEX", key, "IFEQ", "0"), &r.has.deleteEx},
+		{command{name: "EVAL", words: []string{"return 1", "1"}, keyed: true, key: string(key)}, &r.has.scripts},
+		{command{name: "COPAL.TYPED", words: []string{"GET"}, keyed: true, key: string(key), reads: true}, &r.has.copal},
+	}
+	for _, p := range probes {
+		replies, err := r.do(ctx, p.command)
+		if err != nil {
+			return err
+		}
+		if _, err := message(replies[0]); err == nil {
+			*p.has = true
+		} else if refused(err, "LOADING", "NOAUTH", "CLUSTERDOWN") {
+			return err
+		}
+	}
+	return r.probeFSync(ctx, key)
+}
+
+// probeFSync finds out whether writes can wait for the disk. On a connection that has not written WAITAOF waits for
+// nothing, and still says if it could not.
+func (r *redis) probeFSync(ctx context.Context, key []byte) error {
+	err := r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+		one := r.onto(on)
+		replies, err := one.do(ctx, read("EXISTS", key), waitForDisk(ctx)) // the key leads to a node
+		if err != nil {
+			return err
+		}
+		switch _, err := message(replies[1]); {
+		case err == nil:
+		case strings.Contains(err.Error(), "unknown command"):
+			r.has.noFSync = fmt.Errorf("%w: the server has no WAITAOF, which Redis has from 7.2 on; nothing was written", copal.ErrDurability)
+		default:
+			r.has.noFSync = fmt.Errorf("%w: the server cannot wait for its disk, and nothing was written: %w", copal.ErrDurability, err)
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,278 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/maphash"
+	"iter"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// A scan goes through what a server has, a page after the other. What exists throughout comes at least once, so scans
+// remember what they have yielded: 16 bytes for each, of two hashes that nobody can foresee. Two names with the same are
+// less likely than a fault of the machine.
+
+// seen are names that a scan has yielded.
+type seen struct {
+	seeds [2]maphash.Seed
+	names map[[2]uint64]struct{}
+}
+
+func newSeen() *seen {
+	return &seen{[2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, map[[2]uint64]struct{}{}}
+}
+
+// first reports whether name comes for the first time.
+func (s *seen) first(name string) bool {
+	at := [2]uint64{maphash.String(s.seeds[0], name), maphash.String(s.seeds[1], name)}
+	if _, was := s.names[at]; was {
+		return false
+	}
+	s.names[at] = struct{}{}
+	return true
+}
+
+// perPage is how many elements a page of a scan has, more or less.
+const perPage = "512"
+
+// scan yields the pages of a command of the SCAN family, which next makes from a cursor. Of each page it drops what was
+// seen; an element has width strings, the first of which is its name.
+func (r *redis) scan(ctx context.Context, s *seen, width int, next func(cursor string) command) iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) {
+		for cursor := "0"; ; {
+			m, err := r.get(ctx, next(cursor))
+			var parts []rueidis.RedisMessage
+			if err == nil {
+				parts, err = m.ToArray()
+			}
+			if err == nil && len(parts) != 2 {
+				err = errAnswer
+			}
+			var page []string
+			if err == nil {
+				cursor, err = parts[0].ToString()
+			}
+			if err == nil {
+				page, err = parts[1].AsStrSlice()
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			fresh := page[:0]
+			for i := 0; i+width <= len(page); i += width {
+				if s.first(page[i]) {
+					fresh = append(fresh, page[i:i+width]...)
+				}
+			}
+			if len(fresh) > 0 && !yield(fresh, nil) || cursor == "0" {
+				return
+			}
+		}
+	}
+}
+
+// keys yields pages of the keys that begin with prefix, of all masters. While a cluster moves slots, it may miss keys
+// that move.
+func (r *redis) keys(ctx context.Context, prefix []byte) iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) {
+		nodes, err := r.masters(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		s := newSeen()
+		for _, node := range nodes {
+			pages := r.onto(node).scan(ctx, s, 1, func(cursor string) command {
+				if len(prefix) == 0 {
+					return ask("SCAN", cursor, "COUNT", perPage)
+				}
+				return ask("SCAN", cursor, "MATCH", pattern(prefix), "COUNT", perPage)
+			})
+			for page, err := range pages {
+				if !yield(page, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pattern matches what begins with prefix.
+func pattern(prefix []byte) string {
+	var b strings.Builder
+	for _, c := range prefix {
+		if strings.IndexByte(`*?[]\^-`, c) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	b.WriteByte('*')
+	return b.String()
+}
+
+// masters are the nodes that take writes.
+func (r *redis) masters(ctx context.Context) (list []rueidis.CommandClient, err error) {
+	if !r.isCluster() {
+		return []rueidis.CommandClient{r.on}, nil
+	}
+	for _, node := range r.client.Nodes() {
+		m, err := r.onto(node).get(ctx, ask("ROLE"))
+		if err != nil {
+			return nil, err
+		}
+		role, err := m.ToArray()
+		if err != nil || len(role) == 0 {
+			return nil, errAnswer
+		}
+		if name, _ := role[0].ToString(); name == "master" {
+			list = append(list, node)
+		}
+	}
+	return list, nil
+}
+
+// Entries yields the entries whose keys begin with prefix.
+func (r *redis) Entries(ctx context.Context, prefix []byte, values bool) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		for page, err := range r.keys(ctx, prefix) {
+			var list []driver.Entry
+			if err == nil {
+				list, err = r.entries(ctx, page, values)
+			}
+			if err != nil {
+				yield(driver.Entry{}, err)
+				return
+			}
+			for _, e := range list {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entries are those under keys. Some may have gone.
+func (r *redis) entries(ctx context.Context, keys []string, values bool) (list []driver.Entry, err error) {
+	commands := make([]command, len(keys))
+	for i, key := range keys {
+		if commands[i] = read("TYPE", []byte(key)); values {
+			commands[i].name = "GET"
+		}
+	}
+	replies, err := r.do(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	for i, key := range keys {
+		e := driver.Entry{Key: []byte(key)}
+		m, err := message(replies[i])
+		switch {
+		case values && refused(err, "WRONGTYPE"):
+			e.Type, err = r.Type(ctx, e.Key)
+		case err != nil:
+		case !values:
+			e.Type, err = typeOf(m)
+		case m.IsNil():
+			continue
+		default:
+			e.Value, e.Schema, err = r.unwrapMessage(m)
+		}
+		if errors.Is(err, engine.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// Len counts the entries whose keys begin with prefix.
+func (r *redis) Len(ctx context.Context, prefix []byte) (n int, err error) {
+	for page, err := range r.keys(ctx, prefix) {
+		if err != nil {
+			return 0, err
+		}
+		n += len(page)
+	}
+	return n, nil
+}
+
+// DeleteRange deletes the entries in a range: not as one write. Entries that come meanwhile may stay. When it fails, some
+// are deleted.
+func (r *redis) DeleteRange(ctx context.Context, in engine.Range, d engine.Durability) error {
+	if d == engine.Power && r.has.noFSync != nil {
+		return r.has.noFSync
+	}
+	for page, err := range r.keys(ctx, common(&in)) {
+		if err != nil {
+			return err
+		}
+		var list []command
+		for _, key := range page {
+			if in.Has([]byte(key)) {
+				list = append(list, write("UNLINK", []byte(key)))
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		if _, err := r.change(ctx, engine.Process, list...); err != nil {
+			return err
+		}
+	}
+	if d == engine.Power {
+		return r.Sync(ctx)
+	}
+	return nil
+}
+
+// common is what all keys in a range begin with.
+func common(in *engine.Range) []byte {
+	start, rest := in.Asked()
+	order, until, bounded := bytes.Cut(rest, []byte{' '})
+	switch {
+	case len(rest) == 0:
+		return start
+	case string(order) != "bytes": // as texts, keys of other types are in another order
+		return start[:bytes.IndexByte(start, ':')+1]
+	case !bounded:
+		return nil
+	}
+	n := 0
+	for n < min(len(start), len(until)) && start[n] == until[n] {
+		n++
+	}
+	return start[:n]
+}
+
+// Type returns what the key holds.
+func (r *redis) Type(ctx context.Context, key []byte) (engine.CollectionType, error) {
+	m, err := r.get(ctx, read("TYPE", key))
+	if err != nil {
+		return "", err
+	}
+	return typeOf(m)
+}
+
+func typeOf(m rueidis.RedisMessage) (engine.CollectionType, error) {
+	switch name, err := m.ToString(); {
+	case err != nil:
+		return "", refusal(err)
+	case name == "none":
+		return "", engine.ErrNotFound
+	case name == "string":
+		return "", nil
+	default:
+		return engine.CollectionType(name), nil
+	}
+}

@@ -1,0 +1,225 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// ordered is a driver for the servers of copal. They know the order of keys, and values have the typed form.
+type ordered struct{ *redis }
+
+// served has what only the store as a whole has.
+type served struct{ ordered }
+
+var (
+	_ driver.Schemas  = (*served)(nil)
+	_ driver.Sorted   = (*served)(nil)
+	_ driver.Sessions = (*served)(nil)
+	_ driver.Feed     = (*served)(nil)
+	_ driver.Session  = (*session)(nil)
+)
+
+func newServed(r *redis) *served {
+	plain := *r // declarations carry no values
+	r.schemas = &schemas{home: &plain, names: map[engine.Schema]uint64{}, known: map[uint64]engine.Schema{}}
+	return &served{ordered{r}}
+}
+
+// InOrder yields the entries in a range in its order, a page after the other.
+func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool) iter.Seq2[driver.Entry, error] {
+	return func(yield func(driver.Entry, error) bool) {
+		var after *string
+		for {
+			page, more, err := o.page(ctx, &in, after, down, values)
+			if err != nil {
+				yield(driver.Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if !more || len(page) == 0 {
+				return
+			}
+			last := string(page[len(page)-1].Key)
+			after = &last
+		}
+	}
+}
+
+const entriesPerPage = 512
+
+func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down, values bool) (list []driver.Entry, more bool, err error) {
+	start, rest := in.Asked()
+	c := ask("COPAL.RANGE", string(start), string(rest), "COUNT", itoa(entriesPerPage))
+	if down {
+		c.args = append(c.args, "REV")
+	}
+	if !values {
+		c.args = append(c.args, "NOVALUES")
+	}
+	if after != nil {
+		c.args = append(c.args, "AFTER", *after)
+	}
+	m, err := o.get(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	reply, err := m.ToArray()
+	if err != nil || len(reply) != 2 {
+		return nil, false, errors.Join(errAnswer, err)
+	}
+	more, err = reply[0].AsBool()
+	if err != nil {
+		return nil, false, refusal(err)
+	}
+	entries, err := reply[1].ToArray()
+	if err != nil {
+		return nil, false, refusal(err)
+	}
+	for _, each := range entries {
+		e, err := o.entry(each)
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, e)
+	}
+	return list, more, nil
+}
+
+var errAnswer = errors.New("copal: the server has answered something else than the protocol says")
+
+func (o ordered) entry(m rueidis.RedisMessage) (e driver.Entry, err error) {
+	parts, err := m.ToArray()
+	if err != nil || len(parts) != 4 {
+		return e, errors.Join(errAnswer, err)
+	}
+	key, err := parts[0].ToString()
+	if err != nil {
+		return e, refusal(err)
+	}
+	e.Key = []byte(key)
+	of, err := parts[1].ToString()
+	if err != nil && !parts[1].IsNil() {
+		return e, refusal(err)
+	}
+	e.Type = engine.CollectionType(of)
+	if text, err := parts[2].ToString(); err == nil && text != "" {
+		if e.Value, e.Schema, err = o.unwrap(text); err != nil {
+			return e, err
+		}
+	}
+	deadline, err := whole(parts[3])
+	e.Deadline = uint64(deadline)
+	return e, err
+}
+
+// Entries yields the entries whose keys begin with prefix.
+func (o ordered) Entries(ctx context.Context, prefix []byte, values bool) iter.Seq2[driver.Entry, error] {
+	return o.InOrder(ctx, engine.PrefixRange(prefix), false, values)
+}
+
+// DeleteRange deletes the entries in a range, as one write.
+func (o ordered) DeleteRange(ctx context.Context, in engine.Range, d engine.Durability) error {
+	start, rest := in.Asked()
+	_, err := o.change(ctx, d, plain("COPAL.DELRANGE", string(start), string(rest)))
+	return err
+}
+
+// Len returns the number of entries whose keys begin with prefix.
+func (o ordered) Len(ctx context.Context, prefix []byte) (int, error) {
+	n, err := o.number(ctx, ask("COPAL.LEN", string(prefix)))
+	return int(n), err
+}
+
+// schemas are those that this process has told the store, or learnt from it. Their numbers are the eight bytes by which
+// the store names them, and so the same everywhere.
+type schemas struct {
+	home  *redis
+	mu    sync.Mutex // guards the maps
+	names map[engine.Schema]uint64
+	known map[uint64]engine.Schema
+}
+
+// nameOf is the beginning of the SHA-256 of a schema.
+func nameOf(s engine.Schema) uint64 {
+	sum := sha256.Sum256([]byte(s.Codec + " " + s.Text))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// SchemaNumber makes a schema known to the store.
+func (s *served) SchemaNumber(schema engine.Schema) (uint64, error) {
+	s.schemas.mu.Lock()
+	number, declared := s.schemas.names[schema]
+	s.schemas.mu.Unlock()
+	if declared {
+		return number, nil
+	}
+	if err := s.schemas.declare(context.Background(), schema); err != nil {
+		return 0, err
+	}
+	return nameOf(schema), nil
+}
+
+// Schema returns the schema with a number.
+func (s *served) Schema(number uint64) (engine.Schema, bool) {
+	s.schemas.mu.Lock()
+	schema, ok := s.schemas.known[number]
+	s.schemas.mu.Unlock()
+	if ok {
+		return schema, true
+	}
+	name := string(binary.BigEndian.AppendUint64(nil, number))
+	m, err := s.schemas.home.get(context.Background(), ask("COPAL.SCHEMA", "GET", name))
+	if err != nil || m.IsNil() {
+		return engine.Schema{}, false
+	}
+	words, err := m.AsStrSlice()
+	if err != nil || len(words) != 2 {
+		return engine.Schema{}, false
+	}
+	schema = engine.Schema{Codec: words[0], Text: words[1]}
+	s.schemas.mu.Lock()
+	s.schemas.known[number] = schema
+	s.schemas.mu.Unlock()
+	return schema, true
+}
+
+// declare makes a schema known to the store. It does no harm to do so twice, so it counts as a read.
+func (s *schemas) declare(ctx context.Context, schema engine.Schema) error {
+	if _, err := s.home.get(ctx, ask("COPAL.SCHEMA", "SET", schema.Codec, schema.Text)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number := nameOf(schema)
+	s.names[schema], s.known[number] = number, schema
+	return nil
+}
+
+// declareAll declares what was declared before, and what was learnt.
+func (s *schemas) declareAll(ctx context.Context) error {
+	s.mu.Lock()
+	var all []engine.Schema
+	for _, schema := range s.known {
+		all = append(all, schema)
+	}
+	s.mu.Unlock()
+	for _, schema := range all {
+		if err := s.declare(ctx, schema); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// Get returns the entry under key.
+func (r *redis) Get(ctx context.Context, key []byte, dated bool) (driver.Entry, error) {
+	var m rueidis.RedisMessage
+	var deadline uint64
+	var err error
+	if dated {
+		m, deadline, err = r.getDated(ctx, key)
+	} else {
+		m, err = r.get(ctx, read("GET", key))
+	}
+	switch {
+	case err != nil:
+		return driver.Entry{}, r.fits(ctx, key, err)
+	case m.IsNil():
+		return driver.Entry{}, engine.ErrNotFound
+	}
+	value, schema, err := r.unwrapMessage(m)
+	return driver.Entry{Key: append([]byte{}, key...), Value: value, Schema: schema, Deadline: deadline}, err
+}
+
+// getDated reads a value and its deadline. Another write may come between the two, but then the value is another, too,
+// or is the same with this deadline: a Write that depends on it is right either way.
+func (r *redis) getDated(ctx context.Context, key []byte) (m rueidis.RedisMessage, deadline uint64, err error) {
+	replies, err := r.reads(ctx, append([]command{read("GET", key)}, r.whenDead(key)...))
+	if err != nil {
+		return m, 0, err
+	}
+	if m, err = message(replies[0]); err != nil || m.IsNil() {
+		return m, 0, err
+	}
+	deadline, _, err = r.deadline(replies[1:])
+	return m, deadline, err
+}
+
+// whenDead are the commands that ask for the deadline of a key. Servers before 7.0 tell only how long it has, by their
+// own clock.
+func (r *redis) whenDead(key []byte) []command {
+	if r.has.expireTime {
+		return []command{read("PEXPIRETIME", key)}
+	}
+	return []command{read("PTTL", key), ask("TIME")}
+}
+
+// reads sends commands about one key. Those without a key must reach the same node.
+func (r *redis) reads(ctx context.Context, list []command) (replies []rueidis.RedisResult, err error) {
+	if r.has.expireTime || !r.isCluster() {
+		return r.do(ctx, list...)
+	}
+	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+		if replies, err = r.onto(on).do(ctx, list...); err == nil {
+			_, err = message(replies[0])
+		}
+		return err
+	})
+	return replies, err
+}
+
+// deadline is what the replies of whenDead say, and whether there is an entry.
+func (r *redis) deadline(replies []rueidis.RedisResult) (deadline uint64, exists bool, err error) {
+	list, err := messages(replies)
+	if err != nil {
+		return 0, false, err
+	}
+	n, err := whole(list[0])
+	switch {
+	case err != nil || n == -2:
+		return 0, false, err
+	case n < 0:
+		return 0, true, nil
+	case r.has.expireTime:
+		return uint64(n), true, nil
+	}
+	now, err := list[1].AsIntSlice()
+	if err != nil || len(now) != 2 {
+		return 0, false, errAnswer
+	}
+	return uint64(now[0]*1000 + now[1]/1000 + n), true, nil
+}
+
+// Has reports whether there is an entry.
+func (r *redis) Has(ctx context.Context, key []byte) (bool, error) {
+	n, err := r.number(ctx, read("EXISTS", key))
+	return n > 0, err
+}
+
+// Deadline returns the deadline of an entry.
+func (r *redis) Deadline(ctx context.Context, key []byte) (uint64, error) {
+	replies, err := r.reads(ctx, r.whenDead(key))
+	if err != nil {
+		return 0, err
+	}
+	deadline, exists, err := r.deadline(replies)
+	if err == nil && !exists {
+		err = engine.ErrNotFound
+	}
+	return deadline, err
+}
+
+// Redate gives an entry another deadline.
+func (r *redis) Redate(ctx context.Context, key []byte, deadline uint64, d engine.Durability) error {
+	list := []command{write("PEXPIREAT", key, millis(deadline))}
+	if deadline == 0 {
+		list = []command{write("PERSIST", key), read("EXISTS", key)} // the first says the same of no entry and no deadline
+	}
+	replies, err := r.change(ctx, d, list...)
+	if err != nil {
+		return err
+	}
+	for _, m := range replies {
+		if n, err := whole(m); err != nil || n > 0 {
+			return err
+		}
+	}
+	return engine.ErrNotFound
+}
+
+// Write writes one entry.
+func (r *redis) Write(ctx context.Context, w *driver.Write) (existed bool, err error) {
+	var m []rueidis.RedisMessage
+	switch {
+	case w.If == nil && w.Delete:
+		m, err = r.change(ctx, w.Durability, write("DEL", w.Key))
+	case w.If == nil:
+		_, err = r.change(ctx, w.Durability, write("SET", w.Key, r.setting(w)...))
+		return false, err
+	case w.If.Key == nil && w.Delete:
+		return false, nil
+	case w.If.Key == nil:
+		m, err = r.change(ctx, w.Durability, write("SET", w.Key, append(r.setting(w), "NX")...))
+	case r.inside != nil:
+		// Nobody else writes what the session sees; what others write meanwhile is found when it commits.
+		w := *w
+		w.If = nil
+		return r.Write(ctx, &w)
+	default:
+		m, err = r.swap(ctx, w)
+	}
+	switch {
+	case err != nil:
+		return false, r.fits(ctx, w.Key, err)
+	case m[0].IsInt64():
+		n, err := whole(m[0])
+		if err == nil && n == 0 && w.If != nil {
+			err = driver.ErrConflict
+		}
+		return n > 0, err
+	case m[0].IsNil():
+		return false, driver.ErrConflict
+	}
+	return false, nil
+}
+
+// setting are the arguments of SET.
+func (r *redis) setting(w *driver.Write) []string {
+	args := []string{r.wrap(w.Value, w.Schema)}
+	switch {
+	case w.If != nil && w.If.Key != nil && w.Deadline == w.If.Deadline:
+		return append(args, "KEEPTTL") // it is the same, or has become another since
+	case w.Deadline != 0:
+		return append(args, "PXAT", millis(w.Deadline))
+	}
+	return args
+}
+
+// swap writes an entry if the key still has the value that was read. Its first reply is null or 0 if not.
+func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessage, error) {
+	was := r.wrap(w.If.Value, w.If.Schema)
+	switch {
+	case !w.Delete && r.has.setIf:
+		return r.change(ctx, w.Durability, write("SET", w.Key, append(r.setting(w), "IFEQ", was)...))
+	case w.Delete && r.has.deleteIf:
+		return r.change(ctx, w.Durability, write("DELIFEQ", w.Key, was))
+	case w.Delete && r.has.deleteEx:
+		return r.change(ctx, w.Durability, write("DELEX", w.Key, "IFEQ", was))
+	case r.has.scripts:
+		args := []string{was}
+		if !w.Delete {
+			args = append(args, r.setting(w)...)
+		}
+		return r.change(ctx, w.Durability, command{name: "EVAL", words: []string{swapScript, "1"}, keyed: true, key: string(w.Key), args: args})
+	}
+	return r.watched(ctx, w.Durability, [][]byte{w.Key}, func(ctx context.Context, r *redis) ([]command, error) {
+		m, err := r.get(ctx, read("GET", w.Key))
+		if err != nil {
+			return nil, err
+		}
+		if now, err := m.ToString(); m.IsNil() || err != nil || now != was {
+			return nil, driver.ErrConflict
+		}
+		if w.Delete {
+			return []command{write("DEL", w.Key)}, nil
+		}
+		return []command{write("SET", w.Key, r.setting(w)...)}, nil
+	})
+}
+
+// swapScript writes a value, or deletes it, if it still is what it was. It is sent whole with each call: a server that
+// knows it does not compile it again, and none has to be told of it.
+const swapScript = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if ARGV[2] then redis.call('SET', KEYS[1], unpack(ARGV, 2)) else redis.call('DEL', KEYS[1]) end
+return 1`
+
+// WriteAll writes entries together. In a cluster their keys must have one {tag}, or happen to have one slot.
+func (r *redis) WriteAll(ctx context.Context, writes []*driver.Write) error {
+	if len(writes) == 0 {
+		return nil
+	}
+	list := make([]command, len(writes))
+	d := engine.Process
+	for i, w := range writes {
+		if list[i] = write("SET", w.Key, r.setting(w)...); w.Delete {
+			list[i] = write("DEL", w.Key)
+		}
+		if w.Durability == engine.Power {
+			d = engine.Power
+		}
+	}
+	if err := r.oneSlot(list); err != nil {
+		return err
+	}
+	if r.inside != nil {
+		_, err := r.change(ctx, d, list...)
+		return err
+	}
+	if d == engine.Power && r.has.noFSync != nil {
+		return r.has.noFSync
+	}
+	return r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+		_, _, err := r.onto(on).together(ctx, d, list)
+		return err
+	})
+}
+
+// oneSlot returns an error for commands that one node of a cluster need not be able to carry out.
+func (r *redis) oneSlot(list []command) error {
+	if !r.isCluster() {
+		return nil
+	}
+	first := r.slot(list[0].key)
+	for i := range list {
+		if r.slot(list[i].key) != first {
+			return errSlots
+		}
+	}
+	return nil
+}
+
+var errSlots = fmt.Errorf("copal: keys of a cluster that are written together must have one {tag}: %w", errors.ErrUnsupported)
+
+func (r *redis) slot(key string) uint16 {
+	c := r.client.B().Arbitrary("GET").Keys(key).Build()
+	return c.Slot()
+}
