@@ -62,7 +62,7 @@ func (r *redis) Sync(ctx context.Context) error {
 			continue
 		}
 		err := r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-			_, _, err := r.onto(on).together(ctx, engine.Power, []command{write("SET", key, ""), write("DEL", key)})
+			_, _, err := r.onto(on).together(ctx, engine.Power, []command{write("SET", key, r.wrap(nil, 0)), write("DEL", key)})
 			return err
 		})
 		if err != nil {

@@ -189,9 +189,10 @@ func (p *proxy) serve(client net.Conn) {
 	}
 	defer server.Close()
 	dropping := make(chan struct{})
-	replied := make(chan struct{}, 1)
+	replied := make(chan struct{})
 	go func() {
 		defer client.Close()
+		defer close(replied)
 		b := make([]byte, 1<<16)
 		for {
 			n, err := server.Read(b)
@@ -200,7 +201,9 @@ func (p *proxy) serve(client net.Conn) {
 			}
 			select {
 			case <-dropping:
-				replied <- struct{}{}
+				if string(p.word) == "EXEC" && !bytes.Contains(b[:n], []byte("*")) {
+					continue // of a command before, which is in the queue
+				}
 				return
 			default:
 			}

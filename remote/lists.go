@@ -26,7 +26,7 @@ func (r *redis) At(ctx context.Context, of driver.Of, index int) (e driver.Eleme
 }
 
 func (r *redis) Between(ctx context.Context, of driver.Of, from, to int, down bool) iter.Seq2[driver.Element, error] {
-	if from = max(from, 0); to <= from {
+	if to == 0 || from >= 0 && to > 0 && to <= from { // as Redis has it, -1 is the last
 		return none
 	}
 	return func(yield func(driver.Element, error) bool) {
@@ -147,10 +147,9 @@ func (r *redis) Pop(ctx context.Context, of driver.Of, front bool, was driver.El
 
 // Trim removes elements. Those behind a part in the middle are put there anew.
 func (r *redis) Trim(ctx context.Context, of driver.Of, from, to int, d engine.Durability) error {
-	from = max(from, 0)
 	_, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
 		n, err := r.Count(ctx, of)
-		to := min(to, n)
+		from, to := clip(from, n), clip(to, n)
 		switch {
 		case err != nil || from >= to:
 			return nil, err
@@ -176,4 +175,12 @@ func (r *redis) Trim(ctx context.Context, of driver.Of, from, to int, d engine.D
 		return commands, nil
 	})
 	return r.fits(ctx, of.Key, err)
+}
+
+// clip is the bound of a part of a list with n elements.
+func clip(bound, n int) int {
+	if bound < 0 {
+		bound += n
+	}
+	return min(max(bound, 0), n)
 }

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"iter"
@@ -152,10 +151,9 @@ type schemas struct {
 	known map[uint64]engine.Schema
 }
 
-// nameOf is the beginning of the SHA-256 of a schema.
 func nameOf(s engine.Schema) uint64 {
-	sum := sha256.Sum256([]byte(s.Codec + " " + s.Text))
-	return binary.BigEndian.Uint64(sum[:])
+	name := driver.SchemaName(s)
+	return binary.BigEndian.Uint64(name[:])
 }
 
 // SchemaNumber makes a schema known to the store.

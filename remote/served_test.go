@@ -1,0 +1,274 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/redisapi"
+)
+
+// ofCopal is a store on a server of copal.
+var ofCopal = target{"copal", serveCopal, nil}
+
+// TestTransactions: a transaction counts whole or not at all, sees what it has written, and loses to another write.
+func TestTransactions(t *testing.T) {
+	address := serveCopal(t)
+	db, other := store(t, ofCopal.driverOf(t, address)), store(t, ofCopal.driverOf(t, address))
+	m, err := copal.OpenMap[string, int](db, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, _ := copal.OpenMap[string, int](other, "m")
+	h, _ := copal.OpenHash[string, person](db, "h")
+	calls := 0
+	err = db.Update(func(tx *copal.Tx) error {
+		in := m.In(tx)
+		n, err := in.Load("a")
+		if err != nil && !errors.Is(err, copal.ErrNotFound) {
+			return err
+		}
+		if calls++; calls == 1 {
+			if err := theirs.Set("a", 10); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(in.Set("a", n+1), in.Set("b", 2), h.In(tx).Set("f", person{Name: "ann"})); err != nil {
+			return err
+		}
+		if n, ok := in.Get("b"); n != 2 || !ok || in.Len() != 2 {
+			t.Errorf("in the transaction there is %d, %v, %d", n, ok, in.Len())
+		}
+		if _, ok := theirs.Get("b"); ok {
+			t.Error("others see what the transaction writes")
+		}
+		_, _, err = in.Update("b", func(e *copal.Entry[int]) error { e.Value++; return nil })
+		return err
+	})
+	a, _ := theirs.Get("a")
+	b, _ := theirs.Get("b")
+	f, _ := h.Get("f")
+	if err != nil || calls != 2 || a != 11 || b != 3 || f.Name != "ann" {
+		t.Errorf("after %d calls there are %d, %d, %v: %v", calls, a, b, f, err)
+	}
+	if err := db.Update(func(tx *copal.Tx) error { return errors.Join(m.In(tx).Set("a", 0), errRefused) }); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	var late *copal.Tx
+	if err := db.View(func(tx *copal.Tx) error { late = tx; return m.In(tx).Set("a", 0) }); !errors.Is(err, copal.ErrTxReadOnly) {
+		t.Error(err)
+	}
+	if _, err := m.In(late).Load("a"); !errors.Is(err, copal.ErrTxDone) {
+		t.Error(err)
+	}
+	if a, _ := m.Get("a"); a != 11 {
+		t.Errorf("there is %d", a)
+	}
+}
+
+// TestTransactionsAreAllCounted: no transaction of many loses its writes.
+func TestTransactionsAreAllCounted(t *testing.T) {
+	address := serveCopal(t)
+	const goroutines, times = 4, 25
+	var wait sync.WaitGroup
+	for range goroutines {
+		db := store(t, ofCopal.driverOf(t, address))
+		m, err := copal.OpenMap[string, int](db, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait.Go(func() {
+			for range times {
+				err := db.Update(func(tx *copal.Tx) error {
+					n, _ := m.In(tx).Get("n")
+					return m.In(tx).Set("n", n+1)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	m, _ := copal.OpenMap[string, int](store(t, ofCopal.driverOf(t, address)), "m")
+	if n, _ := m.Get("n"); n != goroutines*times {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// TestSnapshot: a snapshot does not change, and reads in order.
+func TestSnapshot(t *testing.T) {
+	db := ofCopal.open(t)
+	m, err := copal.OpenMap[int, int](db, "m", copal.Ordered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1200 {
+		if err := m.Set(i-600, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.DeleteRange(-100, 100); err != nil {
+		t.Fatal(err)
+	}
+	var keys []int
+	for k := range m.At(s).All() {
+		keys = append(keys, k)
+	}
+	if !slices.IsSorted(keys) || len(keys) != 1200 || m.At(s).Len() != 1200 || m.Len() != 1000 {
+		t.Errorf("there are %d keys, %d, %d", len(keys), m.At(s).Len(), m.Len())
+	}
+	keys = nil
+	for k := range m.Backward().Between(-105, 105) {
+		keys = append(keys, k)
+	}
+	if want := []int{104, 103, 102, 101, 100, -101, -102, -103, -104, -105}; !slices.Equal(keys, want) {
+		t.Errorf("there are %v", keys)
+	}
+	s.Close()
+	if _, err := m.At(s).Load(1); err == nil {
+		t.Error("a closed snapshot is read")
+	}
+}
+
+// TestWatch: a watch tells each change once, from where it is to begin, to where it is to end.
+func TestWatch(t *testing.T) {
+	db := ofCopal.open(t)
+	m, err := copal.OpenMap[string, int](db, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan string)
+	go func() {
+		defer close(told)
+		for c, err := range db.Watch(ctx, copal.WithAfter(0), copal.OldValues()) {
+			if err != nil {
+				told <- fmt.Sprint("error: ", errors.Is(err, context.Canceled))
+				return
+			}
+			v, _ := c.Value()
+			old, _ := c.Old()
+			told <- fmt.Sprintf("%s %s %s deleted %v range %v %v", c.Key, v, old, c.Deleted, c.Range, c.Covers([]byte("m:ax")))
+		}
+	}()
+	for _, step := range []struct {
+		do   func() error
+		tell string
+	}{
+		{func() error { return m.Set("a", 1) }, "m:a 1  deleted false range false false"},
+		{func() error { return m.Set("a", 2) }, "m:a 2 1 deleted false range false false"},
+		{func() error { _, err := m.Delete("a"); return err }, "m:a  2 deleted true range false false"},
+		{func() error { return m.DeleteRange("a", "b") }, "m:a   deleted true range true true"},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-told; got != step.tell {
+			t.Errorf("it tells %q, want %q", got, step.tell)
+		}
+	}
+	cancel()
+	if got := <-told; got != "error: true" {
+		t.Error(got)
+	}
+	n := 0
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, err := range db.Watch(t.Context(), copal.WithAfter(0), copal.WithUntil(s.Seq())) {
+		if n++; err != nil {
+			t.Error(err)
+		}
+	}
+	if n == 0 {
+		t.Error("nothing is told of what was")
+	}
+}
+
+// TestEarlierType: a value that was written as an earlier type is read as the one of today, as in a directory.
+func TestEarlierType(t *testing.T) {
+	address := serveCopal(t)
+	type before struct{ Name string }
+	type now struct {
+		Age  int
+		Name string
+	}
+	first, err := copal.OpenMap[int, before](store(t, ofCopal.driverOf(t, address)), "m", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Set(1, before{"ann"}); err != nil {
+		t.Fatal(err)
+	}
+	then, err := copal.OpenMap[int, now](store(t, ofCopal.driverOf(t, address)), "m", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := then.Load(1); v.Name != "ann" || err != nil {
+		t.Errorf("there is %v, %v", v, err)
+	}
+}
+
+// TestAnotherStore: when another store is served at the address, which does not know the schemas, they are declared anew.
+func TestAnotherStore(t *testing.T) {
+	serve := func(address string) (string, func()) {
+		db, err := copal.OpenMemory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &redisapi.Server{DB: db}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Serve(l) }()
+		return l.Addr().String(), func() {
+			s.Shutdown(context.Background())
+			<-ended
+			db.Close()
+		}
+	}
+	address, stop := serve("127.0.0.1:0")
+	d := ofCopal.driverOf(t, address)
+	m, err := copal.OpenMap[string, int](store(t, d), "m", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Set("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := m.Load("a"); err == nil || errors.Is(err, copal.ErrNotFound) {
+		t.Errorf("without a server: %v", err)
+	}
+	if err := m.Set("a", 2); err == nil || errors.Is(err, copal.ErrUnknown) {
+		t.Errorf("without a server, of which the client knows: %v", err)
+	}
+	_, stop = serve(address)
+	defer stop()
+	if err := m.Set("b", 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.WriteAll(t.Context(), []*driver.Write{{Key: []byte("k"), Value: []byte{4}, Schema: nameOf(engine.Schema{Codec: "no", Text: "such"})}}); err == nil {
+		t.Error("a value of an unknown schema is written")
+	}
+	if v, err := m.Load("b"); v != 2 || err != nil || m.Len() != 1 {
+		t.Errorf("there is %d, %v", v, err)
+	}
+}
