@@ -116,7 +116,7 @@ func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisRes
 	return r.send(ctx, r.on, r.schemas != nil, wrote, list)
 }
 
-// message is a reply, null too. The error is that of an error reply.
+// message is a reply, null too. An error reply is an error.
 func message(reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	m, err := reply.ToMessage()
 	if err != nil && !rueidis.IsRedisNil(err) {
@@ -152,7 +152,7 @@ func whole(m rueidis.RedisMessage) (int64, error) {
 }
 
 // change sends commands that change something, one after the other by one connection, and waits until the change is as
-// durable as d says. The error is that of the first that was refused.
+// durable as d says. The error says which was refused first.
 func (r *redis) change(ctx context.Context, d engine.Durability, list ...command) (replies []rueidis.RedisMessage, err error) {
 	if d != engine.Power || r.inside != nil {
 		results, err := r.do(ctx, list...)

@@ -23,7 +23,7 @@ type Config struct {
 	// host:port, or the absolute path of a Unix socket.
 	Addresses []string
 
-	// Username and Password are for the server. A password without a name is that of the default user.
+	// Username and Password are for the server. A password without a name is for the default user.
 	Username, Password string
 
 	// DB is the number of the database. A cluster has 0 alone.

@@ -41,7 +41,7 @@ func ended(ctx context.Context) error {
 	return nil
 }
 
-// foreign reports whether an error is that of another call's context.
+// foreign reports whether an error comes from another call's context.
 func foreign(ctx context.Context, err error) bool {
 	var not unsent
 	if errors.As(err, &not) {

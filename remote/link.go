@@ -206,7 +206,7 @@ func (l *link) bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, l.timeout)
 }
 
-// send sends commands in one piece, and returns a reply for each. The error is that of a command without one; wrote says
+// send sends commands in one piece, and returns a reply for each. The error says why a command has none; wrote says
 // that one of them may have been carried out then.
 func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote bool, list []command) (replies []rueidis.RedisResult, err error) {
 	if l.closed.Load() {

@@ -72,7 +72,7 @@ func (s *session) isOpen() error {
 // Moment returns what the session reads.
 func (s *session) Moment() (seq, time uint64) { return s.seq, s.time }
 
-// Sync is that of the store: in the session, there is nothing to bring to the disk.
+// Sync syncs the store: in the session, there is nothing to bring to the disk.
 func (s *session) Sync(ctx context.Context) error { return s.home.Sync(ctx) }
 
 // Commit makes the writes count.
