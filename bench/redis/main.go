@@ -17,7 +17,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +24,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/copaldb/copal/bench/internal/serving"
 )
 
 var (
@@ -89,11 +89,9 @@ func run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	binary := filepath.Join(work, "copal")
-	build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/copal")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	binary, err := serving.Build(work)
+	if err != nil {
+		return err
 	}
 	fmt.Printf("%-18s %10s %10s %7s  %9s %9s %7s  %9s %9s %7s\n", "", "copal/s", "redis/s", "speed", "p99 ms", "p99 ms", "time", "cpu µs", "cpu µs", "time")
 	for i := range policies {
@@ -112,20 +110,16 @@ func (p *policy) measure(work, binary string, wanted *regexp.Regexp) error {
 			if !wanted.MatchString(name) {
 				continue
 			}
-			ours, err := start(filepath.Join(work, "ours"), func(dir, port string) *exec.Cmd {
-				return exec.Command(binary, "serve", dir, "--redis", "127.0.0.1:"+port, "--durability", p.copal)
-			})
+			ours, err := serving.Start(filepath.Join(work, "ours"), serving.Copal(binary, p.copal))
 			if err != nil {
 				return err
 			}
-			theirs, err := start(filepath.Join(work, "theirs"), func(dir, port string) *exec.Cmd {
-				return exec.Command("redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", p.redis)
-			})
+			theirs, err := serving.Start(filepath.Join(work, "theirs"), serving.Redis(p.redis))
 			if err != nil {
-				return errors.Join(err, ours.stop())
+				return errors.Join(err, ours.Stop())
 			}
-			err = p.line(name, command, pipeline, ours, theirs)
-			if err = errors.Join(err, ours.stop(), theirs.stop()); err != nil {
+			err = p.line(name, command, pipeline, server{ours}, server{theirs})
+			if err = errors.Join(err, ours.Stop(), theirs.Stop()); err != nil {
 				return err
 			}
 		}
@@ -134,10 +128,10 @@ func (p *policy) measure(work, binary string, wanted *regexp.Regexp) error {
 }
 
 // line measures both in turn, and prints the medians and the medians of the ratios.
-func (p *policy) line(name, command string, pipeline int, ours, theirs *server) error {
+func (p *policy) line(name, command string, pipeline int, ours, theirs server) error {
 	n := commandsOf(p, command, pipeline)
 	if command == "GET" { // of keys that are there
-		for _, s := range []*server{ours, theirs} {
+		for _, s := range []server{ours, theirs} {
 			if _, err := s.load("SET", 16, 100_000); err != nil {
 				return err
 			}
@@ -145,7 +139,7 @@ func (p *policy) line(name, command string, pipeline int, ours, theirs *server) 
 	}
 	var a, b []figures
 	for round := range *rounds {
-		sides := []*server{ours, theirs}
+		sides := []server{ours, theirs}
 		if round%2 == 1 {
 			slices.Reverse(sides)
 		}
@@ -191,58 +185,21 @@ type figures struct {
 	cpu       float64 // microseconds of the server for a command
 }
 
-// server is a process that speaks the protocol.
-type server struct {
-	*exec.Cmd
-	dir, port string
-}
-
-func start(dir string, command func(dir, port string) *exec.Cmd) (*server, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
-	if err != nil {
-		return nil, err
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	s := &server{command(dir, port), dir, port}
-	s.Stderr = os.Stderr
-	if filepath.Base(s.Path) == "copal" {
-		s.Stderr = nil
-	}
-	if err := s.Start(); err != nil {
-		return nil, err
-	}
-	for range 500 {
-		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			return s, c.Close()
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return nil, errors.Join(fmt.Errorf("%s does not listen", s.Path), s.stop())
-}
-
-// stop ends the process, and removes what it has stored.
-func (s *server) stop() error {
-	s.Process.Signal(os.Interrupt)
-	s.Wait()
-	return os.RemoveAll(s.dir)
-}
+// server is a process that redis-benchmark loads.
+type server struct{ *serving.Server }
 
 // load runs redis-benchmark once.
-func (s *server) load(command string, pipeline, n int) (f figures, err error) {
-	before, err := s.processorTime()
+func (s server) load(command string, pipeline, n int) (f figures, err error) {
+	before, err := s.ProcessorTime()
 	if err != nil {
 		return f, err
 	}
-	out, err := exec.Command("redis-benchmark", "-p", s.port, "-c", strconv.Itoa(*clients), "-n", strconv.Itoa(n), "-P", strconv.Itoa(pipeline),
+	out, err := exec.Command("redis-benchmark", "-p", s.Port, "-c", strconv.Itoa(*clients), "-n", strconv.Itoa(n), "-P", strconv.Itoa(pipeline),
 		"-r", "100000", "-d", "100", "-t", strings.ToLower(command), "--csv").Output()
 	if err != nil {
 		return f, fmt.Errorf("redis-benchmark: %w", err)
 	}
-	after, err := s.processorTime()
+	after, err := s.ProcessorTime()
 	if err != nil {
 		return f, err
 	}
@@ -259,23 +216,4 @@ func (s *server) load(command string, pipeline, n int) (f figures, err error) {
 	f.perSecond, f.p99 = column("rps"), column("p99_latency_ms")
 	f.cpu = float64((after - before).Microseconds()) / float64(n)
 	return f, err
-}
-
-// processorTime is what the process has used, as Linux tells it.
-func (s *server) processorTime() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	words := strings.Fields(rest)
-	ticks := 0
-	for _, word := range words[11:13] { // utime and stime, in hundredths of a second
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }

@@ -87,7 +87,9 @@ func parts(j *Journal, figures []Figure) map[string]string {
 	for _, n := range sizes(figures, false) {
 		run += fmt.Sprintf("| %s | %d | %d |\n", count(n), repetitions[false][n], repetitions[true][n])
 	}
-	out := map[string]string{"run": run}
+	all := sizes(figures, false)
+	most := TableOf(figures, all[len(all)-1], false)
+	out := map[string]string{"run": run, "most records": markdown(most.chart()), "most records, the best": "```\n" + strings.Join(most.Advice(), "\n") + "\n```\n"}
 	for _, durable := range []bool{false, true} {
 		name, n := "not synced", Largest(figures, durable)
 		if durable {
