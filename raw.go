@@ -128,10 +128,13 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 		if r.isStored(schema) {
 			return f(value)
 		}
-		shown, err := r.db.shownAs(r.shape, nil, key, value, schema)
+		buf := buffers.Get().(*buffer)
+		defer buf.release()
+		shown, err := r.db.shownAs(r.shape, buf.value[:0], key, value, schema)
 		if err != nil {
 			return err
 		}
+		buf.value = shown
 		return f(shown)
 	})
 }

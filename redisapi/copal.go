@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/copaldb/copal"
@@ -133,58 +134,66 @@ func (s *Server) take(value []byte) (stored []byte, schema uint64, err error) {
 func (s *Server) appendTyped(dst, stored []byte, schema uint64) ([]byte, error) {
 	var name [nameBytes]byte
 	if schema != 0 {
-		of, ok := opened.Engine(s.DB).Schema(schema)
-		if !ok {
+		var ok bool
+		if name, ok = s.names.name(opened.Engine(s.DB), schema); !ok {
 			return dst, fmt.Errorf("%w: a value names schema %d, which is not in the log", copal.ErrCorrupt, schema)
 		}
-		name = s.names.of(schema, of)
 	}
 	return append(append(dst, name[:]...), stored...), nil
 }
 
-// schemaNames are the names of the store's schemas. Schemas are added to a log, and none goes.
+// schemaNames are the names of the schemas that are known. Schemas are added to a log, and none goes.
 type schemaNames struct {
-	mu      sync.Mutex
-	seen    int // how many schemas the log had
+	mu  sync.Mutex // held while they are read anew
+	now atomic.Pointer[schemaTable]
+}
+
+type schemaTable struct {
 	numbers map[[nameBytes]byte]uint64
 	names   map[uint64][nameBytes]byte
 }
 
 // number returns the number of the schema with a name. Of two with one name it is the first.
 func (n *schemaNames) number(store *engine.Store, name [nameBytes]byte) (uint64, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	number, ok := n.numbers[name]
-	if ok {
-		return number, true
+	number, ok := n.known().numbers[name]
+	if !ok {
+		number, ok = n.again(store).numbers[name]
 	}
-	if all := store.SchemasBeyond(n.seen); all != nil {
-		n.seen, n.numbers = len(all), make(map[[nameBytes]byte]uint64, len(all))
-		for _, number := range slices.Backward(slices.Sorted(maps.Keys(all))) {
-			n.numbers[n.ofLocked(number, all[number])] = number
-		}
-	}
-	number, ok = n.numbers[name]
 	return number, ok
 }
 
-// of returns the name of a schema.
-func (n *schemaNames) of(number uint64, schema engine.Schema) [nameBytes]byte {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.ofLocked(number, schema)
+// name returns the name of the schema with a number.
+func (n *schemaNames) name(store *engine.Store, number uint64) ([nameBytes]byte, bool) {
+	name, ok := n.known().names[number]
+	if !ok {
+		name, ok = n.again(store).names[number]
+	}
+	return name, ok
 }
 
-func (n *schemaNames) ofLocked(number uint64, schema engine.Schema) [nameBytes]byte {
-	name, ok := n.names[number]
-	if !ok {
-		if n.names == nil {
-			n.names = map[uint64][nameBytes]byte{}
-		}
-		name = driver.SchemaName(schema)
-		n.names[number] = name
+func (n *schemaNames) known() *schemaTable {
+	if t := n.now.Load(); t != nil {
+		return t
 	}
-	return name
+	return new(schemaTable)
+}
+
+// again reads the schemas if there are more by now.
+func (n *schemaNames) again(store *engine.Store) *schemaTable {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := n.known()
+	all := store.SchemasBeyond(len(t.names))
+	if all == nil {
+		return t
+	}
+	t = &schemaTable{make(map[[nameBytes]byte]uint64, len(all)), make(map[uint64][nameBytes]byte, len(all))}
+	for _, number := range slices.Backward(slices.Sorted(maps.Keys(all))) {
+		name := driver.SchemaName(all[number])
+		t.numbers[name], t.names[number] = number, name
+	}
+	n.now.Store(t)
+	return t
 }
 
 // schemaSet is COPAL.SCHEMA SET. It writes at once, in a transaction as well.

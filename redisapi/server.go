@@ -35,9 +35,9 @@ type Server struct {
 	IdleTimeout time.Duration // after which a connection is closed that sends nothing, or does not read; 0 is never
 	Debug       bool          // the command DEBUG works
 
-	// SessionTimeout is how long a connection may send nothing after COPAL.BEGIN. Then it is closed, which rolls back:
-	// until the transaction ends, the store keeps what it reads, in memory and in old files. 0 is five minutes, and less
-	// is no bound.
+	// SessionTimeout is how long a connection may send nothing after COPAL.BEGIN. Then it is closed, which rolls back.
+	// Until its transaction ends, the store keeps what that reads, in memory and in old files. 0 is five minutes, and
+	// less is no bound.
 	SessionTimeout time.Duration
 
 	Logger *slog.Logger // what happens to connections; nil is nowhere

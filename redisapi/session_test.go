@@ -302,3 +302,19 @@ func TestSessionAndProgram(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A store that a program closes does not wait for the transactions of connections, which end then.
+func TestSessionOfClosedStore(t *testing.T) {
+	for _, begin := range []string{"COPAL.BEGIN", "COPAL.BEGIN SNAPSHOT"} {
+		s, address := newServer(t)
+		p := dial(t, address)
+		p.want("SET a 1", "OK")
+		p.do(begin)
+		if err := s.DB.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p.want("GET a", "(error) ERR the store is closed")
+		p.want("COPAL.ROLLBACK", "OK")
+		p.want("PING", "PONG")
+	}
+}
