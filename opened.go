@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"unsafe"
 
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/render"
@@ -13,6 +14,7 @@ import (
 
 func init() {
 	opened.Engine = func(db any) *engine.Store { return db.(*DB).store }
+	opened.Driver = func(db any) driver.Driver { return db.(*DB).driver }
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
 	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
 		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape

@@ -40,8 +40,12 @@ func Fit(db *copal.DB, e *Entry) error {
 
 // Typed returns the raw entries of a store, with Fit before each Set and Update, and each Set of a Batch. What they
 // refuse is a *MisfitError; a Batch refuses it at its Commit.
+// Of a store on another machine they are db.Raw().
 func Typed(db *copal.DB) *copal.Raw {
 	raw := db.Raw()
+	if opened.Driver(db) != nil {
+		return raw // the process that has the store knows its types
+	}
 	opened.SetFit(unsafe.Pointer(raw), func(key, value []byte) ([]byte, uint64, error) { return fit(db, key, value) }, nil)
 	return raw
 }

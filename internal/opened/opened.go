@@ -9,12 +9,16 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/render"
 )
 
 // Engine returns the engine of a *copal.DB.
 var Engine func(db any) *engine.Store
+
+// Driver returns the driver of a *copal.DB, nil if the engine keeps its entries.
+var Driver func(db any) driver.Driver
 
 // Form is how an open map stores its values.
 type Form struct {

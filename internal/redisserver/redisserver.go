@@ -19,12 +19,10 @@ type Process struct {
 
 // Run starts the program in a directory, with settings behind those that it needs, and waits until it is ready.
 func Run(program, dir string, settings ...string) (*Process, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
+	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
 	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, settings...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -43,6 +41,17 @@ func Run(program, dir string, settings ...string) (*Process, error) {
 	}
 	p.Kill()
 	return nil, fmt.Errorf("redis-server does not start; the last that it says is %q", last)
+}
+
+// freePort is a port of this machine that nobody has now.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
 }
 
 // Kill ends the process.

@@ -1,0 +1,460 @@
+package copying
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/opened"
+)
+
+// Copy is a copy under way. It is for one goroutine.
+type Copy struct {
+	Name    string                  // of the source: a copy goes on only with the same
+	Replace bool                    // what the destination has besides is deleted, unless it must be empty
+	Show    func(done, total int64) // how far a walk is; nil for nobody
+	Tell    func(phase string)      // what begins now; nil for nobody
+	from    store
+	to      store
+	typed   bool // both know the codec of each value
+	at      position
+	batch   []*admin.Entry
+	bytes   int
+	report  Report
+}
+
+// Report says what a copy has done.
+type Report struct {
+	Resumed bool   // it has gone on with an earlier one
+	Seq     uint64 // the sequence number of the source that the destination has; 0 where the source has none
+	Entries int64  // entries of the source then
+	Written int64  // entries that were set
+	Deleted int64  // entries that were deleted
+	Walks   int64  // through the source: more than one if the feed could not tell all
+	Rounds  int64  // of what had changed meanwhile
+	Sum     Sum    // of all entries, when they were compared last; zero before
+}
+
+// New is a copy between two stores that are open, the destination for writing.
+func New(from, to *copal.DB) *Copy {
+	return newCopy(storeOf(from), storeOf(to))
+}
+
+func storeOf(db *copal.DB) store {
+	if d := opened.Driver(db); d != nil {
+		return server{d}
+	}
+	return directory{db}
+}
+
+func newCopy(from, to store) *Copy {
+	return &Copy{from: from, to: to, typed: from.typed() && to.typed(), Show: func(int64, int64) {}, Tell: func(string) {}}
+}
+
+// Report says what was done so far.
+func (c *Copy) Report() Report { return c.report }
+
+// fewChanges is how many changed keys a round has at most that has caught up. It is a variable for tests.
+var fewChanges = 4096
+
+// CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an earlier
+// copy that has ended before its time. When it returns, the destination is the source as it was at Report().Seq. A source
+// without a feed has no such moments: of that nothing is compared yet.
+func (c *Copy) CatchUp(ctx context.Context) error {
+	found, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	c.report.Resumed = found
+	if !found {
+		c.at = position{From: c.Name}
+	}
+	for {
+		n, err := c.round(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if n <= fewChanges {
+			break
+		}
+	}
+	if c.at.Seq == 0 {
+		return nil
+	}
+	_, err = c.round(ctx, c.compare)
+	return err
+}
+
+// Follow goes on as the source changes, until the second context is done. A source without a feed is walked through
+// again at the end alone.
+func (c *Copy) Follow(ctx, until context.Context) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(until, cancel)()
+	for {
+		err := c.from.wait(waiting, c.at.Seq)
+		if errors.Is(err, errors.ErrUnsupported) {
+			<-waiting.Done()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case waiting.Err() != nil:
+			return nil
+		case err != nil && !isLost(err):
+			return err
+		}
+		if _, err := c.round(ctx, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// mostQuiet is how many rounds find changes at most after the writers have stopped: deadlines come, and are told.
+const mostQuiet = 10
+
+// ErrWritten says that the source is still written to.
+var ErrWritten = errors.New("the source is still written to")
+
+// Finish is for a source that nobody writes to any more. It copies what has changed, compares all entries, and forgets
+// where the copy stands. When it returns nil, both are equal. The error is ErrWritten where changes go on.
+func (c *Copy) Finish(ctx context.Context) error {
+	for range mostQuiet {
+		if _, err := c.round(ctx, c.compare); err != nil {
+			return err
+		}
+		now, err := c.from.view(ctx)
+		if err != nil {
+			return err
+		}
+		quiet := now.seq() == c.at.Seq
+		now.close()
+		if quiet {
+			return errors.Join(c.forget(ctx), c.to.sync(ctx))
+		}
+	}
+	return ErrWritten
+}
+
+// round brings the destination to a view of the source, by a walk or by what the feed tells, and returns how many keys
+// that was about. Then is called with the view. A view of a store that another process writes to can be lost, when
+// that compacts: then the next one goes on at the position.
+func (c *Copy) round(ctx context.Context, then func(context.Context, view) error) (n int, err error) {
+	for {
+		n, err = c.attempt(ctx, then)
+		clear(c.batch) // of an attempt that has failed
+		c.batch, c.bytes = c.batch[:0], 0
+		if !errors.Is(err, copal.ErrSnapshotLost) || ctx.Err() != nil {
+			return n, err
+		}
+	}
+}
+
+func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) error) (n int, err error) {
+	if err := declareAll(c.from, c.to); err != nil {
+		return 0, err
+	}
+	now, err := c.from.view(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer now.close()
+	if c.at.outdated(now) {
+		c.at = position{From: c.Name}
+	}
+	if !c.at.Walked || now.seq() == 0 {
+		n, err = c.walk(ctx, now)
+	}
+	if err == nil && now.seq() != c.at.Seq {
+		n, err = c.follow(ctx, now)
+	}
+	if err == errUntold {
+		c.at = position{From: c.Name}
+		n, err = c.walk(ctx, now)
+	}
+	if err == nil {
+		err = c.note(ctx)
+	}
+	if err == nil && then != nil {
+		err = then(ctx, now)
+	}
+	if err == nil {
+		err = c.to.sync(ctx)
+	}
+	c.report.Seq = c.at.Seq
+	return n, err
+}
+
+// walk goes through what the walk has not come to. It returns how many entries were not alike, for a source without a
+// feed.
+func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
+	c.Tell("copying")
+	c.report.Walks++
+	if c.at.Next == nil {
+		c.at.Seq = now.seq()
+	}
+	before := c.report.Written + c.report.Deleted
+	err = c.bring(ctx, now, c.at.Next, nil, func(next []byte) error {
+		c.at.Next = next
+		return c.flush(ctx)
+	})
+	if err != nil {
+		return 0, err
+	}
+	c.at.Next, c.at.Walked = nil, true
+	return int(c.report.Written + c.report.Deleted - before), c.flush(ctx)
+}
+
+// errUntold says that the feed cannot tell what has changed behind the position.
+var errUntold = errors.New("the feed does not reach back to the position")
+
+// follow makes the changes behind the position, up to the view.
+func (c *Copy) follow(ctx context.Context, now view) (n int, err error) {
+	c.Tell("catching up")
+	c.report.Rounds++
+	changed := newChanged()
+	for change, err := range c.from.changes(ctx, c.at.Seq, now.seq()) {
+		if isLost(err) {
+			return n, errUntold
+		}
+		if err != nil {
+			return n, err
+		}
+		changed.add(&change)
+		if len(changed.keys) < 1<<16 {
+			continue
+		}
+		n += len(changed.keys)
+		if err := c.make(ctx, now, changed); err != nil {
+			return n, err
+		}
+		changed = newChanged()
+	}
+	n += len(changed.keys) + len(changed.ranges)
+	if err := c.make(ctx, now, changed); err != nil {
+		return n, err
+	}
+	c.at.Seq = now.seq()
+	return n, nil
+}
+
+// make makes changed entries as they are in the view.
+func (c *Copy) make(ctx context.Context, now view, changed *changed) error {
+	for _, span := range changed.spans() {
+		if err := c.bring(ctx, now, span[0], span[1], nil); err != nil {
+			return err
+		}
+	}
+	return c.flush(ctx)
+}
+
+// savedEvery is how many entries a walk goes through between two notes of its position. It is a variable for tests.
+var savedEvery = 4096
+
+// bring makes the entries with keys in [from, to) as they are in the view. Now and then it calls save with the key
+// before which all is done or in the batch.
+func (c *Copy) bring(ctx context.Context, now view, from, to []byte, save func(next []byte) error) error {
+	old, err := c.to.view(ctx)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	n, total := int64(0), int64(0)
+	if save != nil {
+		total = now.total()
+	}
+	for p, err := range pairs(now, old, from, to) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if n++; save != nil && n%int64(savedEvery) == 0 {
+			c.Show(n, total)
+			if err := save(p.key()); err != nil {
+				return err
+			}
+		}
+		same, _, err := c.alike(now, old, &p)
+		if err == nil && !same {
+			err = c.write(ctx, now, &p)
+		}
+		if err != nil {
+			return fmt.Errorf("key %q: %w", p.key(), err)
+		}
+	}
+	return nil
+}
+
+// alike reports whether both have an entry alike, and its checksum in the source.
+func (c *Copy) alike(now, old view, p *pair) (same bool, sum Sum, err error) {
+	if p.from == nil {
+		return false, sum, nil
+	}
+	if sum, err = sumOf(now, p.from, c.typed); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
+		return false, sum, err
+	}
+	other, err := sumOf(old, p.to, c.typed)
+	return sum == other, sum, err
+}
+
+// write has the destination take an entry as the source has it.
+func (c *Copy) write(ctx context.Context, now view, p *pair) error {
+	switch {
+	case p.from == nil:
+		c.report.Deleted++
+		return c.add(ctx, &admin.Entry{Key: p.to.Key, Deleted: true})
+	case p.from.Collection != "":
+		c.report.Written++
+		if err := c.flush(ctx); err != nil {
+			return err
+		}
+		return c.to.putCollection(ctx, p.from, now.elements(p.from))
+	}
+	c.report.Written++
+	return c.add(ctx, p.from)
+}
+
+func (c *Copy) add(ctx context.Context, e *admin.Entry) error {
+	c.batch = append(c.batch, e)
+	if c.bytes += len(e.Key) + len(e.Value); c.bytes < pieceBytes && len(c.batch) < pieceItems {
+		return nil
+	}
+	return c.flush(ctx)
+}
+
+// flush writes the batch, and the position with it.
+func (c *Copy) flush(ctx context.Context) error {
+	err := c.note(ctx, c.batch...)
+	clear(c.batch)
+	c.batch, c.bytes = c.batch[:0], 0
+	return err
+}
+
+// compare compares all entries of a view of the source with those of the destination, by their checksums. An entry
+// whose deadline has passed meanwhile may be gone.
+func (c *Copy) compare(ctx context.Context, now view) error {
+	c.Tell("comparing")
+	old, err := c.to.view(ctx)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	var different []error
+	var all Sum
+	n, total := int64(0), now.total()
+	for p, err := range pairs(now, old, nil, nil) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if p.from != nil {
+			n++
+		}
+		if n%1024 == 0 {
+			c.Show(n, total)
+		}
+		same, sum, err := c.alike(now, old, &p)
+		if err != nil {
+			return fmt.Errorf("key %q: %w", p.key(), err)
+		}
+		all.add(sum)
+		if !same && !expired(&p) && len(different) < mostTold {
+			different = append(different, &DifferentError{Key: p.key()})
+		}
+	}
+	c.report.Entries, c.report.Sum = n, all
+	if different == nil {
+		return nil
+	}
+	c.at = position{From: c.Name} // the next run walks through all again, and mends it
+	return errors.Join(append(different, c.note(ctx))...)
+}
+
+// mostTold is how many differences are told.
+const mostTold = 10
+
+// expired reports whether the entry has gone from the destination by its deadline.
+func expired(p *pair) bool {
+	return p.from != nil && p.to == nil && !p.from.Expires.IsZero() && !p.from.Expires.After(time.Now())
+}
+
+// DifferentError says that an entry of the destination is not the one that was copied: somebody else writes there, or a
+// disk is damaged. A copy that begins again mends it.
+type DifferentError struct{ Key []byte }
+
+func (e *DifferentError) Error() string {
+	return fmt.Sprintf("the destination has another entry under key %q than the source", e.Key)
+}
+
+// changed are keys and ranges that have changed.
+type changed struct {
+	keys   map[string]struct{}
+	ranges map[[2]string]struct{} // an empty end is none
+}
+
+func newChanged() *changed {
+	return &changed{map[string]struct{}{}, map[[2]string]struct{}{}}
+}
+
+// add adds what a change is about.
+func (s *changed) add(c *change) {
+	if c.isRange {
+		s.ranges[spanOf(c.key, c.to)] = struct{}{}
+		return
+	}
+	s.keys[string(c.key)] = struct{}{}
+	if c.from != nil {
+		s.keys[string(c.from)] = struct{}{}
+	}
+}
+
+// spanOf is a range of keys, in the order of their bytes, that has all of a range that was deleted. Keys of a map may
+// have an order of their own: then it is the whole map. Ranges that go beyond a map are of bytes.
+func spanOf(from, to []byte) [2]string {
+	i := bytes.IndexByte(from, ':')
+	if i < 0 {
+		return [2]string{string(from), string(to)}
+	}
+	prefix := from[:i+1]
+	end := after(prefix)
+	switch {
+	case to == nil:
+		return [2]string{string(prefix), ""}
+	case bytes.HasPrefix(to, prefix) || bytes.Equal(to, end):
+		return [2]string{string(prefix), string(end)}
+	}
+	return [2]string{string(from), string(to)}
+}
+
+// after is the first key behind all that begin with a prefix, nil if there is none.
+func after(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] < 0xff {
+			return append(bytes.Clone(prefix[:i]), prefix[i]+1)
+		}
+	}
+	return nil
+}
+
+// spans are the ranges to look at.
+func (s *changed) spans() (list [][2][]byte) {
+	for r := range s.ranges {
+		span := [2][]byte{[]byte(r[0]), []byte(r[1])}
+		if r[1] == "" {
+			span[1] = nil
+		}
+		list = append(list, span)
+	}
+	for key := range s.keys {
+		list = append(list, [2][]byte{[]byte(key), append([]byte(key), 0)})
+	}
+	return list
+}

@@ -1,0 +1,89 @@
+package copying
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+)
+
+// positionKey is the key of the position, in the destination.
+var positionKey = []byte("copal.copy:position")
+
+// position is how far a copy has come.
+type position struct {
+	From   string `json:"from"`   // the source, as its user names it
+	Seq    uint64 `json:"seq"`    // all entries before Next are at least as new
+	Next   []byte `json:"next"`   // the first key that the walk has not come to
+	Walked bool   `json:"walked"` // it is through
+}
+
+// entry is the position as an entry of the destination.
+func (p *position) entry() (*admin.Entry, error) {
+	text, err := json.Marshal(p)
+	return &admin.Entry{Key: positionKey, Value: text}, err
+}
+
+// find looks for a position in the destination, and for anything else. Found is false where there is none.
+func (c *Copy) find(ctx context.Context) (found bool, err error) {
+	to, err := c.to.view(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer to.close()
+	for e, err := range to.entries(positionKey, append(positionKey[:len(positionKey):len(positionKey)], 0)) {
+		if err != nil {
+			return false, err
+		}
+		var was position
+		if err := json.Unmarshal(e.Value, &was); err != nil {
+			return false, fmt.Errorf("the position of an earlier copy, key %s of the destination, cannot be read: %w", positionKey, err)
+		}
+		if was.From != c.Name && !c.Replace {
+			return false, fmt.Errorf("the destination has an unfinished copy of %s: go on with that, or replace all that it has", was.From)
+		}
+		if was.From != c.Name {
+			return false, nil
+		}
+		c.at = was
+		return true, nil
+	}
+	if c.Replace {
+		return false, nil
+	}
+	for _, err := range to.entries(nil, nil) {
+		if err != nil {
+			return false, err
+		}
+		return false, ErrNotEmpty
+	}
+	return false, nil
+}
+
+// ErrNotEmpty says that the destination has entries that no copy of this source has made.
+var ErrNotEmpty = errors.New("the destination is not empty")
+
+// note writes the position, behind what it speaks of.
+func (c *Copy) note(ctx context.Context, list ...*admin.Entry) error {
+	p, err := c.at.entry()
+	if err != nil {
+		return err
+	}
+	return c.to.put(ctx, append(list, p))
+}
+
+// forget takes the position out of the destination.
+func (c *Copy) forget(ctx context.Context) error {
+	return c.to.put(ctx, []*admin.Entry{{Key: positionKey, Deleted: true}})
+}
+
+// outdated reports whether the position is of another store, or of one that has lost what it had.
+func (p *position) outdated(now view) bool { return p.Seq > now.seq() }
+
+// isLost is for a feed that does not reach back to the position.
+func isLost(err error) bool {
+	return errors.Is(err, copal.ErrHistoryLost) || errors.Is(err, errors.ErrUnsupported)
+}

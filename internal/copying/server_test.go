@@ -1,0 +1,142 @@
+package copying
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/redisserver"
+	"github.com/copaldb/copal/redisapi"
+	"github.com/copaldb/copal/remote"
+)
+
+// served is a store that a server of this process serves, as a client has it. The store itself is behind it.
+func served(t *testing.T) (client, behind *copal.DB) {
+	t.Helper()
+	behind = open(t, t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := &redisapi.Server{DB: behind}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Shutdown(context.Background())
+		<-ended
+	})
+	return dial(t, l.Addr().String()), behind
+}
+
+func dial(t *testing.T, addresses ...string) *copal.DB {
+	t.Helper()
+	db, err := remote.Open(t.Context(), "redis://"+strings.Join(addresses, ","), copal.WithErrorHandler(func(err error) { t.Error(err) }))
+	must(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func copyAll(t *testing.T, from, to *copal.DB) Report {
+	t.Helper()
+	c := New(from, to)
+	must(t, c.CatchUp(t.Context()), c.Finish(t.Context()))
+	return c.Report()
+}
+
+// TestThroughServers copies a directory to a copal serve, and from there to another directory: types, elements and
+// deadlines are the same at the end.
+func TestThroughServers(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	client, behind := served(t)
+	w := newWriter(t, from, 11)
+	w.steps(t, 1000)
+	a := copyAll(t, from, client)
+	equal(t, from, behind)
+	b := copyAll(t, client, to)
+	equal(t, from, to)
+	if a.Sum != b.Sum || a.Sum == (Sum{}) || a.Entries != int64(from.Raw().Len()) {
+		t.Errorf("%+v and then %+v", a, b)
+	}
+}
+
+// TestServerThatIsWrittenTo copies from a copal serve what is written while the copy goes on.
+func TestServerThatIsWrittenTo(t *testing.T) {
+	client, behind := served(t)
+	to := open(t, t.TempDir())
+	w := newWriter(t, behind, 12)
+	w.steps(t, 500)
+	c := New(client, to)
+	must(t, c.CatchUp(t.Context()))
+	equal(t, behind, to)
+	until, end := context.WithCancel(t.Context())
+	followed := make(chan error, 1)
+	go func() { followed <- c.Follow(t.Context(), until) }()
+	w.steps(t, 500)
+	must(t, behind.Raw().Set([]byte("last"), []byte("1")))
+	for range to.Watch(t.Context(), copal.WithKey([]byte("last")), copal.WithAfter(0)) {
+		break
+	}
+	end()
+	must(t, <-followed, c.Finish(t.Context()))
+	equal(t, behind, to)
+	if r := c.Report(); r.Walks != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestThroughRedis copies a directory to a Redis and back. Values are as their codecs have made them.
+func TestThroughRedis(t *testing.T) {
+	_, address := redisserver.Start(t)
+	throughRedis(t, dial(t, address))
+}
+
+func TestThroughACluster(t *testing.T) {
+	throughRedis(t, dial(t, redisserver.StartCluster(t).Addresses()...))
+}
+
+func throughRedis(t *testing.T, client *copal.DB) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	w := newWriter(t, from, 13)
+	w.steps(t, 1000)
+	a := copyAll(t, from, client)
+	w.steps(t, 100)
+	again := New(from, client)
+	again.Replace = true
+	must(t, again.CatchUp(t.Context()), again.Finish(t.Context()))
+	b := copyAll(t, client, to)
+	if b.Sum != again.Report().Sum || a.Entries == 0 || b.Entries != int64(from.Raw().Len()) {
+		t.Errorf("%+v and then %+v", again.Report(), b)
+	}
+	sameBytes(t, from, to)
+	must(t, client.Raw().Set([]byte("while"), []byte("nobody tells")))
+	if r := copyAllAnew(t, client, to); r.Written != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func copyAllAnew(t *testing.T, from, to *copal.DB) Report {
+	t.Helper()
+	c := New(from, to)
+	c.Replace = true
+	must(t, c.CatchUp(t.Context()), c.Finish(t.Context()))
+	return c.Report()
+}
+
+// sameBytes compares what two directories store, but for the names of codecs and schemas.
+func sameBytes(t *testing.T, a, b *copal.DB) {
+	t.Helper()
+	x, err := a.Snapshot()
+	must(t, err)
+	defer x.Close()
+	y, err := b.Snapshot()
+	must(t, err)
+	defer y.Close()
+	for d, err := range admin.Diff(x, y, nil, nil) {
+		must(t, err)
+		if d.A == nil || d.B == nil || !bytes.Equal(d.A.Value, d.B.Value) || d.A.Collection != d.B.Collection || !d.A.Expires.Equal(d.B.Expires) || d.A.Elements != d.B.Elements {
+			t.Errorf("key %q: %+v and %+v", d.Key, d.A, d.B)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package copying
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/positions"
+)
+
+// store is the source or the destination of a copy.
+type store interface {
+	// view opens the present moment. The caller closes it.
+	view(ctx context.Context) (view, error)
+
+	// put sets entries that are no collections, and deletes those that are Deleted: the last one not before the others.
+	put(ctx context.Context, list []*admin.Entry) error
+
+	// putCollection replaces what the key of e holds by a collection.
+	putCollection(ctx context.Context, e *admin.Entry, elements iter.Seq2[admin.Element, error]) error
+
+	// changes yields what has changed behind a sequence number, up to another one. The error is
+	// copal.ErrHistoryLost where that is not known any more, and errors.ErrUnsupported where it never is.
+	changes(ctx context.Context, after, until uint64) iter.Seq2[change, error]
+
+	// wait returns when something has changed behind a sequence number, or with the error of ctx.
+	wait(ctx context.Context, after uint64) error
+
+	// maps are the names of the maps that the store knows, and declare makes another one known.
+	maps() iter.Seq[string]
+	declare(name string) error
+
+	// typed reports whether the store knows the codec and the schema of each value.
+	typed() bool
+
+	sync(ctx context.Context) error
+}
+
+// change is a change of an entry, or of all entries with keys from key on, before to, in the order of the map.
+type change struct {
+	key, from []byte // from is the key that a collection had before
+	to        []byte // nil for no end
+	isRange   bool
+}
+
+// view is a store at a moment, unless the store has no moments.
+type view interface {
+	// entries yields the entries with keys in [from, to), in bytewise order of their keys. nil is no bound.
+	entries(from, to []byte) iter.Seq2[admin.Entry, error]
+
+	// elements yields the elements of a collection. The name of one is the field of a hash, or the member of a set or
+	// a sorted set, whose value then is the score as text. Elements of a list come in order, without a name.
+	elements(e *admin.Entry) iter.Seq2[admin.Element, error]
+
+	seq() uint64  // 0 for no moment
+	total() int64 // entries, about
+	close()
+}
+
+// directory is a store that the engine keeps.
+type directory struct{ db *copal.DB }
+
+// view is of all that was written before, by another process, too.
+func (d directory) view(context.Context) (view, error) {
+	if err := d.db.Refresh(); err != nil {
+		return nil, err
+	}
+	s, err := d.db.Snapshot()
+	return moment{s, int64(d.db.Raw().Len())}, err
+}
+
+// moment is a snapshot of a directory.
+type moment struct {
+	s *copal.Snapshot
+	n int64 // entries; to count those of the snapshot takes a walk
+}
+
+func (m moment) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
+	if !isOne(from, to) {
+		return admin.Entries(m.s, from, to)
+	}
+	return func(yield func(admin.Entry, error) bool) {
+		e, err := m.one(from)
+		switch {
+		case errors.Is(err, copal.ErrNotFound):
+		case err == nil && e.Large > 0:
+			admin.Entries(m.s, from, to)(yield)
+		default:
+			yield(e, err)
+		}
+	}
+}
+
+// isOne reports whether no other key than from is in [from, to).
+func isOne(from, to []byte) bool {
+	return len(to) == len(from)+1 && to[len(from)] == 0 && bytes.HasPrefix(to, from)
+}
+
+// one is the entry under a key. A walk would put all keys in order to begin there.
+func (m moment) one(key []byte) (e admin.Entry, err error) {
+	err = admin.Look(m.s, key, func(found *admin.Found) error {
+		e = found.Entry
+		e.Value = bytes.Clone(e.Value)
+		return nil
+	})
+	if c := (*copal.CollectionError)(nil); errors.As(err, &c) {
+		e = admin.Entry{Key: key, Collection: c.Type}
+		e.Expires, err = m.s.Raw().Deadline(key)
+	}
+	return e, err
+}
+
+func (m moment) elements(e *admin.Entry) iter.Seq2[admin.Element, error] {
+	return func(yield func(admin.Element, error) bool) {
+		for element, err := range admin.Elements(m.s, e.Key) {
+			switch {
+			case err != nil:
+			case e.Collection == string(engine.ListType):
+				element.Name = nil
+			case e.Collection == string(engine.SortedSetType) && element.Name[0] != engine.MemberMark:
+				continue // the place of a member, which follows from its score
+			case e.Collection == string(engine.SortedSetType):
+				var score float64
+				score, err = strconv.ParseFloat(string(element.Value), 64)
+				element.Name, element.Value = element.Name[1:], scoreText(score)
+			}
+			if !yield(element, err) {
+				return
+			}
+		}
+	}
+}
+
+func (m moment) seq() uint64  { return m.s.Seq() }
+func (m moment) total() int64 { return m.n }
+func (m moment) close()       { m.s.Close() }
+
+func (d directory) put(_ context.Context, list []*admin.Entry) error { return admin.Put(d.db, list...) }
+
+func (d directory) putCollection(_ context.Context, e *admin.Entry, elements iter.Seq2[admin.Element, error]) error {
+	anew, last := true, []byte(nil)
+	err := inPieces(elements, func(list []admin.Element) (err error) {
+		switch engine.CollectionType(e.Collection) {
+		case engine.ListType:
+			for i, p := range positions.Between(last, nil, len(list), 1) {
+				list[i].Name, last = p, p
+			}
+			err = admin.PutElements(d.db, e, list, anew)
+		case engine.SortedSetType:
+			err = d.putMembers(e, list, anew)
+		default:
+			err = admin.PutElements(d.db, e, list, anew)
+		}
+		anew = false
+		return err
+	})
+	if err == nil && anew { // a stream may have no elements
+		err = admin.PutElements(d.db, e, nil, true)
+	}
+	return err
+}
+
+// putMembers is admin.PutElements for members and their scores.
+func (d directory) putMembers(e *admin.Entry, list []admin.Element, anew bool) error {
+	members := make(map[string]float64, len(list))
+	for _, m := range list {
+		score, err := strconv.ParseFloat(string(m.Value), 64)
+		if err != nil {
+			return fmt.Errorf("%w: the score of a member of key %q is %q", copal.ErrType, e.Key, m.Value)
+		}
+		members[string(m.Name)] = score
+	}
+	raw := d.db.Raw()
+	if anew {
+		if _, err := raw.Delete(e.Key); err != nil {
+			return err
+		}
+	}
+	err := raw.SortedSet(e.Key).SetAll(members)
+	if err == nil && anew && !e.Expires.IsZero() {
+		err = raw.ExpireAt(e.Key, e.Expires)
+	}
+	return err
+}
+
+func (d directory) changes(ctx context.Context, after, until uint64) iter.Seq2[change, error] {
+	return func(yield func(change, error) bool) {
+		for c, err := range d.db.Watch(ctx, copal.WithAfter(after), copal.WithUntil(until)) {
+			if !yield(change{c.Key, c.From, c.To, c.Range}, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d directory) wait(ctx context.Context, after uint64) error {
+	for _, err := range d.db.Watch(ctx, copal.WithAfter(after)) {
+		return err
+	}
+	return nil
+}
+
+func (d directory) maps() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name := range d.db.Maps() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func (d directory) declare(name string) error    { return admin.DeclareMap(d.db, name) }
+func (d directory) typed() bool                  { return true }
+func (d directory) sync(_ context.Context) error { return d.db.Sync() }
+
+// Pieces of what is written together.
+const (
+	pieceBytes = 1 << 20
+	pieceItems = 4096
+)
+
+// inPieces puts elements in pieces of a bounded size. An error ends it.
+func inPieces(elements iter.Seq2[admin.Element, error], put func([]admin.Element) error) error {
+	var list []admin.Element
+	size := 0
+	for e, err := range elements {
+		if err != nil {
+			return err
+		}
+		list = append(list, e)
+		if size += len(e.Name) + len(e.Value); size < pieceBytes && len(list) < pieceItems {
+			continue
+		}
+		if err := put(list); err != nil {
+			return err
+		}
+		list, size = list[:0], 0
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return put(list)
+}
+
+// declareAll makes the maps of one store known to another.
+func declareAll(from, to store) error {
+	known := slices.Collect(to.maps())
+	for name := range from.maps() {
+		if !slices.Contains(known, name) {
+			if err := to.declare(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
