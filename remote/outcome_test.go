@@ -138,6 +138,7 @@ func TestContextEnds(t *testing.T) {
 		for _, w := range calls {
 			t.Run(w.name, func(t *testing.T) {
 				p, between := newProxy(t, address, w.word, hold)
+				defer close(p.over)
 				d := at.driverOf(t, between)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
@@ -163,6 +164,7 @@ func TestContextEnds(t *testing.T) {
 // TestTimeout: a server that says nothing is given up.
 func TestTimeout(t *testing.T) {
 	p, between := newProxy(t, serveCopal(t), "cut-here", hold)
+	defer close(p.over)
 	db, err := Config{Addresses: []string{between}, Timeout: 200 * time.Millisecond}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
