@@ -86,7 +86,7 @@ func (at target) driver(t *testing.T) driver.Driver {
 
 func (at target) driverOf(t *testing.T, address string) driver.Driver {
 	t.Helper()
-	r, err := Config{Addresses: []string{address}}.connect(t.Context())
+	r, err := Config{Addresses: strings.Split(address, ",")}.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

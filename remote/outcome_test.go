@@ -125,8 +125,8 @@ func TestReadsGoOn(t *testing.T) {
 	})
 }
 
-// TestContextEnds: a call that waits for the server ends with its context, also where it has a connection of its own. Of
-// a write it is not known then whether it was made.
+// TestContextEnds: a call that waits for the server ends with its context, also where it has a connection of its
+// own. Of a write it is not known then whether it was made.
 func TestContextEnds(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		address := at.start(t)
