@@ -17,8 +17,8 @@ import (
 // Collections are those of Redis: a hash, a set, a sorted set, a list. A change that depends on what there is watches
 // the key (watched).
 //
-// Hashes and sets are read a page after the other: an element that exists throughout comes once, and others may. Sorted
-// sets and lists are read by one command, for nothing keeps the place in one that others change.
+// Hashes and sets are read a page after the other: an element that exists throughout comes once, and others may.
+// Sorted sets and lists are read by one command, for nothing keeps the place in one that others change.
 
 // kind is what the commands for a type of collection are called.
 type kind struct{ count, get, scan, set, remove string }
@@ -172,8 +172,8 @@ func (r *redis) Edit(ctx context.Context, of driver.Of, edits []driver.Element, 
 	return existed, nil
 }
 
-// edits are the commands for edits: one for each run of edits of one sort. news is, for those that set, how many elements
-// they set.
+// edits are the commands for edits: one for each run of edits of one sort. news is, for those that set, how many
+// elements they set.
 func (r *redis) edits(of driver.Of, edits []driver.Element) (list []command, news []int) {
 	k := kinds[of.Type]
 	for i, e := range edits {

@@ -151,8 +151,8 @@ func whole(m rueidis.RedisMessage) (int64, error) {
 	return n, nil
 }
 
-// change sends commands that change something, one after the other by one connection, and waits until the change is as
-// durable as d says. The error says which was refused first.
+// change sends commands that change something, one after the other by one connection, and waits until the change is
+// as durable as d says. The error says which was refused first.
 func (r *redis) change(ctx context.Context, d engine.Durability, list ...command) (replies []rueidis.RedisMessage, err error) {
 	if d != engine.Power || r.inside != nil {
 		results, err := r.do(ctx, list...)
@@ -188,9 +188,9 @@ func messages(results []rueidis.RedisResult) (list []rueidis.RedisMessage, err e
 	return list, nil
 }
 
-// watched makes a change that depends on what keys hold. plan reads that, with the driver that it is given, and returns
-// the commands of the change, none for no change. They are carried out together, and only if nobody has written the
-// keys meanwhile; otherwise all begins anew. So plan may be called often.
+// watched makes a change that depends on what keys hold. plan reads that, with the driver that it is given, and
+// returns the commands of the change, none for no change. They are carried out together, and only if nobody has
+// written the keys meanwhile; otherwise all begins anew. So plan may be called often.
 func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte, plan func(context.Context, *redis) ([]command, error)) (replies []rueidis.RedisMessage, err error) {
 	if r.inside != nil {
 		list, err := plan(ctx, r)
@@ -234,8 +234,8 @@ const mostConflicts = 10_000
 
 var errBusy = errors.New("copal: a change of a collection is given up, for each time another write came first")
 
-// together carries out commands as one, on a connection that nobody else uses. It reports false if the connection watches
-// a key that somebody has written: then nothing was done.
+// together carries out commands as one, on a connection that nobody else uses. It reports false if the connection
+// watches a key that somebody has written: then nothing was done.
 func (r *redis) together(ctx context.Context, d engine.Durability, list []command) (replies []rueidis.RedisMessage, done bool, err error) {
 	all := append(append([]command{plain("MULTI")}, list...), plain("EXEC"))
 	if d == engine.Power {

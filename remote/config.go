@@ -33,7 +33,8 @@ type Config struct {
 	TLS *tls.Config
 
 	// Timeout is how long the server may take to answer a command, and to accept a connection. After that the
-	// connection is given up. A context that ends earlier ends the call earlier. The default is 5 seconds.
+	// connection is given up, within about two seconds more where several calls share it. A context that ends earlier
+	// ends its call earlier. The default is 5 seconds.
 	Timeout time.Duration
 }
 
@@ -80,8 +81,8 @@ func ParseURL(text string) (Config, error) {
 
 var errEscape = errors.New("it has a % that is not followed by two hexadecimal digits")
 
-// parseURL parses by itself what stands before the question mark: package url takes one host alone, and shows parts of
-// passwords in its errors.
+// parseURL parses by itself what stands before the question mark: package url takes one host alone, and shows parts
+// of passwords in its errors.
 func parseURL(text string) (c Config, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {

@@ -13,9 +13,9 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// A write is on the disk when WAITAOF 1 0 says so, sent behind the write by the same connection: the command waits for
-// what its own connection has written. The server answers a little before the context ends, so that the caller hears
-// what is known.
+// A write is on the disk when WAITAOF 1 0 says so, sent behind the write by the same connection: the command waits
+// for what its own connection has written. The server answers a little before the context ends, so that the caller
+// hears what is known.
 
 func waitForDisk(ctx context.Context) command {
 	left := time.Second
@@ -42,10 +42,10 @@ func onDisk(reply rueidis.RedisResult) error {
 
 // Sync returns when every write that was acknowledged before is on a disk.
 //
-// WAITAOF waits for the writes of its own connection alone, and those of others came by other connections. But a server
-// writes one log: when a write is on the disk, so is all before it. So Sync makes one write on each master, behind all
-// that were acknowledged, and waits for that. It changes nothing: a key that nobody can have is set and deleted in one
-// transaction, which the log has all the same.
+// WAITAOF waits for the writes of its own connection alone, and those of others came by other connections. But a
+// server writes one log: when a write is on the disk, so is all before it. So Sync makes one write on each master,
+// behind all that were acknowledged, and waits for that. It changes nothing: a key that nobody can have is set and
+// deleted in one transaction, which the log has all the same.
 func (r *redis) Sync(ctx context.Context) error {
 	if err := r.has.noFSync; err != nil {
 		return err

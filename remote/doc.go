@@ -1,5 +1,5 @@
-// Package remote opens a store on another machine: a server of copal, of Redis or of Valkey, or a cluster of these. The
-// program stays what it is; the line changes that opens the store.
+// Package remote opens a store on another machine: a server of copal, of Redis or of Valkey, or a cluster of these.
+// The program stays what it is; the line changes that opens the store.
 //
 //	package main
 //
@@ -31,8 +31,8 @@
 //		fmt.Println(ann.Name, err)
 //	}
 //
-// The key of that entry is users:ann, as in a directory, and on Redis its value is the JSON text. Hashes, lists, sets and
-// sorted sets are those of Redis.
+// The key of that entry is users:ann, as in a directory, and on Redis its value is the JSON text. Hashes, lists,
+// sets and sorted sets are those of Redis.
 //
 // # What a server can do
 //
@@ -49,18 +49,19 @@
 //	Watch                                   yes            no                    no
 //	values of an earlier type               yes            no                    no
 //
-// What a server does not have is errors.ErrUnsupported, of the verb that needs it, or of OpenMap for an option. Backup,
-// compaction, SetInMemory and streams need the files of the store: they are errors with each server. FSync needs a server
-// that keeps a log on its disk (appendonly); where it does not, the error is copal.ErrDurability.
+// What a server does not have is errors.ErrUnsupported, of the verb that needs it, or of OpenMap for an option.
+// Backup, compaction, SetInMemory and streams need the files of the store: they are errors with each server. FSync
+// needs a server that keeps a log on its disk (appendonly); where it does not, the error is copal.ErrDurability.
 //
-// All, Keys and Len of Redis take 16 bytes of memory for each key while they run. They may miss an entry that a cluster
-// moves to another node at that moment. Sorted sets and lists are read in one piece, so they should fit into memory.
+// All, Keys and Len of Redis take 16 bytes of memory for each key while they run. They may miss an entry that a
+// cluster moves to another node at that moment. Sorted sets and lists are read in one piece, so they should fit
+// into memory.
 //
 // # Errors
 //
-// A write whose answer does not come, for the connection has ended or the context, is copal.ErrUnknown: the server may
-// have carried it out. It is never sent again. Reads whose connection ends are sent again, three times at most. Each call
-// ends with the context of its handle (Map.WithContext), and with the time limit of Config.Timeout.
+// A write whose answer does not come, for the connection has ended or the context, is copal.ErrUnknown: the server
+// may have carried it out. It is never sent again. Reads whose connection ends are sent again, three times at most.
+// Each call ends with the context of its handle (Map.WithContext), and with the time limit of Config.Timeout.
 //
 // Package remote is the only one for which a program links other people's code: the client github.com/redis/rueidis.
 package remote

@@ -14,52 +14,55 @@ import (
 
 // TestUpdatesAreAllCounted: nobody's update is lost, whether of an entry, of a field, of a score, or of a list.
 func TestUpdatesAreAllCounted(t *testing.T) {
+	each(t, func(t *testing.T, at target) { updatesAreAllCounted(t, at, at.start(t), func() {}) })
+}
+
+// updatesAreAllCounted calls f while there are updates.
+func updatesAreAllCounted(t *testing.T, at target, address string, f func()) {
 	const goroutines, times = 8, 100
-	each(t, func(t *testing.T, at target) {
-		address := at.start(t)
-		var wait sync.WaitGroup
-		for i := range goroutines {
-			db := store(t, at.driverOf(t, address))
-			m, err := copal.OpenMap[string, int](db, "numbers")
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, _ := copal.OpenHash[string, int](db, "hash")
-			z, _ := copal.OpenSortedSet[string](db, "zset")
-			l, _ := copal.OpenList[int](db, "list")
-			wait.Go(func() {
-				for n := range times {
-					if _, _, err := m.Update("n", func(e *copal.Entry[int]) error { e.Value++; return nil }); err != nil {
-						t.Error(err)
-					}
-					if n%5 > 0 {
-						continue
-					}
-					if _, _, err := h.Update("f", func(e *copal.Entry[int]) error { e.Value++; return nil }); err != nil {
-						t.Error(err)
-					}
-					if _, _, err := z.Update("m", func(e *copal.Entry[float64]) error { e.Value++; return nil }); err != nil {
-						t.Error(err)
-					}
-					if err := l.Insert(0, i); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wait.Wait()
+	var wait sync.WaitGroup
+	for i := range goroutines {
 		db := store(t, at.driverOf(t, address))
-		m, _ := copal.OpenMap[string, int](db, "numbers")
+		m, err := copal.OpenMap[string, int](db, "numbers")
+		if err != nil {
+			t.Fatal(err)
+		}
 		h, _ := copal.OpenHash[string, int](db, "hash")
 		z, _ := copal.OpenSortedSet[string](db, "zset")
 		l, _ := copal.OpenList[int](db, "list")
-		n, _ := m.Get("n")
-		field, _ := h.Get("f")
-		score, _ := z.Get("m")
-		if fewer := goroutines * times / 5; n != goroutines*times || field != fewer || score != float64(fewer) || l.Len() != fewer {
-			t.Errorf("%d, %d, %v and %d are counted", n, field, score, l.Len())
-		}
-	})
+		wait.Go(func() {
+			for n := range times {
+				if _, _, err := m.Update("n", func(e *copal.Entry[int]) error { e.Value++; return nil }); err != nil {
+					t.Error(err)
+				}
+				if n%5 > 0 {
+					continue
+				}
+				if _, _, err := h.Update("f", func(e *copal.Entry[int]) error { e.Value++; return nil }); err != nil {
+					t.Error(err)
+				}
+				if _, _, err := z.Update("m", func(e *copal.Entry[float64]) error { e.Value++; return nil }); err != nil {
+					t.Error(err)
+				}
+				if err := l.Insert(0, i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	f()
+	wait.Wait()
+	db := store(t, at.driverOf(t, address))
+	m, _ := copal.OpenMap[string, int](db, "numbers")
+	h, _ := copal.OpenHash[string, int](db, "hash")
+	z, _ := copal.OpenSortedSet[string](db, "zset")
+	l, _ := copal.OpenList[int](db, "list")
+	n, _ := m.Get("n")
+	field, _ := h.Get("f")
+	score, _ := z.Get("m")
+	if fewer := goroutines * times / 5; n != goroutines*times || field != fewer || score != float64(fewer) || l.Len() != fewer {
+		t.Errorf("%d, %d, %v and %d are counted", n, field, score, l.Len())
+	}
 }
 
 // TestPops: each element of a list is popped once.

@@ -86,7 +86,7 @@ func (at target) driver(t *testing.T) driver.Driver {
 
 func (at target) driverOf(t *testing.T, address string) driver.Driver {
 	t.Helper()
-	r, err := Config{Addresses: []string{address}}.connect(t.Context())
+	r, err := Config{Addresses: strings.Split(address, ",")}.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +131,7 @@ type proxy struct {
 	mu     sync.Mutex
 	met    bool
 	caught chan struct{} // closed when the word has come
+	over   chan struct{} // closed when what is held may end
 }
 
 const (
@@ -146,7 +147,7 @@ func newProxy(t *testing.T, to, word string, how int) (p *proxy, address string)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	p = &proxy{t: t, to: to, word: []byte(word), how: how, caught: make(chan struct{})}
+	p = &proxy{t: t, to: to, word: []byte(word), how: how, caught: make(chan struct{}), over: make(chan struct{})}
 	go func() {
 		for {
 			nc, err := l.Accept()
@@ -223,7 +224,7 @@ func (p *proxy) serve(client net.Conn) {
 			case dropRequest:
 				return
 			case hold:
-				io.Copy(io.Discard, client)
+				<-p.over
 				return
 			}
 			close(dropping)

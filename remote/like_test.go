@@ -54,24 +54,25 @@ type person struct {
 	N    int
 }
 
-// TestLikeTheEngine: whatever is done with maps, single values and collections, a store on a server says what one in a
-// directory says.
+// TestLikeTheEngine: whatever is done with maps, single values and collections, a store on a server says what one
+// in a directory says.
 func TestLikeTheEngine(t *testing.T) {
-	each(t, func(t *testing.T, at target) {
-		d := at.driver(t)
-		seeds := 15
-		if testing.Short() {
-			seeds = 3
-		}
-		for seed := range uint64(seeds) {
-			if t.Run(fmt.Sprint(seed), func(t *testing.T) { likeTheEngine(t, d, seed) }); t.Failed() {
-				return
-			}
-		}
-	})
+	each(t, func(t *testing.T, at target) { likeTheEngine(t, at.driver(t)) })
 }
 
-func likeTheEngine(t *testing.T, d driver.Driver, seed uint64) {
+func likeTheEngine(t *testing.T, d driver.Driver) {
+	seeds := 15
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range uint64(seeds) {
+		if t.Run(fmt.Sprint(seed), func(t *testing.T) { scriptLikeTheEngine(t, d, seed) }); t.Failed() {
+			return
+		}
+	}
+}
+
+func scriptLikeTheEngine(t *testing.T, d driver.Driver, seed uint64) {
 	p := &pair{t: t, rng: rand.New(rand.NewPCG(seed, 36))}
 	near, err := copal.Open(t.TempDir(), copal.WithErrorHandler(onError(t)))
 	if err != nil {
@@ -90,11 +91,11 @@ func likeTheEngine(t *testing.T, d driver.Driver, seed uint64) {
 		maps(p, sorted, "texts", text, func() person { return person{text(), []string{text()}, number()} }),
 		maps(p, sorted, "odd*[x]", odd, odd),
 		maps(p, sorted, "numbers", number, number, copal.WithCodec(codec.Binary), copal.WithTTL(time.Hour)),
-		hashes(p, "hash", number, odd),
-		sets(p, "set", odd),
-		lists(p, "list", odd),
-		sortedSets(p, "zset", text),
-		p.crossings("hash", "set", "list", "zset", "single"),
+		hashes(p, "hash"+tag, number, odd),
+		sets(p, "set"+tag, odd),
+		lists(p, "list"+tag, odd),
+		sortedSets(p, "zset"+tag, text),
+		p.crossings("hash"+tag, "set"+tag, "list"+tag, "zset"+tag, "single"+tag),
 	}
 	for range 250 {
 		if steps[p.rng.IntN(len(steps))](); t.Failed() {
@@ -102,6 +103,9 @@ func likeTheEngine(t *testing.T, d driver.Driver, seed uint64) {
 		}
 	}
 }
+
+// tag is in the names of keys that a cluster is to keep together.
+const tag = "{t}"
 
 // unordered are pairs as text, in an order of their own.
 func unordered[K, V any](seq iter.Seq2[K, V]) []any {
@@ -393,7 +397,7 @@ func (p *pair) crossings(keys ...string) func() {
 				v, err := copal.Load[string](p.dbs[i], key)
 				return []any{v, err}
 			case 1:
-				return []any{copal.Set(p.dbs[i], "single", "value")}
+				return []any{copal.Set(p.dbs[i], "single"+tag, "value")}
 			case 2:
 				existed, err := raw.Delete([]byte(key))
 				return []any{existed, err}
@@ -402,15 +406,16 @@ func (p *pair) crossings(keys ...string) func() {
 				return []any{of, err, raw.Has([]byte(key))}
 			case 4:
 				added, err := raw.StringSet([]byte(key)).Add("m")
-				if key != "set" {
+				if key != "set"+tag {
 					return []any{added, err}
 				}
 				return []any{err}
 			case 5:
-				if key == "list" || key == "single" {
+				if key == "list"+tag || key == "single"+tag {
 					return []any{raw.List([]byte(key)).Len()}
 				}
-				return []any{raw.SortedSet([]byte(key)).Rename("zset")}
+				err := raw.SortedSet([]byte(key)).Rename("zset" + tag)
+				return []any{err}
 			case 6:
 				return []any{raw.ExpireAt([]byte(key), time.UnixMilli(4_000_000_000_000)), raw.Persist([]byte(key))}
 			case 7:

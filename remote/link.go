@@ -18,15 +18,19 @@ import (
 
 // link is the connection to a server or a cluster. All calls share it.
 //
-// The client sends the commands of many goroutines in one stream. It follows the redirections of a cluster, by which a
-// command was refused. It sends a read once more when a connection ends, and a write never: only commands that are
-// marked as reads may be sent again.
+// The client sends the commands of many goroutines in one stream. It follows the redirections of a cluster, by
+// which a command was refused. It sends a read once more when a connection ends, and a write never: only commands
+// that are marked as reads may be sent again.
 type link struct {
 	client  rueidis.Client
 	timeout time.Duration
 	closed  atomic.Bool
 	has     features
 }
+
+// bufferBytes is how much memory a connection takes for each direction. A change of a collection has one of its own, so
+// there may be many.
+const bufferBytes = 64 << 10
 
 // mostSends is how often a read is sent when connections end, and how often any command is that was not sent.
 const mostSends = 3
@@ -94,6 +98,12 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 		Dialer:           net.Dialer{Timeout: c.Timeout},
 		ConnWriteTimeout: c.Timeout,
 		DisableCache:     true,
+
+		ReadBufferEachConn:  bufferBytes,
+		WriteBufferEachConn: bufferBytes,
+		BlockingPoolCleanup: time.Minute,
+		BlockingPoolMinSize: 2,
+
 		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: 16},
 		RetryDelay: func(sent int, _ rueidis.Completed, err error) time.Duration {
 			if _, reply := err.(*rueidis.RedisError); reply || sent >= mostSends {

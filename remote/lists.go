@@ -82,8 +82,8 @@ func (r *redis) Push(ctx context.Context, of driver.Of, list []driver.Element, f
 	return int(n), err
 }
 
-// Insert puts elements into a list. Redis finds the place by an element and not by its index, so the one at the index is
-// for a moment another, which nothing can equal.
+// Insert puts elements into a list. Redis finds the place by an element and not by its index, so the one at the
+// index is for a moment another, which nothing can equal.
 func (r *redis) Insert(ctx context.Context, of driver.Of, index int, list []driver.Element, d engine.Durability) error {
 	_, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
 		n, err := r.Count(ctx, of)

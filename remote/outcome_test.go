@@ -125,8 +125,8 @@ func TestReadsGoOn(t *testing.T) {
 	})
 }
 
-// TestContextEnds: a call that waits for the server ends with its context, also where it has a connection of its own. Of
-// a write it is not known then whether it was made.
+// TestContextEnds: a call that waits for the server ends with its context, also where it has a connection of its
+// own. Of a write it is not known then whether it was made.
 func TestContextEnds(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		address := at.start(t)
@@ -138,6 +138,7 @@ func TestContextEnds(t *testing.T) {
 		for _, w := range calls {
 			t.Run(w.name, func(t *testing.T) {
 				p, between := newProxy(t, address, w.word, hold)
+				defer close(p.over)
 				d := at.driverOf(t, between)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
@@ -163,6 +164,7 @@ func TestContextEnds(t *testing.T) {
 // TestTimeout: a server that says nothing is given up.
 func TestTimeout(t *testing.T) {
 	p, between := newProxy(t, serveCopal(t), "cut-here", hold)
+	defer close(p.over)
 	db, err := Config{Addresses: []string{between}, Timeout: 200 * time.Millisecond}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)

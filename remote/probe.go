@@ -23,8 +23,8 @@ type features struct {
 }
 
 // probe finds out what the server has. It asks by commands that change nothing, for versions tell little: what a
-// command does differs among Redis, Valkey and what clouds sell, and the user may be forbidden to use it. Conditions are
-// tried on a key that nobody has. Of a cluster, one node is asked.
+// command does differs among Redis, Valkey and what clouds sell, and the user may be forbidden to use it.
+// Conditions are tried on a key that nobody has. Of a cluster, one node is asked.
 func (r *redis) probe(ctx context.Context) error {
 	key := []byte("copal:probe:" + rand.Text())
 	if _, err := r.get(ctx, ask("PING")); err != nil {

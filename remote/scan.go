@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// A scan goes through what a server has, a page after the other. What exists throughout comes at least once, so scans
-// remember what they have yielded: 16 bytes for each, of two hashes that nobody can foresee. Two names with the same are
-// less likely than a fault of the machine.
+// A scan goes through what a server has, a page after the other. What exists throughout comes at least once, so
+// scans remember what they have yielded: 16 bytes for each, of two hashes that nobody can foresee. Two names with
+// the same are less likely than a fault of the machine.
 
 // seen are names that a scan has yielded.
 type seen struct {
@@ -41,8 +41,8 @@ func (s *seen) first(name string) bool {
 // perPage is how many elements a page of a scan has, more or less.
 const perPage = "512"
 
-// scan yields the pages of a command of the SCAN family, which next makes from a cursor. Of each page it drops what was
-// seen; an element has width strings, the first of which is its name.
+// scan yields the pages of a command of the SCAN family, which next makes from a cursor. Of each page it drops what
+// was seen; an element has width strings, the first of which is its name.
 func (r *redis) scan(ctx context.Context, s *seen, width int, next func(cursor string) command) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		for cursor := "0"; ; {
@@ -207,8 +207,8 @@ func (r *redis) Len(ctx context.Context, prefix []byte) (n int, err error) {
 	return n, nil
 }
 
-// DeleteRange deletes the entries in a range: not as one write. Entries that come meanwhile may stay. When it fails, some
-// are deleted.
+// DeleteRange deletes the entries in a range: not as one write. Entries that come meanwhile may stay. When it
+// fails, some are deleted.
 func (r *redis) DeleteRange(ctx context.Context, in engine.Range, d engine.Durability) error {
 	if d == engine.Power && r.has.noFSync != nil {
 		return r.has.noFSync

@@ -142,8 +142,8 @@ func (o ordered) Len(ctx context.Context, prefix []byte) (int, error) {
 	return int(n), err
 }
 
-// schemas are those that this process has told the store, or learnt from it. Their numbers are the eight bytes by which
-// the store names them, and so the same everywhere.
+// schemas are those that this process has told the store, or learnt from it. Their numbers are the eight bytes by
+// which the store names them, and so the same everywhere.
 type schemas struct {
 	home  *redis
 	mu    sync.Mutex // guards the maps

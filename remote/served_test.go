@@ -224,7 +224,8 @@ func TestEarlierType(t *testing.T) {
 	}
 }
 
-// TestAnotherStore: when another store is served at the address, which does not know the schemas, they are declared anew.
+// TestAnotherStore: when another store is served at the address, which does not know the schemas, they are declared
+// anew.
 func TestAnotherStore(t *testing.T) {
 	serve := func(address string) (string, func()) {
 		db, err := copal.OpenMemory()

@@ -31,8 +31,8 @@ func (r *redis) Get(ctx context.Context, key []byte, dated bool) (driver.Entry, 
 	return driver.Entry{Key: append([]byte{}, key...), Value: value, Schema: schema, Deadline: deadline}, err
 }
 
-// getDated reads a value and its deadline. Another write may come between the two, but then the value is another, too,
-// or is the same with this deadline: a Write that depends on it is right either way.
+// getDated reads a value and its deadline. Another write may come between the two, but then the value is another,
+// too, or is the same with this deadline: a Write that depends on it is right either way.
 func (r *redis) getDated(ctx context.Context, key []byte) (m rueidis.RedisMessage, deadline uint64, err error) {
 	replies, err := r.reads(ctx, append([]command{read("GET", key)}, r.whenDead(key)...))
 	if err != nil {
@@ -45,8 +45,8 @@ func (r *redis) getDated(ctx context.Context, key []byte) (m rueidis.RedisMessag
 	return m, deadline, err
 }
 
-// whenDead are the commands that ask for the deadline of a key. Servers before 7.0 tell only how long it has, by their
-// own clock.
+// whenDead are the commands that ask for the deadline of a key. Servers before 7.0 tell only how long it has, by
+// their own clock.
 func (r *redis) whenDead(key []byte) []command {
 	if r.has.expireTime {
 		return []command{read("PEXPIRETIME", key)}
@@ -207,8 +207,8 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 	})
 }
 
-// swapScript writes a value, or deletes it, if it still is what it was. It is sent whole with each call: a server that
-// knows it does not compile it again, and none has to be told of it.
+// swapScript writes a value, or deletes it, if it still is what it was. It is sent whole with each call: a server
+// that knows it does not compile it again, and none has to be told of it.
 const swapScript = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] then redis.call('SET', KEYS[1], unpack(ARGV, 2)) else redis.call('DEL', KEYS[1]) end
 return 1`

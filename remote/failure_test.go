@@ -1,0 +1,49 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal"
+)
+
+// TestFailed: what the errors of the client mean, of a read and of a write, by a context that has ended or not.
+func TestFailed(t *testing.T) {
+	ends, cancel := context.WithCancel(t.Context())
+	cancel()
+	past, stop := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer stop()
+	notDialed := unsent{&net.OpError{Op: "dial", Err: errors.New("refused")}}
+	for name, c := range map[string]struct {
+		ctx            context.Context
+		err            error
+		unknown, other bool // the outcome of a write; the error is of another call's context
+		is             error
+	}{
+		"the connection ends":        {t.Context(), io.EOF, true, false, io.EOF},
+		"no connection":              {t.Context(), notDialed, false, false, notDialed.error},
+		"no node":                    {t.Context(), rueidis.ErrNoSlot, false, false, rueidis.ErrNoSlot},
+		"own context":                {ends, context.Canceled, true, false, context.Canceled},
+		"own context, and an end":    {ends, io.EOF, true, false, context.Canceled},
+		"own context, while dialing": {ends, unsent{context.Canceled}, false, false, context.Canceled},
+		"own deadline":               {past, context.DeadlineExceeded, true, false, context.DeadlineExceeded},
+		"another's context":          {t.Context(), context.Canceled, true, true, context.Canceled},
+		"another's deadline":         {t.Context(), context.DeadlineExceeded, true, true, context.DeadlineExceeded},
+		"another's, while dialing":   {t.Context(), unsent{context.Canceled}, false, true, context.Canceled},
+	} {
+		l := &link{}
+		wrote, read := l.failed(c.ctx, c.err, true), l.failed(c.ctx, c.err, false)
+		if errors.Is(wrote, copal.ErrUnknown) != c.unknown || errors.Is(read, copal.ErrUnknown) || !errors.Is(wrote, c.is) || !errors.Is(read, c.is) {
+			t.Errorf("%s: of a write %v, of a read %v", name, wrote, read)
+		}
+		if foreign(c.ctx, c.err) != c.other {
+			t.Errorf("%s: it is another call's, or not", name)
+		}
+	}
+}
