@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -55,7 +56,7 @@ func ExampleSetOf_Add() {
 func ExampleSetOf_With() {
 	db, s := tags()
 	defer db.Close()
-	fmt.Println(s.With(copal.FSync).Add("log"))
+	fmt.Println(s.With(copal.FSync).WithContext(context.Background()).Add("log"))
 	// Output:
 	// 1 <nil>
 }
@@ -176,7 +177,7 @@ func ExampleListOf_PushBack() {
 func ExampleListOf_With() {
 	db, l := jobs()
 	defer db.Close()
-	fmt.Println(l.With(copal.FSync).PushBack("iron"))
+	fmt.Println(l.With(copal.FSync).WithContext(context.Background()).PushBack("iron"))
 	// Output:
 	// <nil>
 }
@@ -365,7 +366,7 @@ func ExampleSortedSetOf_Set() {
 func ExampleSortedSetOf_With() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.With(copal.FSync).SetAll(map[string]float64{"Tim": 1, "Kay": 2}))
+	fmt.Println(s.With(copal.FSync).WithContext(context.Background()).SetAll(map[string]float64{"Tim": 1, "Kay": 2}))
 	// Output:
 	// <nil>
 }

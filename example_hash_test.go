@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -75,7 +76,7 @@ func ExampleHashOf_SetAll() {
 func ExampleHashOf_With() {
 	db, h := stock()
 	defer db.Close()
-	fmt.Println(h.With(copal.FSync).SetAll(map[string]int{"apples": 0, "dates": 40}))
+	fmt.Println(h.With(copal.FSync).WithContext(context.Background()).SetAll(map[string]int{"apples": 0, "dates": 40}))
 	// Output:
 	// <nil>
 }

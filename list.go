@@ -446,7 +446,7 @@ func (c *Collection) elements(from, to int) iter.Seq[engine.Item] {
 			return
 		}
 		span, ok := engine.Span{}, true
-		if from > 0 || to < math.MaxInt {
+		if from != 0 || to < math.MaxInt {
 			var err error
 			span, ok, err = c.reader().Part(c.key, c.of, int64(from), int64(to))
 			c.report(err)
