@@ -350,6 +350,7 @@ func TestTypedInDatabases(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
 	p.want("SELECT 3", "OK")
+	p.want("MSET a 0 b 0", "OK")
 	p.want(`COPAL.TYPED MSET a "\x00\x00\x00\x00\x00\x00\x00\x001" b "\x00\x00\x00\x00\x00\x00\x00\x002"`, "OK")
 	if value, ok := s.DB.Raw().Get(Key(3, []byte("b"))); !ok || string(value) != "2" {
 		t.Errorf("%q, %v", value, ok)
