@@ -133,13 +133,11 @@ func (c *client) serve() {
 // ended gives back what the client holds, and tells why its connection has ended.
 func (c *client) ended(err error) {
 	c.leave() // if a command has panicked
-	c.endSession(false)
-	c.endChanges()
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
 	c.stopMonitor()
-	c.become(nil)
+	c.become(nil) // ends its transaction and its feed, too
 	c.giveBack()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)

@@ -9,9 +9,9 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/wire"
 )
 
 // The commands of copal are for its own clients: programs that open the store over the network
@@ -189,7 +189,7 @@ func (n *schemaNames) again(store *engine.Store) *schemaTable {
 	}
 	t = &schemaTable{make(map[[nameBytes]byte]uint64, len(all)), make(map[uint64][nameBytes]byte, len(all))}
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(all))) {
-		name := driver.SchemaName(all[number])
+		name := wire.SchemaName(all[number])
 		t.numbers[name], t.names[number] = number, name
 	}
 	n.now.Store(t)
@@ -199,7 +199,7 @@ func (n *schemaNames) again(store *engine.Store) *schemaTable {
 // schemaSet is COPAL.SCHEMA SET. It writes at once, in a transaction as well.
 func (c *call) schemaSet() error {
 	schema := engine.Schema{Codec: string(c.args[2]), Text: string(c.args[3])}
-	name, store := driver.SchemaName(schema), opened.Engine(c.s.DB)
+	name, store := wire.SchemaName(schema), opened.Engine(c.s.DB)
 	switch {
 	case !engine.IsWord(schema.Codec):
 		return errorf("ERR the name of a codec is a word of lower-case letters and digits")

@@ -12,9 +12,9 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
-	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/wire"
 )
 
 // reversed is a codec of a program's own, which the server does not know: JSON, and its bytes the other way round.
@@ -350,6 +350,7 @@ func TestTypedInDatabases(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
 	p.want("SELECT 3", "OK")
+	p.want("MSET a 0 b 0", "OK")
 	p.want(`COPAL.TYPED MSET a "\x00\x00\x00\x00\x00\x00\x00\x001" b "\x00\x00\x00\x00\x00\x00\x00\x002"`, "OK")
 	if value, ok := s.DB.Raw().Get(Key(3, []byte("b"))); !ok || string(value) != "2" {
 		t.Errorf("%q, %v", value, ok)
@@ -368,14 +369,14 @@ func TestSchemas(t *testing.T) {
 	s := newTypedStore(t, reversed{})
 	store := opened.Engine(s.db)
 	for n, schema := range store.SchemasBeyond(-1) {
-		name := driver.SchemaName(schema)
+		name := wire.SchemaName(schema)
 		s.want(fmt.Sprintf("COPAL.SCHEMA GET %q", name[:]), fmt.Sprintf("[%q %q]", schema.Codec, schema.Text))
 		s.want(fmt.Sprintf("COPAL.SCHEMA SET %q %q", schema.Codec, schema.Text), fmt.Sprintf("%q", name[:]))
 		if again, err := store.SchemaNumber(schema); err != nil || again != n {
 			t.Errorf("the number of a schema was %d, and is %d: %v", n, again, err)
 		}
 	}
-	name := driver.SchemaName(engine.Schema{Codec: "mine", Text: "a text"})
+	name := wire.SchemaName(engine.Schema{Codec: "mine", Text: "a text"})
 	quoted := fmt.Sprintf("%q", name[:])
 	value := fmt.Sprintf("%q", string(name[:])+"value")
 	s.want("COPAL.SCHEMA GET "+quoted, "nil[]")
@@ -395,7 +396,7 @@ func TestSchemas(t *testing.T) {
 		s.want(words, "(error) "+reply)
 	}
 	// What pretends to be a value of a schema is none, and is shown as an error.
-	garbage := driver.SchemaName(engine.Schema{Codec: "binary", Text: "no schema"})
+	garbage := wire.SchemaName(engine.Schema{Codec: "binary", Text: "no schema"})
 	s.want(`COPAL.SCHEMA SET binary "no schema"`, fmt.Sprintf("%q", garbage[:]))
 	s.want(fmt.Sprintf("COPAL.TYPED SET k %q", string(garbage[:])+"value"), "OK")
 	s.want("GET k", `"value"`)

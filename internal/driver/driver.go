@@ -10,7 +10,6 @@ package driver
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"iter"
 	"time"
@@ -249,11 +248,4 @@ type Change struct {
 	Schema, OldSchema uint64
 	HasOld            bool                  // there was an entry before
 	Covers            func(key []byte) bool // of a Range
-}
-
-// SchemaName is what a schema is called between processes, whose stores number it differently: the beginning of the
-// SHA-256 of the codec's name, a space and the schema's text. Eight zero bytes are no schema.
-func SchemaName(s engine.Schema) [8]byte {
-	sum := sha256.Sum256([]byte(s.Codec + " " + s.Text))
-	return [8]byte(sum[:8])
 }
