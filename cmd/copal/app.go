@@ -29,7 +29,9 @@ type app struct {
 
 	host host // nil when the command stands alone
 
-	started bool // the command line was in order and a command runs
+	started   bool // the command line was in order and a command runs
+	onServers bool // the command works with stores on servers
+	served    bool // its store is one
 
 	collection func(*copal.CollectionError) // takes the collections that a walk over values comes by; nil for none
 
@@ -110,7 +112,10 @@ func (a *app) helpFor(cmd *cobra.Command) string {
 
 // runs is the RunE of a command. An error before it is one of the command line.
 func (a *app) runs(f func(args []string, out *bufio.Writer) error) func(*cobra.Command, []string) error {
-	return func(_ *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := a.needsDirectory(cmd, args); err != nil {
+			return err
+		}
 		a.started = true
 		out := bufio.NewWriterSize(a.stdout, 64<<10)
 		err := f(args, out)

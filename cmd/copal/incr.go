@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -80,13 +79,14 @@ func allowNegative(args []string) []string {
 }
 
 func (f *incrFlags) incr(db *copal.DB, key []byte, out *bufio.Writer) error {
-	update := db.Update
+	raw := admin.Typed(db)
+	update := raw.Update
 	if f.fsync {
-		update = db.UpdateFSync
+		update = raw.UpdateFSync
 	}
 	var sum int64
-	err := update(func(tx *copal.Tx) (err error) {
-		sum, err = add(admin.Typed(db).In(tx), key, f.by)
+	_, _, err := update(key, func(e *copal.Entry[[]byte]) (err error) {
+		sum, err = add(e, key, f.by)
 		return err
 	})
 	if err != nil {
@@ -102,30 +102,17 @@ func (f *incrFlags) incr(db *copal.DB, key []byte, out *bufio.Writer) error {
 	return err
 }
 
-// add adds n to the number under key.
-func add(raw *copal.Raw, key []byte, n int64) (sum int64, err error) {
-	value, err := raw.Load(key)
-	switch {
-	case errors.Is(err, copal.ErrNotFound):
-		return n, raw.Set(key, strconv.AppendInt(nil, n, 10))
-	case err != nil:
-		return 0, err
+// add adds n to the number of an entry.
+func add(e *copal.Entry[[]byte], key []byte, n int64) (sum int64, err error) {
+	old := int64(0)
+	if e.Exists {
+		if old, err = strconv.ParseInt(string(e.Value), 10, 64); err != nil {
+			return 0, fmt.Errorf("%s: the value is no whole number of 64 bits", showKey(key))
+		}
 	}
-	old, err := strconv.ParseInt(string(value), 10, 64)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%s: the value is no whole number of 64 bits", showKey(key))
-	case n > 0 && old > math.MaxInt64-n, n < 0 && old < math.MinInt64-n:
+	if n > 0 && old > math.MaxInt64-n || n < 0 && old < math.MinInt64-n {
 		return 0, fmt.Errorf("%s: %d and %d are beyond 64 bits", showKey(key), old, n)
 	}
-	sum = old + n
-	deadline, err := raw.Deadline(key)
-	if err != nil {
-		return 0, err
-	}
-	text := strconv.AppendInt(nil, sum, 10)
-	if deadline.IsZero() {
-		return sum, raw.Set(key, text)
-	}
-	return sum, raw.SetUntil(key, text, deadline)
+	e.Set(strconv.AppendInt(nil, old+n, 10))
+	return old + n, nil
 }

@@ -11,10 +11,13 @@ import (
 )
 
 // view opens the store in dir for reading, lends it to f and closes it. Beside a process that
-// writes, it follows.
+// writes, it follows. Dir may be a server.
 func (a *app) view(dir string, f func(db *copal.DB) error) error {
-	if a.host != nil {
+	switch {
+	case a.host != nil:
 		return a.host.view(f)
+	case isServer(dir):
+		return a.reach(dir, f)
 	}
 	if err := requireStore(dir); err != nil {
 		return err
@@ -23,14 +26,14 @@ func (a *app) view(dir string, f func(db *copal.DB) error) error {
 }
 
 // update opens the store in dir for writing, lends it to f and closes it, which makes all that
-// was written durable. The error is copal.ErrLocked, and names the process, if another one has the store open
-// so. Signals end a.ctx meanwhile, so that the store is always closed.
+// was written durable. If a copal serve has the store open so, it is updated through that where the command can
+// do so. Otherwise the error is copal.ErrLocked, and names the process. Signals end a.ctx meanwhile, so that the
+// store is always closed.
 func (a *app) update(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
-	if a.host != nil {
-		return a.host.update(f, opts...)
-	}
-	if err := requireStore(dir); err != nil {
-		return err
+	if a.host == nil && !isServer(dir) {
+		if err := requireStore(dir); err != nil {
+			return err
+		}
 	}
 	return a.updateOrCreate(dir, f, opts...)
 }
@@ -40,15 +43,23 @@ func (a *app) updateOrCreate(dir string, f func(db *copal.DB) error, opts ...cop
 	if a.host != nil {
 		return a.host.update(f, opts...)
 	}
+	defer a.catchSignals()()
+	if isServer(dir) {
+		return a.reach(dir, f)
+	}
 	if err := requireRoom(dir); err != nil {
 		return err
 	}
-	defer a.catchSignals()()
 	return a.with(dir, f, opts...)
 }
 
 func (a *app) with(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	db, err := a.openStore(dir, opts...)
+	if errors.Is(err, copal.ErrLocked) {
+		if db, err = a.openServed(dir, err); err == nil {
+			return errors.Join(f(db), db.Sync(), db.Close()) // as durable as where Close does it
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,12 @@ const rootHelp = `copal looks into copal stores, moves what is in them, and mend
 The first argument of each command is the store's directory. Commands that read work
 beside a process that has the store open; they see it as it is when they begin, and
 watch follows. Commands that write need the store's lock, and name the process that has
-it. A store that is not there is made by set and import alone.
+it. A store that is not there is made by set, import and copy alone.
 
 Every command takes --json. "-" stands for standard input or output where a value or a
 file is asked for. A key of a map is the map's name, a colon, and the key: users:alice.
 
-` + momentHelp + "\n\n" + exitCodesHelp
+` + serversHelp + "\n\n" + momentHelp + "\n\n" + exitCodesHelp
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -45,7 +45,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
-	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a))
+	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a), newCopy(a))
 	addGroup(root, "The store:", newServe(a), newToken(a), newHealth(a), newStat(a), newSchema(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
 	addGroup(root, "Else:", append(measuring(a), newShell(a), newVersion(a))...)
 	root.SetHelpCommandGroupID("Else:")
@@ -164,8 +164,8 @@ func arguments(least, most int) cobra.PositionalArgs {
 		if synopsis == "" {
 			return usageError{cmd.CommandPath() + " takes no arguments"}
 		}
-		if _, implied := withoutDir(cmd.Use); !implied && least > 0 {
-			n-- // the store of the shell
+		if _, implied := withoutDir(cmd.Use); !implied && least > 0 && cmd.Name() != "copy" {
+			n-- // the store of the shell, which has no copy
 		}
 		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(n)}
 	}

@@ -163,7 +163,7 @@ func (a *app) entries(from source, s selection) iter.Seq2[[]byte, []byte] {
 func (a *app) candidateEntries(from source, s selection) iter.Seq2[[]byte, []byte] {
 	low, high := s.bounds()
 	switch {
-	case s.pattern != nil || s.empty(low, high):
+	case s.pattern != nil || s.empty(low, high) || a.served:
 		return a.valuesOf(from, a.candidates(from, s)) // no value is read of what is not selected
 	case s.reverse:
 		return from.raw().Backward().Between(low, high)

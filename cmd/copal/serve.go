@@ -24,6 +24,8 @@ requests that have arrived are answered, and the store is closed.
 
 By Redis's protocol redis-cli and all clients of Redis use it; docs/redis.md has the commands.
 By HTTP curl and browsers do; docs/http.md has the routes.
+Commands that write, such as copal set DIR, go through the server, by the socket DIR/SOCKET,
+which is for processes of the same user; --no-socket leaves that out.
 Only this machine reaches it unless --redis or --http names another address, for which a
 password is wanted: in the file that --password-file names, or in COPAL_PASSWORD. Whoever has it
 may do everything. --users names a file of users with tokens, and of the maps that each may read
@@ -52,7 +54,7 @@ type serving struct {
 	history               string
 	passwordFile          string
 	usersFile             string
-	noPassword            bool
+	noPassword, noSocket  bool
 	cert, key, clientCA   string
 	admin                 string
 	config                string
@@ -92,6 +94,7 @@ func newServe(a *app) *cobra.Command {
 	f.StringVar(&s.passwordFile, "password-file", "", "a file whose first line is the password")
 	f.StringVar(&s.usersFile, "users", "", "a TOML file of users, and of the maps that each may read and write")
 	f.BoolVar(&s.noPassword, "no-password", false, "let other machines in without a password: nobody else reaches the addresses")
+	f.BoolVar(&s.noSocket, "no-socket", false, "no socket in DIR, by which copal set and others write")
 	f.StringVar(&s.cert, "tls-cert", "", "a certificate in PEM: connections of --redis and --http are by TLS")
 	f.StringVar(&s.key, "tls-key", "", "its key in PEM")
 	f.StringVar(&s.clientCA, "tls-client-ca", "", "certificates in PEM, one of which has to vouch for each client")
@@ -157,7 +160,7 @@ func (a *app) serve(dir string, s *serving) error {
 	if server.DB, err = copal.Open(dir, options...); err != nil {
 		return err
 	}
-	return errors.Join(a.listen(server, s, secure, token, logger), server.DB.Close())
+	return errors.Join(a.listen(dir, server, s, secure, token, logger), server.DB.Close())
 }
 
 // door is a listener, and what serves its connections.
@@ -168,7 +171,7 @@ type door struct {
 }
 
 // listen opens the doors, and closes them when a.ctx is done.
-func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, token string, logger *slog.Logger) error {
+func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *certificate, token string, logger *slog.Logger) error {
 	web := newWeb(server, s, token, logger)
 	var doors []door
 	defer func() {
@@ -209,6 +212,15 @@ func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, t
 		}
 		doors = append(doors, door{l, "admin", web.administer})
 	}
+	own := ownServer(server)
+	if !s.noSocket {
+		l, err := listenOwn(dir)
+		if err == nil {
+			doors = append(doors, door{l, "redis", own.Serve})
+		} else {
+			logger.Warn("other processes cannot write by a socket in the directory of the store", "error", err)
+		}
+	}
 	failed := make(chan error, len(doors))
 	for _, l := range doors {
 		logger.Info("serving", "protocol", l.protocol, "address", l.Addr().String(), "tls", secure != nil && l.Addr().Network() == "tcp" && l.protocol != "admin", "durability", s.durability)
@@ -226,7 +238,7 @@ func (a *app) listen(server *redisapi.Server, s *serving, secure *certificate, t
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- web.shutdown(ctx) }()
-	if late := errors.Join(server.Shutdown(ctx), <-ended); late != nil {
+	if late := errors.Join(server.Shutdown(ctx), own.Shutdown(ctx), <-ended); late != nil {
 		logger.Warn("connections were closed before their requests were answered", "grace", s.grace)
 	}
 	logger.Info("closing the store")

@@ -61,7 +61,12 @@ func newSet(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.updateOrCreate(args[0], func(db *copal.DB) error { return f.set(db, key, value, out) })
+		return a.updateOrCreate(args[0], func(db *copal.DB) error {
+			if err := a.fitsServed(args[0], key, value); err != nil {
+				return err
+			}
+			return f.set(db, key, value, out)
+		})
 	})
 	cmd.Flags().BoolVar(&f.json, "json", false, "print what was written as JSON")
 	cmd.Flags().BoolVarP(&f.quoted, "quoted", "Q", false, quotedUsage)

@@ -89,6 +89,9 @@ func (f *momentFlag) open(db *copal.DB) (*copal.Snapshot, error) {
 
 // view lends the state of the moment to read, as app.view does.
 func (f *momentFlag) view(dir string, read func(s source) error) error {
+	if f.moment != nil && isServer(dir) {
+		return usageError{"a moment needs a directory: of a server the present is known alone"}
+	}
 	return f.app.view(dir, func(db *copal.DB) error {
 		if f.moment == nil {
 			return read(source{db: db})

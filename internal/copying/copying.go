@@ -61,9 +61,9 @@ func (c *Copy) Report() Report { return c.report }
 // fewChanges is how many changed keys a round has at most that has caught up. It is a variable for tests.
 var fewChanges = 4096
 
-// CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an earlier
-// copy that has ended before its time. When it returns, the destination is the source as it was at Report().Seq. A source
-// without a feed has no such moments: of that nothing is compared yet.
+// CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an
+// earlier copy that has ended before its time. When it returns, the destination is the source as it was at
+// Report().Seq. A source without a feed has no such moments: of that nothing is compared yet.
 func (c *Copy) CatchUp(ctx context.Context) error {
 	found, err := c.find(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) err
 	if err == nil && now.seq() != c.at.Seq {
 		n, err = c.follow(ctx, now)
 	}
-	if isLost(err) {
+	if err == errUntold {
 		c.at = position{From: c.Name}
 		n, err = c.walk(ctx, now)
 	}
@@ -209,12 +209,18 @@ func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
 	return int(c.report.Written + c.report.Deleted - before), c.flush(ctx)
 }
 
+// errUntold says that the feed cannot tell what has changed behind the position.
+var errUntold = errors.New("the feed does not reach back to the position")
+
 // follow makes the changes behind the position, up to the view.
 func (c *Copy) follow(ctx context.Context, now view) (n int, err error) {
 	c.Tell("catching up")
 	c.report.Rounds++
 	changed := newChanged()
 	for change, err := range c.from.changes(ctx, c.at.Seq, now.seq()) {
+		if isLost(err) {
+			return n, errUntold
+		}
 		if err != nil {
 			return n, err
 		}
@@ -257,7 +263,10 @@ func (c *Copy) bring(ctx context.Context, now view, from, to []byte, save func(n
 		return err
 	}
 	defer old.close()
-	n, total := int64(0), now.total()
+	n, total := int64(0), int64(0)
+	if save != nil {
+		total = now.total()
+	}
 	for p, err := range pairs(now, old, from, to) {
 		if err == nil {
 			err = ctx.Err()

@@ -60,7 +60,7 @@ type view interface {
 	elements(e *admin.Entry) iter.Seq2[admin.Element, error]
 
 	seq() uint64  // 0 for no moment
-	total() int64 // entries
+	total() int64 // entries, about
 	close()
 }
 
@@ -73,11 +73,14 @@ func (d directory) view(context.Context) (view, error) {
 		return nil, err
 	}
 	s, err := d.db.Snapshot()
-	return moment{s}, err
+	return moment{s, int64(d.db.Raw().Len())}, err
 }
 
 // moment is a snapshot of a directory.
-type moment struct{ s *copal.Snapshot }
+type moment struct {
+	s *copal.Snapshot
+	n int64 // entries; to count those of the snapshot takes a walk
+}
 
 func (m moment) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 	if !isOne(from, to) {
@@ -136,7 +139,7 @@ func (m moment) elements(e *admin.Entry) iter.Seq2[admin.Element, error] {
 }
 
 func (m moment) seq() uint64  { return m.s.Seq() }
-func (m moment) total() int64 { return int64(m.s.Raw().Len()) }
+func (m moment) total() int64 { return m.n }
 func (m moment) close()       { m.s.Close() }
 
 func (d directory) put(_ context.Context, list []*admin.Entry) error { return admin.Put(d.db, list...) }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/copying"
+)
+
+const copyHelp = `Copy what the store SRC has into the store DST, while SRC is written to. Each is a
+directory, or a server: redis://host:port. DST is made if it is a directory that is not
+there; else it must be empty.
+
+First all entries are copied, then what has changed meanwhile, until DST has caught up.
+Then all entries of both are compared by their checksums, and copy ends and says the
+sequence number of SRC up to which DST has all. Run again, it goes on there, and copies
+only what has changed since.
+
+With --cutover it does not end, but goes on as SRC changes. When you have stopped what
+writes to SRC, press Enter: copy makes the last changes, compares all, and says that both
+are equal. Then let your programs open DST.
+
+Values arrive with their codecs and schemas, deadlines to the millisecond, and hashes,
+lists, sets, sorted sets and streams with all elements. After an interruption or a crash
+the same command goes on about where it ended: the entry copal.copy:position of DST says
+where, until --cutover is through. Only copy may write to DST meanwhile.
+
+A plain Redis tells neither moments nor changes: as SRC it is read again and again, and
+what is written meanwhile may be copied or not. All is compared at the --cutover alone.
+
+With --replace DST need not be empty: what it has, and SRC has not, is deleted.
+
+With --json the output is {"from":…,"to":…,"seq":…,"entries":…,"written":…,"deleted":…,
+"resumed":…,"walks":…,"rounds":…,"sum":…,"equal":…}: sum is of all entries, so that it can
+be compared with the one of another copy, and equal says that SRC was not written to since.`
+
+const copyExample = `  copal copy app.db /mnt/new/app.db
+  copal copy app.db /mnt/new/app.db --cutover`
+
+// copyFlags say how a store is copied.
+type copyFlags struct {
+	cutover, replace, json bool
+}
+
+func newCopy(a *app) *cobra.Command {
+	var f copyFlags
+	cmd := &cobra.Command{
+		Use:               "copy SRC DST",
+		Short:             "Copy a store that is written to into another one",
+		Long:              copyHelp,
+		Example:           copyExample,
+		Args:              arguments(2, 2),
+		ValidArgsFunction: completeDirs,
+		RunE: a.runs(func(args []string, out *bufio.Writer) error {
+			if a.host != nil {
+				return usageError{"copy stands alone: the shell has the store"}
+			}
+			defer a.catchSignals()()
+			return a.copy(args[0], args[1], &f, out)
+		}),
+	}
+	cmd.Flags().BoolVar(&f.cutover, "cutover", false, "go on until you have stopped what writes to SRC and press Enter")
+	cmd.Flags().BoolVar(&f.replace, "replace", false, "delete what DST has and SRC has not")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print what was done as one JSON object")
+	return cmd
+}
+
+func (a *app) copy(src, dst string, f *copyFlags, out *bufio.Writer) error {
+	name, err := nameOf(src)
+	if err != nil {
+		return err
+	}
+	if other, err := nameOf(dst); err != nil || other == name {
+		return errors.Join(err, usageError{"SRC and DST are one store"})
+	}
+	return a.view(src, func(from *copal.DB) error {
+		return a.updateOrCreate(dst, func(to *copal.DB) error {
+			c := copying.New(from, to)
+			c.Name, c.Replace = name, f.replace
+			err := a.runCopy(c, src, f)
+			switch {
+			case a.ctx.Err() != nil:
+				return fmt.Errorf("%w; %s has what was copied, and the same command goes on there", errInterrupted, dst)
+			case errors.Is(err, copying.ErrNotEmpty):
+				return fmt.Errorf("%s has entries, and none of them is of an unfinished copy of %s; with --replace what is not in %s is deleted", dst, src, src)
+			case errors.Is(err, copying.ErrWritten):
+				return fmt.Errorf("%s is still written to, so %s is not equal to it; the same command goes on there", src, dst)
+			case errors.As(err, new(*copying.DifferentError)):
+				return fmt.Errorf("%w\nsomebody else has written to %s, or a disk is damaged; the same command copies what differs", err, dst)
+			case err != nil:
+				return err
+			}
+			return f.tell(c.Report(), src, dst, out)
+		})
+	})
+}
+
+// nameOf is by what a copy that is resumed knows a store.
+func nameOf(store string) (string, error) {
+	switch {
+	case store == "":
+		return "", errNoDir
+	case isServer(store): // the name stands in the destination, where others read it
+		return redacted(store), nil
+	}
+	if whole, err := filepath.EvalSymlinks(store); err == nil {
+		store = whole
+	}
+	return filepath.Abs(store)
+}
+
+func (a *app) runCopy(c *copying.Copy, src string, f *copyFlags) error {
+	bar := a.newCount("copying", "entries")
+	defer bar.clear()
+	c.Show, c.Tell = bar.show, bar.describe
+	if err := c.CatchUp(a.ctx); err != nil || !f.cutover {
+		return err
+	}
+	bar.clear()
+	a.note(fmt.Sprintf("caught up at number %d, and going on. Stop what writes to %s, then press Enter", c.Report().Seq, src))
+	confirmed, confirm := context.WithCancel(context.Background())
+	in := a.input()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		defer confirm()
+		bufio.NewReader(in).ReadString('\n')
+	}()
+	err := c.Follow(a.ctx, confirmed)
+	if err != nil {
+		return err
+	}
+	<-asked
+	return c.Finish(a.ctx)
+}
+
+// tell prints what was done.
+func (f *copyFlags) tell(r copying.Report, src, dst string, out *bufio.Writer) error {
+	if f.json {
+		return writeJSON(out, struct {
+			From    string `json:"from"`
+			To      string `json:"to"`
+			Seq     uint64 `json:"seq"`
+			Entries int64  `json:"entries"`
+			Written int64  `json:"written"`
+			Deleted int64  `json:"deleted"`
+			Resumed bool   `json:"resumed"`
+			Walks   int64  `json:"walks"`
+			Rounds  int64  `json:"rounds"`
+			Sum     string `json:"sum"`
+			Equal   bool   `json:"equal"`
+		}{src, dst, r.Seq, r.Entries, r.Written, r.Deleted, r.Resumed, r.Walks, r.Rounds, r.Sum.String(), f.cutover})
+	}
+	how := fmt.Sprintf("has what %s had at number %d", src, r.Seq)
+	if f.cutover {
+		how = "is equal to " + src
+	}
+	_, err := fmt.Fprintf(out, "%s %s: %s, %d set and %d deleted by this run; checksum %.16s\n", dst, how, countEntries(r.Entries), r.Written, r.Deleted, r.Sum)
+	return err
+}

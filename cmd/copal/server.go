@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/remote"
+)
+
+const serversHelp = `The store may be on a server, too: a copal serve, a Redis, a Valkey or a cluster of them.
+Then redis://host:port stands in the place of the directory, with user:password@ in front of
+the host, and further nodes of a cluster behind commas; rediss:// is by TLS, and
+unix:///path/of.sock is a socket. get, set, del, has, incr, ttl, ls, scan, range, count,
+watch and copy take servers. A store that a copal serve of yours has open is written to
+by that, and the command says so.`
+
+// isServer reports whether the place of a store is a server, and no directory.
+func isServer(place string) bool {
+	scheme, _, ok := strings.Cut(place, "://")
+	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "unix")
+}
+
+// onServers are the commands that work with stores on servers. They write to a directory through its server, too.
+var onServers = []string{"get", "set", "del", "has", "incr", "ttl", "ls", "scan", "range", "count", "watch", "copy"}
+
+// needsDirectory refuses a server where a command needs a directory.
+func (a *app) needsDirectory(cmd *cobra.Command, args []string) error {
+	a.onServers = slices.Contains(onServers, cmd.Name())
+	if a.onServers || a.host != nil {
+		return nil
+	}
+	n := 1
+	switch cmd.Name() {
+	case "backup", "restore", "diff":
+		n = 2
+	}
+	for _, arg := range args[:min(n, len(args))] {
+		if !isServer(arg) {
+			continue
+		}
+		reason := fmt.Sprintf("%s needs a directory, and %s is a server", cmd.Name(), redacted(arg))
+		if cmd.Name() == "export" || cmd.Name() == "import" {
+			reason += "; copal copy copies from servers, and to them"
+		}
+		return usageError{reason}
+	}
+	return nil
+}
+
+// redacted is a server without its password.
+func redacted(server string) string {
+	scheme, rest, _ := strings.Cut(server, "://")
+	authority, path, slash := strings.Cut(rest, "/")
+	i := strings.LastIndexByte(authority, '@')
+	if i < 0 {
+		return server
+	}
+	user, _, password := strings.Cut(authority[:i], ":")
+	if password {
+		user += ":***"
+	}
+	if slash {
+		path = "/" + path
+	}
+	return scheme + "://" + user + authority[i:] + path
+}
+
+// reach opens a store on a server, lends it to f and closes it.
+func (a *app) reach(server string, f func(db *copal.DB) error) error {
+	db, err := a.openServer(server)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+func (a *app) openServer(server string) (*copal.DB, error) {
+	a.served = true
+	return remote.Open(a.ctx, server, copal.WithErrorHandler(a.report))
+}
+
+// openServed opens a store by the server that has its lock. Where that cannot be reached, the error is locked, with
+// which the store was refused.
+func (a *app) openServed(dir string, locked error) (*copal.DB, error) {
+	path, err := filepath.Abs(socketOf(dir))
+	if err != nil || !a.onServers {
+		return nil, locked
+	}
+	db, err := a.openServer("unix://" + escaped.Replace(path))
+	if err != nil {
+		a.served = false
+		return nil, locked
+	}
+	a.note(dir + " is open in a copal serve, and is changed by that, through " + socketOf(dir))
+	return db, nil
+}
+
+// fitsServed refuses a value that the typed map of its key would not read, of a store in a directory that is written to
+// through its server. The types stand in the log, which can be read beside the server.
+func (a *app) fitsServed(dir string, key, value []byte) error {
+	if !a.served || isServer(dir) {
+		return nil
+	}
+	db, err := a.openStore(dir, copal.ReadOnly())
+	if err != nil {
+		return err
+	}
+	return errors.Join(admin.Fit(db, &admin.Entry{Key: key, Value: value}), db.Close())
+}
+
+// escaped has in a URL what a path may have.
+var escaped = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23")

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// wantCommand runs a command line that must succeed, and print and tell this.
+func wantCommand(t *testing.T, stdout, stderr string, args ...string) {
+	t.Helper()
+	code, out, told := command(nil, args...)
+	if code != 0 || out != stdout || told != stderr {
+		t.Errorf("copal %q: exit code %d, %q, %q; want %q, %q", args, code, out, told, stdout, stderr)
+	}
+}
+
+func needSockets(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("a store has no socket here")
+	}
+}
+
+// TestOwnSocket looks at the socket that a server makes in the directory of its store: at its rights, and that it asks
+// for no password, which another door does.
+func TestOwnSocket(t *testing.T) {
+	needSockets(t)
+	t.Setenv("COPAL_PASSWORD", "secret")
+	dir := filepath.Join(t.TempDir(), "s")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := socketOf(dir)
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false) // as a server that was killed leaves it
+	left.Close()
+	if err := os.WriteFile(filepath.Join(dir, "LOCK"), nil, 0o666); err != nil { // that it is a store
+		t.Fatal(err)
+	}
+	s := serve(t, dir, "--redis", "127.0.0.1:0")
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode(); mode.Perm() != 0o600 || mode.Type() != os.ModeSocket {
+		t.Errorf("the socket has the mode %v", mode)
+	}
+	if got := ask(t, "tcp", s.addr, "GET k\r\nQUIT\r\n"); !strings.HasPrefix(got, "-NOAUTH") {
+		t.Errorf("the other door says %q", got)
+	}
+	if got := ask(t, "unix", path, "SET k v\r\nGET k\r\nQUIT\r\n"); got != "+OK\r\n$1\r\nv\r\n+OK\r\n" {
+		t.Errorf("the socket says %q", got)
+	}
+	if code := s.end(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "SOCKET*"))
+	if err != nil || len(names) > 0 {
+		t.Errorf("%q is left, %v", names, err)
+	}
+	s = serve(t, dir, "--redis", "127.0.0.1:0", "--no-socket")
+	if _, err := os.Stat(path); err == nil {
+		t.Error("there is a socket in spite of --no-socket")
+	}
+	s.end()
+}
+
+// TestSecondProcess writes to a store that a server has open, and to one that another program has open.
+func TestSecondProcess(t *testing.T) {
+	needSockets(t)
+	dir := filepath.Join(t.TempDir(), "s")
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, err := copal.OpenMap[string, user](db, "typed")
+	if err = errors.Join(err, typed.Set("alice", user{"Alice", 28}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir, "--redis", "127.0.0.1:0")
+	note := "copal: " + dir + " is open in a copal serve, and is changed by that, through " + socketOf(dir) + "\n"
+	wantCommand(t, "", note, "set", dir, "users:alice", "1", "--until", "2099-01-01T00:00:00.125Z")
+	wantCommand(t, "8\n", note, "incr", dir, "users:alice", "7")
+	wantCommand(t, "8", "", "get", dir, "users:alice")
+	wantCommand(t, `{"key":"users:alice","expires":"2099-01-01T00:00:00.125Z","value":8}`+"\n", "", "get", dir, "users:alice", "--json")
+	wantCommand(t, "", note, "ttl", dir, "users:alice", "none")
+	wantCommand(t, "none\n", "", "ttl", dir, "users:alice")
+	wantCommand(t, "1 key deleted\n", note, "del", dir, "--prefix", "users:", "--yes")
+	if code, _, _ := command(nil, "has", dir, "users:alice"); code != exitNotFound {
+		t.Errorf("the entry is there: exit code %d", code)
+	}
+	if code, _, told := command(nil, "set", dir, "typed:carol", `{"Name":1}`); code != exitError || !strings.Contains(told, "typed:carol") {
+		t.Errorf("a value that is none of its map: exit code %d, %q", code, told)
+	}
+	wantCommand(t, "", note, "set", dir, "typed:carol", `{"Name":"Carol","Age":1}`)
+	if code, _, told := command(nil, "compact", dir); code != exitLocked || !strings.Contains(told, "is locked by process") {
+		t.Errorf("compact: exit code %d, %q", code, told)
+	}
+	s.end()
+	s = serve(t, dir, "--redis", "127.0.0.1:0", "--no-socket")
+	if code, _, told := command(nil, "set", dir, "k", "v"); code != exitLocked || !strings.Contains(told, "is locked by process") {
+		t.Errorf("set without a socket: exit code %d, %q", code, told)
+	}
+	s.end()
+}
+
+// TestStoresOnServers uses a store by its address.
+func TestStoresOnServers(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "s"), "--redis", "127.0.0.1:0")
+	at := "redis://" + s.addr
+	wantCommand(t, "", "", "set", at, "users:bob", "2")
+	wantCommand(t, "", "", "set", at, "users:alice", "1")
+	wantCommand(t, "", "", "set", at, "other", "3")
+	wantCommand(t, "1", "", "get", at, "users:alice")
+	wantCommand(t, "", "", "has", at, "users:alice", "other")
+	wantCommand(t, "users:alice\nusers:bob\n", "", "ls", at, "users:")
+	wantCommand(t, "users:bob\t2\nusers:alice\t1\n", "", "range", at, "users:", "--reverse")
+	wantCommand(t, "other\t3\nusers:alice\t1\nusers:bob\t2\n", "", "scan", at)
+	wantCommand(t, "2\n", "", "count", at, "users:")
+	wantCommand(t, "3\n", "", "count", at)
+	wantCommand(t, "", "", "del", at, "users:bob")
+	wantCommand(t, "other\n", "", "ls", at, "--match", "o*")
+	for _, args := range [][]string{{"compact", at}, {"export", at}, {"undo", at, "--since", "1h"}, {"backup", "x", at}, {"get", at, "other", "--at", "1h"}} {
+		code, _, told := command(nil, args...)
+		if code != exitUsage || !strings.Contains(told, "needs a directory") {
+			t.Errorf("copal %q: exit code %d, %q", args, code, told)
+		}
+	}
+	if code, _, told := command(nil, "stat", "redis://me:secret@host:1/2"); code != exitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server") {
+		t.Errorf("exit code %d, %q", code, told)
+	}
+	copied := filepath.Join(t.TempDir(), "copied")
+	code, out, told := command(strings.NewReader("\n"), "copy", at, copied, "--cutover")
+	if code != 0 || !strings.HasPrefix(out, copied+" is equal to "+at+": 2 entries, 2 set and 0 deleted by this run") {
+		t.Errorf("exit code %d: %q, %q", code, out, told)
+	}
+	wantCommand(t, "1", "", "get", copied, "users:alice")
+	code, out, told = command(nil, "copy", copied, at, "--replace")
+	if code != 0 || !strings.Contains(out, ": 2 entries, 0 set and 0 deleted by this run") {
+		t.Errorf("exit code %d: %q, %q", code, out, told)
+	}
+	s.end()
+	if code, _, told := command(nil, "get", at, "other"); code != exitError || told == "" {
+		t.Errorf("nobody answers: exit code %d, %q", code, told)
+	}
+}
