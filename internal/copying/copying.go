@@ -61,9 +61,9 @@ func (c *Copy) Report() Report { return c.report }
 // fewChanges is how many changed keys a round has at most that has caught up. It is a variable for tests.
 var fewChanges = 4096
 
-// CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an earlier
-// copy that has ended before its time. When it returns, the destination is the source as it was at Report().Seq. A
-// source without a feed has no such moments: of that nothing is compared yet.
+// CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an
+// earlier copy that has ended before its time. When it returns, the destination is the source as it was at
+// Report().Seq. A source without a feed has no such moments: of that nothing is compared yet.
 func (c *Copy) CatchUp(ctx context.Context) error {
 	found, err := c.find(ctx)
 	if err != nil {
