@@ -104,7 +104,7 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 		BlockingPoolCleanup: time.Minute,
 		BlockingPoolMinSize: 2,
 
-		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: 16},
+		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: 16},
 		RetryDelay: func(sent int, _ rueidis.Completed, err error) time.Duration {
 			if _, reply := err.(*rueidis.RedisError); reply || sent >= mostSends {
 				return -1
