@@ -137,6 +137,7 @@ func TestContextEnds(t *testing.T) {
 		}
 		for _, w := range calls {
 			t.Run(w.name, func(t *testing.T) {
+				t.Parallel() // closing a client whose server is silent takes a second or two
 				p, between := newProxy(t, address, w.word, hold)
 				defer close(p.over)
 				d := at.driverOf(t, between)
