@@ -62,7 +62,7 @@ func TestManualIsComplete(t *testing.T) {
 	}
 }
 
-// noExample has types that examples of functions show, such as options, and what only another package of copal can call.
+// noExample has types that examples of functions show, and what only another package of copal can call.
 var noExample = map[string]bool{"Option": true, "MapOption": true, "WatchOption": true, "OpenDriven": true}
 
 // parseDir parses the files of this directory, but for tests within the package and the bridge to the seams.

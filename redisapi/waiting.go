@@ -178,10 +178,16 @@ func (c *client) untilServed(b *blocked) error {
 
 // serve serves the clients that wait for keys that have changed.
 func (s *Server) serve(keys []string) {
-	w := &s.waiting
-	if w.count.Load() == 0 || len(keys) == 0 {
-		return
+	if len(keys) > 0 && s.waiting.count.Load() > 0 {
+		s.serveWaiting(keys)
 	}
+}
+
+// serveWaiting is serve where somebody waits. Each command passes serve, on a stack that is to stay small.
+//
+//go:noinline
+func (s *Server) serveWaiting(keys []string) {
+	w := &s.waiting
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	raw := s.DB.Raw()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/wire"
 )
 
 // ordered is a driver for the servers of copal. They know the order of keys, and values have the typed form.
@@ -152,7 +153,7 @@ type schemas struct {
 }
 
 func nameOf(s engine.Schema) uint64 {
-	name := driver.SchemaName(s)
+	name := wire.SchemaName(s)
 	return binary.BigEndian.Uint64(name[:])
 }
 
