@@ -130,7 +130,7 @@ func (m *bareMap) open(self any, c *mapConfig, tell func(engine.Item) error) (an
 func (m *bareMap) register(c *mapConfig, tell func(engine.Item) error) (*mapCore, error) {
 	m.db.mu.Lock()
 	defer m.db.mu.Unlock()
-	if d := m.db.driver; d != nil {
+	if d := m.db.drives(); d != nil {
 		if err := m.take(d, c, tell != nil); err != nil {
 			return nil, err
 		}

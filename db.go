@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/feed"
 	"github.com/copaldb/copal/internal/keycodec"
@@ -26,7 +25,7 @@ import (
 // use.
 type DB struct {
 	store  *engine.Store
-	driver driver.Driver // in its place; nil for the engine
+	driver closer // in its place, a driver.Driver, which programs that only open a store do not carry; nil for the engine
 	config config
 
 	watches *feed.Hub
@@ -37,6 +36,8 @@ type DB struct {
 	maps   map[string]*mapCore     // by name: those that are open
 	values map[reflect.Type]*typed // of Load and Set, by the type they are called with
 }
+
+type closer interface{ Close() error }
 
 // Open opens the store in directory dir, and creates the directory when it is missing.
 //
@@ -116,7 +117,7 @@ func (db *DB) Close() error {
 // means that this cannot be relied on; no later write succeeds then.
 func (db *DB) Sync() error {
 	if db.driver != nil {
-		return db.driver.Sync(context.Background())
+		return db.drives().Sync(context.Background())
 	}
 	return db.store.Sync()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -18,6 +19,12 @@ type driven struct {
 	ctx     context.Context
 	refusal error // of writes, nil if they are taken
 	tx      *farTx
+}
+
+// drives returns the driver, nil for the engine.
+func (db *DB) drives() driver.Driver {
+	d, _ := db.driver.(driver.Driver)
+	return d
 }
 
 func (b driven) writable(d engine.Durability) error {
@@ -41,6 +48,7 @@ func OpenDriven(d driver.Driver, opts ...Option) (*DB, error) {
 	}
 	db := newDB(store.Without(unsupported("log"), engine.Options{Clock: c.clock, OnError: c.onError}), c)
 	db.driver = d
+	opened.Driver.Store(&driverOf)
 	if s, ok := d.(driver.Schemas); ok {
 		db.renders.Store = s
 	}

@@ -56,7 +56,7 @@ type handle struct {
 // handle is the handle of the store's present state.
 func (db *DB) handle() handle {
 	if db.driver != nil {
-		return handle{db: db, from: driven{driver: db.driver, ctx: context.Background()}}
+		return handle{db: db, from: driven{driver: db.drives(), ctx: context.Background()}}
 	}
 	return handle{db: db}
 }

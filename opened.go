@@ -14,7 +14,6 @@ import (
 
 func init() {
 	opened.Engine = func(db any) *engine.Store { return db.(*DB).store }
-	opened.Driver = func(db any) driver.Driver { return db.(*DB).driver }
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
 	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
 		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape
@@ -31,6 +30,9 @@ var formOf = func(db any, key []byte) (*opened.Form, error) {
 
 // txOf is opened.Tx, which the first transaction fills in: programs without any do not carry it.
 var txOf = func(tx any) *engine.Tx { return tx.(*Tx).tx }
+
+// driverOf is opened.Driver, which the first store with a driver fills in.
+var driverOf = func(db any) driver.Driver { return db.(*DB).drives() }
 
 // viewOf is opened.View, which the first snapshot fills in: programs without any do not carry it.
 var viewOf = func(s any) (*engine.View, *engine.Store) {

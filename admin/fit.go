@@ -43,7 +43,7 @@ func Fit(db *copal.DB, e *Entry) error {
 // Of a store on another machine they are db.Raw().
 func Typed(db *copal.DB) *copal.Raw {
 	raw := db.Raw()
-	if opened.Driver(db) != nil {
+	if opened.DriverOf(db) != nil {
 		return raw // the process that has the store knows its types
 	}
 	opened.SetFit(unsafe.Pointer(raw), func(key, value []byte) ([]byte, uint64, error) { return fit(db, key, value) }, nil)

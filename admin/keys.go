@@ -25,7 +25,7 @@ import (
 func Keys[S interface{ *copal.DB | *copal.Snapshot }](in S, from, to []byte, backward bool) iter.Seq2[[]byte, error] {
 	span := engine.Span{Low: from, High: to, HighOpen: true, Down: backward}
 	if db, is := any(in).(*copal.DB); is {
-		if d := opened.Driver(db); d != nil {
+		if d := opened.DriverOf(db); d != nil {
 			return drivenKeys(d, engine.KeyRange(span), backward)
 		}
 		span.Once = true

@@ -45,7 +45,7 @@ func New(from, to *copal.DB) *Copy {
 }
 
 func storeOf(db *copal.DB) store {
-	if d := opened.Driver(db); d != nil {
+	if d := opened.DriverOf(db); d != nil {
 		return server{d}
 	}
 	return directory{db}

@@ -17,8 +17,16 @@ import (
 // Engine returns the engine of a *copal.DB.
 var Engine func(db any) *engine.Store
 
-// Driver returns the driver of a *copal.DB, nil if the engine keeps its entries.
-var Driver func(db any) driver.Driver
+// Driver is DriverOf. It is nil in a process that has opened no store with a driver.
+var Driver atomic.Pointer[func(db any) driver.Driver]
+
+// DriverOf returns the driver of a *copal.DB, nil if the engine keeps its entries.
+func DriverOf(db any) driver.Driver {
+	if f := Driver.Load(); f != nil {
+		return (*f)(db)
+	}
+	return nil
+}
 
 // Form is how an open map stores its values.
 type Form struct {
