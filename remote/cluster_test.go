@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/copaldb/copal"
@@ -89,4 +90,103 @@ func TestClusterMovesSlots(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClusterFailsOver: a master hands over to its replica, and another is killed, while maps are written to. Orderly
+// nothing is lost. What is lost with a killed master are writes that its replica did not have: their number is told, as
+// docs/scaling.md says it.
+func TestClusterFailsOver(t *testing.T) {
+	c := redisserver.StartCluster(t)
+	m, err := copal.OpenMap[string, int](store(t, inCluster.driverOf(t, strings.Join(c.Addresses(), ","))), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, killed := range []bool{false, true} {
+		w := &writersOfCluster{m: m, name: fmt.Sprint("killed ", killed), over: make(chan struct{}), enough: make(chan struct{})}
+		slot, err := c.Slot(w.key(0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		master, err := c.Master(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() { w.run(t, g) })
+		}
+		<-w.enough
+		if killed {
+			c.Kill(master)
+		}
+		_, err = c.Failover(master)
+		close(w.over)
+		all.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := w.lost(t)
+		t.Logf("%s: of %d writes that were acknowledged %d are lost; of %d the outcome is unknown, %d were refused", w.name, len(w.acked), lost, w.unknown, w.refused)
+		if lost > 0 && !killed {
+			t.Errorf("%d writes are lost though the master has handed over", lost)
+		}
+	}
+}
+
+// writersOfCluster write one key after the other, until some time after a failover.
+type writersOfCluster struct {
+	m      *copal.Map[string, int]
+	name   string
+	over   chan struct{} // closed when the cluster has failed over
+	enough chan struct{} // closed when there are acknowledged writes
+
+	mu               sync.Mutex // guards the rest
+	acked            []string
+	unknown, refused int
+}
+
+// key is one of a single slot, which the master has that is to fail.
+func (w *writersOfCluster) key(g, n int) string { return fmt.Sprintf("{%s}%d-%d", w.name, g, n) }
+
+func (w *writersOfCluster) run(t *testing.T, g int) {
+	behind, failed := 0, 0 // writes since the failover
+	for n := 0; behind < 100; n++ {
+		err := w.m.Set(w.key(g, n), n)
+		w.mu.Lock()
+		switch {
+		case err == nil:
+			if w.acked = append(w.acked, w.key(g, n)); len(w.acked) == 2000 {
+				close(w.enough)
+			}
+		case errors.Is(err, copal.ErrUnknown):
+			w.unknown++
+		default:
+			w.refused++
+		}
+		w.mu.Unlock()
+		select {
+		case <-w.over:
+			if err == nil {
+				behind++
+			} else if failed++; failed > 10_000 { // it takes the client some time to find the new master
+				t.Errorf("after the failover: %v", err)
+				return
+			}
+		default:
+			if err != nil {
+				<-w.over
+			}
+		}
+	}
+}
+
+func (w *writersOfCluster) lost(t *testing.T) (n int) {
+	for _, key := range w.acked {
+		if _, err := w.m.Load(key); errors.Is(err, copal.ErrNotFound) {
+			n++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
 }
