@@ -60,6 +60,8 @@ func unsupported(what string) error {
 	return fmt.Errorf("copal: the driver of this store has no %s: %w", what, errors.ErrUnsupported)
 }
 
+func tooLong(key []byte) error { return fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(key)) }
+
 // errBusy is the error of an update that lost to another write of its key every time.
 var errBusy = errors.New("copal: an update is given up, for each time another write of its key came first")
 
@@ -140,7 +142,7 @@ func (b driven) writeIf(w *engine.Write, now *driver.Entry) (existed bool, err e
 		return false, err
 	}
 	if len(w.Key) > MaxKeyBytes {
-		return false, fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(w.Key))
+		return false, tooLong(w.Key)
 	}
 	return b.driver.Write(b.ctx, &driver.Write{Key: w.Key, Value: w.Value, Schema: w.Schema, Delete: w.Delete, Deadline: w.Expiry, Durability: w.Durability, If: now})
 }
@@ -184,6 +186,9 @@ func (b driven) deleteRange(r engine.Range, d engine.Durability) error {
 func (b driven) writeAll(changes []*engine.Change, d engine.Durability) error {
 	list := make([]*driver.Write, len(changes))
 	for i, c := range changes {
+		if len(c.Key) > MaxKeyBytes {
+			return tooLong(c.Key)
+		}
 		list[i] = &driver.Write{Key: c.Key, Value: c.Value, Schema: c.Schema, Delete: c.Delete, Deadline: c.Expiry, Durability: d}
 	}
 	return b.driver.WriteAll(b.ctx, list)

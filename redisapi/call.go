@@ -117,7 +117,11 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	call := &c.call
 	if c.queue != nil && cmd.flags&atOnce == 0 {
 		call.cmd, call.args = cmd, c.inside(cmd, args)
-		if err := call.mayDo(); err != nil {
+		err := call.mayDo()
+		if err == nil && call.typed {
+			err = call.judgeValues() // within EXEC the others would be carried out
+		}
+		if err != nil {
 			c.queue.bad = true
 			return c.reject(cmd, err)
 		}

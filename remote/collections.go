@@ -151,10 +151,7 @@ func (r *redis) Edit(ctx context.Context, of driver.Of, edits []driver.Element, 
 		if d == engine.Power && r.has.noFSync != nil {
 			return 0, r.has.noFSync
 		}
-		err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-			replies, _, err = r.onto(on).together(ctx, d, list)
-			return err
-		})
+		replies, err = r.atOnce(ctx, d, list)
 	}
 	if err != nil {
 		return 0, r.fits(ctx, of.Key, err)

@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -86,18 +88,13 @@ func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult,
 	if err != nil || r.schemas == nil {
 		return replies, err
 	}
-	for i := range replies {
-		if refused(replies[i].Error(), "NOSCHEMA") {
-			// The store does not have a schema that it had, for it is another one: a restored copy. The command was
-			// refused, so it may be sent again. In a transaction the others were not carried out either.
-			if len(list) > 1 && list[0].name != "MULTI" {
-				break
-			}
-			if err := r.schemas.declareAll(ctx); err != nil {
-				return nil, err
-			}
-			return r.sendAll(ctx, list)
+	// The store may not have a schema that it had, for it is another one: a restored copy. The command was refused, so it
+	// may be sent again, unless others that stand beside it were carried out. A transaction begins anew (together).
+	if refused(replies[0].Error(), "NOSCHEMA") && !slices.ContainsFunc(list[1:], func(c command) bool { return !c.blocks }) {
+		if err := r.schemas.declareAll(ctx); err != nil {
+			return nil, err
 		}
+		return r.sendAll(ctx, list)
 	}
 	return replies, nil
 }
@@ -105,13 +102,15 @@ func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult,
 // sendAll is do, once.
 func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisResult, error) {
 	if s := r.inside; s != nil {
-		if err := s.isOpen(); err != nil {
-			return nil, err
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		if s.ended {
+			return nil, s.after
 		}
 	}
 	wrote := false
 	for i := range list {
-		wrote = wrote || !list[i].reads && !list[i].blocks && (r.inside == nil || list[i].name == commit)
+		wrote = wrote || !list[i].reads && !list[i].blocks && r.inside == nil
 	}
 	return r.send(ctx, r.on, r.schemas != nil, wrote, list)
 }
@@ -207,7 +206,7 @@ func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte,
 		watch.args = append(watch.args, string(key))
 	}
 	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-		one := r.onto(on)
+		one, declared := r.onto(on), false
 		for range mostConflicts {
 			if _, err := one.get(ctx, watch); err != nil {
 				return err
@@ -220,7 +219,12 @@ func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte,
 				return err
 			}
 			var done bool
-			if replies, done, err = one.together(ctx, d, list); err != nil || done {
+			replies, done, err = one.together(ctx, d, list)
+			if unknown := new(undeclared); errors.As(err, unknown) && !declared {
+				declared = true // now, and the command was refused
+				continue
+			}
+			if err != nil || done {
 				return err
 			}
 		}
@@ -228,6 +232,25 @@ func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte,
 	})
 	return replies, err
 }
+
+// atOnce carries out commands about one node as one.
+func (r *redis) atOnce(ctx context.Context, d engine.Durability, list []command) (replies []rueidis.RedisMessage, err error) {
+	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+		one := r.onto(on)
+		replies, _, err = one.together(ctx, d, list)
+		if unknown := new(undeclared); errors.As(err, unknown) {
+			replies, _, err = one.together(ctx, d, list)
+		}
+		return err
+	})
+	return replies, err
+}
+
+// undeclared is the refusal of commands whose values have a schema that the store did not know, and does now, unless the
+// caller does not know it either.
+type undeclared struct{ error }
+
+func (e undeclared) Unwrap() error { return e.error }
 
 // mostConflicts is how often watched tries.
 const mostConflicts = 10_000
@@ -246,6 +269,9 @@ func (r *redis) together(ctx context.Context, d engine.Durability, list []comman
 		return nil, false, err
 	}
 	if _, err := messages(results[:len(list)+1]); err != nil {
+		if r.schemas != nil && refused(err, "NOSCHEMA") {
+			err = cmp.Or(r.schemas.declareAll(ctx), error(undeclared{err}))
+		}
 		return nil, false, err
 	}
 	executed, err := message(results[len(list)+1])

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -50,6 +52,15 @@ func (r *redis) Sync(ctx context.Context) error {
 	if err := r.has.noFSync; err != nil {
 		return err
 	}
+	if r.has.copal { // whose WAITAOF waits for all that was written
+		return r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
+			replies, err := r.onto(on).do(ctx, waitForDisk(ctx))
+			if err == nil {
+				err = onDisk(replies[0])
+			}
+			return err
+		})
+	}
 	owner, masters, err := r.slots(ctx)
 	if err != nil {
 		return err
@@ -61,11 +72,7 @@ func (r *redis) Sync(ctx context.Context) error {
 		if done[node] {
 			continue
 		}
-		err := r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-			_, _, err := r.onto(on).together(ctx, engine.Power, []command{write("SET", key, r.wrap(nil, 0)), write("DEL", key)})
-			return err
-		})
-		if err != nil {
+		if _, err := r.atOnce(ctx, engine.Power, []command{write("SET", key, r.wrap(nil, 0)), write("DEL", key)}); err != nil {
 			return err
 		}
 		done[node] = true
@@ -101,7 +108,7 @@ func (r *redis) slots(ctx context.Context) (owner func(slot uint16) string, mast
 		}
 		host, _ := node[0].ToString()
 		port, _ := node[1].AsInt64()
-		name := fmt.Sprint(host, ":", port)
+		name := net.JoinHostPort(host, strconv.FormatInt(port, 10))
 		names[name] = true
 		for i := from; i <= to; i++ {
 			of[i] = name

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -69,7 +70,11 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 		return nil, c.unopened(ctx, err)
 	}
 	r := &redis{link: &link{client: client, timeout: c.Timeout}, on: client}
-	if err := r.probe(ctx); err != nil {
+	err = r.probe(ctx)
+	if err == nil && c.DB != 0 && r.has.copal {
+		err = fmt.Errorf("walks and changes of copal are of database 0: %w", errors.ErrUnsupported)
+	}
+	if err != nil {
 		r.Close()
 		return nil, c.unopened(ctx, err)
 	}
@@ -95,6 +100,7 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 		Password:         c.Password,
 		SelectDB:         c.DB,
 		ClientName:       "copal",
+		TLSConfig:        c.TLS, // so that the client takes the ports of TLS
 		Dialer:           net.Dialer{Timeout: c.Timeout},
 		ConnWriteTimeout: c.Timeout,
 		DisableCache:     true,
@@ -106,7 +112,7 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 
 		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: 16},
 		RetryDelay: func(sent int, _ rueidis.Completed, err error) time.Duration {
-			if _, reply := err.(*rueidis.RedisError); reply || sent >= mostSends {
+			if _, reply := err.(*rueidis.RedisError); reply || sent >= mostSends || errors.Is(err, os.ErrDeadlineExceeded) {
 				return -1
 			}
 			return time.Duration(sent) * time.Millisecond
@@ -208,13 +214,16 @@ func (l *link) Close() error {
 // isCluster reports whether there may be several nodes.
 func (l *link) isCluster() bool { return l.client.Mode() == rueidis.ClientModeCluster }
 
-// bounded is the context with the time limit, if it has none of its own.
+// bounded is the context with the time limit.
 func (l *link) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has {
-		return context.WithCancel(ctx)
-	}
 	return context.WithTimeout(ctx, l.timeout)
 }
+
+// endless is a context that does not say when it ends. Of one that does, the client watches the deadline alone, and not
+// whether it is cancelled.
+type endless struct{ context.Context }
+
+func (endless) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // send sends commands in one piece, and returns a reply for each. The error says why a command has none; wrote says
 // that one of them may have been carried out then.
@@ -224,6 +233,10 @@ func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote 
 	}
 	if err := ended(ctx); err != nil {
 		return nil, err
+	}
+	outer := ctx
+	if _, has := ctx.Deadline(); has {
+		ctx = endless{ctx}
 	}
 	for range mostSends {
 		if len(list) == 1 {
@@ -242,14 +255,14 @@ func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote 
 			if err == nil {
 				err = each
 			}
-			again = again && each != nil && foreign(ctx, each)
+			again = again && each != nil && foreign(outer, each)
 		}
 		if !again {
 			break
 		}
 	}
 	if err != nil {
-		return nil, l.failed(ctx, err, wrote)
+		return nil, l.failed(outer, err, wrote)
 	}
 	return replies, nil
 }

@@ -30,6 +30,14 @@ func (r *redis) probe(ctx context.Context) error {
 	if _, err := r.get(ctx, ask("PING")); err != nil {
 		return err
 	}
+	// A user may lack the right to the key, but not know a command that the server does not have.
+	typed := command{name: "COPAL.TYPED", words: []string{"GET"}, keyed: true, key: string(key), reads: true}
+	if _, err := r.get(ctx, typed); err == nil || refused(err, "NOPERM") {
+		r.has = features{copal: true, expireTime: true, setIf: true, deleteIf: true, deleteEx: true}
+		return nil
+	} else if refused(err, "LOADING", "NOAUTH", "CLUSTERDOWN") {
+		return err
+	}
 	probes := []struct {
 		command
 		has *bool
@@ -39,7 +47,6 @@ func (r *redis) probe(ctx context.Context) error {
 		{write("DELIFEQ", key, "0"), &r.has.deleteIf},
 		{write("DELEX", key, "IFEQ", "0"), &r.has.deleteEx},
 		{command{name: "EVAL", words: []string{"return 1", "1"}, keyed: true, key: string(key)}, &r.has.scripts},
-		{command{name: "COPAL.TYPED", words: []string{"GET"}, keyed: true, key: string(key), reads: true}, &r.has.copal},
 	}
 	for _, p := range probes {
 		replies, err := r.do(ctx, p.command)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"iter"
+	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -122,18 +124,29 @@ func (r *redis) masters(ctx context.Context) (list []rueidis.CommandClient, err 
 	if !r.isCluster() {
 		return []rueidis.CommandClient{r.on}, nil
 	}
-	for _, node := range r.client.Nodes() {
-		m, err := r.onto(node).get(ctx, ask("ROLE"))
-		if err != nil {
-			return nil, err
+	owner, masters, err := r.slots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for n := 0; len(known) < masters; n++ {
+		key := strconv.Itoa(n)
+		name := owner(r.slot(key))
+		if name == "" || known[name] {
+			continue
 		}
-		role, err := m.ToArray()
-		if err != nil || len(role) == 0 {
-			return nil, errAnswer
+		known[name] = true
+		node := r.client.Nodes()[name]
+		if node == nil { // the client finds out with a key of the node
+			if _, err := r.get(ctx, read("EXISTS", []byte(key))); err != nil {
+				return nil, err
+			}
+			node = r.client.Nodes()[name]
 		}
-		if name, _ := role[0].ToString(); name == "master" {
-			list = append(list, node)
+		if node == nil {
+			return nil, fmt.Errorf("copal: there is no connection to the node %s of the cluster", name)
 		}
+		list = append(list, node)
 	}
 	return list, nil
 }

@@ -3,7 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -19,10 +19,10 @@ type session struct {
 	home       *redis
 	seq, time  uint64
 	after      error // of each call when the session has ended
-	ended      atomic.Bool
-}
 
-const commit = "COPAL.COMMIT"
+	mu    sync.RWMutex // held while a command is sent, and for writing to end the session
+	ended bool         // guarded by mu
+}
 
 // Snapshot begins a session that reads one moment.
 func (s *served) Snapshot(ctx context.Context) (driver.Session, error) {
@@ -62,13 +62,6 @@ func (s *served) begin(ctx context.Context, after error, words ...string) (drive
 	return n, nil
 }
 
-func (s *session) isOpen() error {
-	if s.ended.Load() {
-		return s.after
-	}
-	return nil
-}
-
 // Moment returns what the session reads.
 func (s *session) Moment() (seq, time uint64) { return s.seq, s.time }
 
@@ -77,37 +70,38 @@ func (s *session) Sync(ctx context.Context) error { return s.home.Sync(ctx) }
 
 // Commit makes the writes count.
 func (s *session) Commit(ctx context.Context, d engine.Durability) error {
-	c := plain(commit)
+	c := plain("COPAL.COMMIT")
 	if d == engine.Power {
 		c.args = append(c.args, "FSYNC")
 	}
-	_, err := s.get(ctx, c)
-	if s.ended.Swap(true) {
-		return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return s.after
 	}
+	return s.endLocked(ctx, c)
+}
+
+// Close ends the session.
+func (s *session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.endLocked(context.Background(), plain("COPAL.ROLLBACK")) // the end of the connection rolls back, too
+	}
+	return nil
+}
+
+// endLocked ends the session with a command.
+func (s *session) endLocked(ctx context.Context, c command) error {
+	s.ended = true
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	_, err := s.home.onto(s.connection).get(ctx, c)
 	if err == nil || errors.Is(err, driver.ErrConflict) {
 		s.release()
 	} else {
 		go s.connection.Close()
 	}
 	return err
-}
-
-// Close ends the session.
-func (s *session) Close() error {
-	if s.ended.Load() {
-		return nil
-	}
-	ctx, cancel := s.bounded(context.Background())
-	defer cancel()
-	_, err := s.get(ctx, plain("COPAL.ROLLBACK"))
-	if s.ended.Swap(true) {
-		return nil
-	}
-	if err != nil {
-		go s.connection.Close() // which rolls back, too
-		return nil
-	}
-	s.release()
-	return nil
 }

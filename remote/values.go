@@ -238,10 +238,8 @@ func (r *redis) WriteAll(ctx context.Context, writes []*driver.Write) error {
 	if d == engine.Power && r.has.noFSync != nil {
 		return r.has.noFSync
 	}
-	return r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-		_, _, err := r.onto(on).together(ctx, d, list)
-		return err
-	})
+	_, err := r.atOnce(ctx, d, list)
+	return err
 }
 
 // oneSlot returns an error for commands that one node of a cluster need not be able to carry out.
