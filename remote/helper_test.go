@@ -86,7 +86,12 @@ func (at target) driver(t *testing.T) driver.Driver {
 
 func (at target) driverOf(t *testing.T, address string) driver.Driver {
 	t.Helper()
-	r, err := Config{Addresses: strings.Split(address, ",")}.connect(t.Context())
+	return at.connect(t, Config{Addresses: strings.Split(address, ",")})
+}
+
+func (at target) connect(t *testing.T, c Config) driver.Driver {
+	t.Helper()
+	r, err := c.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

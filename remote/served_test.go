@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
@@ -271,5 +272,96 @@ func TestAnotherStore(t *testing.T) {
 	}
 	if v, err := m.Load("b"); v != 2 || err != nil || m.Len() != 1 {
 		t.Errorf("there is %d, %v", v, err)
+	}
+}
+
+// TestEachWriteDeclaresAnew: a store that does not know the schema of a value refuses each sort of write as a whole; the
+// driver declares the schema, and makes the write.
+func TestEachWriteDeclaresAnew(t *testing.T) {
+	schema := engine.Schema{Codec: "binary", Text: "int"}
+	for name, write := range map[string]func(*testing.T, driver.Driver, uint64) error{
+		"FSync": func(t *testing.T, d driver.Driver, number uint64) error {
+			_, err := d.Write(t.Context(), &driver.Write{Key: []byte("b"), Value: []byte{4}, Schema: number, Durability: engine.Power})
+			return err
+		},
+		"batch": func(t *testing.T, d driver.Driver, number uint64) error {
+			return d.WriteAll(t.Context(), []*driver.Write{{Key: []byte("a"), Delete: true}, {Key: []byte("b"), Value: []byte{4}, Schema: number}})
+		},
+		"edit": func(t *testing.T, d driver.Driver, number uint64) error {
+			of := driver.Of{Key: []byte("h"), Type: engine.HashType}
+			_, err := d.(driver.Collections).Edit(t.Context(), of, []driver.Element{{Sub: []byte("f"), Value: []byte{4}, Schema: number}}, &driver.Element{}, engine.Process)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := serveCopal(t)
+			d := ofCopal.driverOf(t, address)
+			if _, err := d.Write(t.Context(), &driver.Write{Key: []byte("a"), Value: []byte("1")}); err != nil {
+				t.Fatal(err)
+			}
+			s := d.(*served).schemas
+			s.mu.Lock()
+			s.names[schema], s.known[nameOf(schema)] = nameOf(schema), schema // as if the store had been told
+			s.mu.Unlock()
+			if err := write(t, d, nameOf(schema)); err != nil {
+				t.Fatal(err)
+			}
+			if err := write(t, d, nameOf(engine.Schema{Codec: "no", Text: "such"})); err == nil {
+				t.Error("a value of a schema that nobody knows is written")
+			}
+			has, err := d.Has(t.Context(), []byte("a"))
+			if err != nil || has == (name == "batch") {
+				t.Errorf("the other key of the batch: %v, %v", has, err)
+			}
+		})
+	}
+}
+
+// TestUserOfOneMap: a user with the right to one map has there what copal has.
+func TestUserOfOneMap(t *testing.T) {
+	users, err := access.New(access.User{Name: "u", Tokens: []string{access.Hash("secret")}, Read: []string{"m"}, Write: []string{"m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &redisapi.Server{DB: db, Access: users}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Shutdown(context.Background())
+		<-ended
+		db.Close()
+	})
+	far, err := Open(t.Context(), "redis://u:secret@"+l.Addr().String(), copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	m, err := copal.OpenMap[string, []int](far, "m", copal.Ordered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(m.Set("a", []int{1, 2}), m.SetFSync("b", nil), far.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := m.Load("a"); !slices.Equal(v, []int{1, 2}) || err != nil || m.Len() != 2 {
+		t.Errorf("there is %v, %v", v, err)
+	}
+	near, err := copal.OpenMap[string, []int](db, "m", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := near.Load("a"); !slices.Equal(v, []int{1, 2}) || err != nil {
+		t.Errorf("at home there is %v, %v", v, err)
+	}
+	if _, err := Open(t.Context(), "redis://u:secret@"+l.Addr().String()+"/1"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("database 1: %v", err)
 	}
 }
