@@ -93,8 +93,7 @@ func TestClusterMovesSlots(t *testing.T) {
 }
 
 // TestClusterFailsOver: a master hands over to its replica, and another is killed, while maps are written to. Orderly
-// nothing is lost. What is lost with a killed master are writes that its replica did not have: their number is told, as
-// docs/scaling.md says it.
+// nothing is lost. With a killed master, writes may be lost that its replica did not have: the test tells how many.
 func TestClusterFailsOver(t *testing.T) {
 	c := redisserver.StartCluster(t)
 	m, err := copal.OpenMap[string, int](store(t, inCluster.driverOf(t, strings.Join(c.Addresses(), ","))), "m")
