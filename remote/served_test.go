@@ -275,8 +275,8 @@ func TestAnotherStore(t *testing.T) {
 	}
 }
 
-// TestEachWriteDeclaresAnew: a store that does not know the schema of a value refuses each sort of write as a whole; the
-// driver declares the schema, and makes the write.
+// TestEachWriteDeclaresAnew: a store that does not know the schema of a value refuses each sort of write as a whole;
+// the driver declares the schema, and makes the write.
 func TestEachWriteDeclaresAnew(t *testing.T) {
 	schema := engine.Schema{Codec: "binary", Text: "int"}
 	for name, write := range map[string]func(*testing.T, driver.Driver, uint64) error{
