@@ -435,8 +435,8 @@ func (c *Copy) alikeAgain(ctx context.Context, now view, key []byte) (bool, erro
 // skew is how far apart two clocks are at most, so that a server has entries go before their deadlines here.
 const skew = time.Second
 
-// expired reports whether the deadline of an entry has come, so that it may have gone from either side. Where the source
-// has it for longer, the destination has lost it.
+// expired reports whether the deadline of an entry has come, so that it may have gone from either side. Where the
+// source has it for longer, the destination has lost it.
 func expired(p *pair) bool {
 	e := p.from
 	if e == nil {
