@@ -403,7 +403,7 @@ func TestDeadlinesAreNoDifferences(t *testing.T) {
 		from, to  looks
 		different bool
 	}{
-		{"gone from the source", looks{see: all}, looks{left: 1, see: all, more: old}, false},
+		{"gone from the source", looks{see: all}, looks{left: 2, see: all, more: old}, false},
 		{"gone from the destination", looks{left: 1, see: all, more: old}, looks{see: all}, false},
 		{"there when it is looked up again", looks{see: all}, looks{left: 1, see: without}, false},
 		{"lost", looks{see: all}, looks{left: 2, see: without}, true},
