@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -24,21 +25,31 @@ only what has changed since.
 
 With --cutover it does not end, but goes on as SRC changes. When you have stopped what
 writes to SRC, press Enter: copy makes the last changes, compares all, and says that both
-are equal. Then let your programs open DST.
+are equal. Then let your programs open DST. If standard input ends before a line, that is
+an error, and the same command goes on.
 
 Values arrive with their codecs and schemas, deadlines to the millisecond, and hashes,
-lists, sets, sorted sets and streams with all elements. After an interruption or a crash
-the same command goes on about where it ended: the entry copal.copy:position of DST says
-where, until --cutover is through. Only copy may write to DST meanwhile.
+lists, sets and sorted sets with all elements. Streams and content types are copied
+between directories alone: where SRC or DST is a server, a stream is an error, and copy
+says how many content types were left out, if SRC tells them.
+
+After an interruption or a crash the same command goes on about where it ended: the entry
+copal.copy:position of DST says where, until --cutover is through. Only copy may write to
+DST meanwhile. When copy has found something else there, the next run replaces what
+differs, and with --replace deletes what DST alone has. A run that reads all of SRC again,
+as after it was compacted, deletes that, too.
 
 A plain Redis tells neither moments nor changes: as SRC it is read again and again, and
-what is written meanwhile may be copied or not. All is compared at the --cutover alone.
+what is written meanwhile may be copied or not. All is compared at the --cutover alone;
+before, copy says "copied, not compared".
 
 With --replace DST need not be empty: what it has, and SRC has not, is deleted.
 
 With --json the output is {"from":…,"to":…,"seq":…,"entries":…,"written":…,"deleted":…,
-"resumed":…,"walks":…,"rounds":…,"sum":…,"equal":…}: sum is of all entries, so that it can
-be compared with the one of another copy, and equal says that SRC was not written to since.`
+"resumed":…,"walks":…,"rounds":…,"sum":…,"equal":…,"contentTypesLeftOut":…}: sum is of all
+entries, so that it can be compared with the one of another copy, and equal says that SRC
+was not written to since. sum and entries are null where nothing was compared, and
+contentTypesLeftOut is null where SRC does not tell them.`
 
 const copyExample = `  copal copy app.db /mnt/new/app.db
   copal copy app.db /mnt/new/app.db --cutover`
@@ -92,10 +103,13 @@ func (a *app) copy(src, dst string, f *copyFlags, out *bufio.Writer) error {
 			case errors.Is(err, copying.ErrWritten):
 				return fmt.Errorf("%s is still written to, so %s is not equal to it; the same command goes on there", src, dst)
 			case errors.As(err, new(*copying.DifferentError)):
-				return fmt.Errorf("%w\nsomebody else has written to %s, or a disk is damaged; the same command copies what differs", err, dst)
+				return fmt.Errorf("%w\nsomebody else has written to %s, or a disk is damaged; the same command replaces what differs, and with --replace deletes what %s alone has", err, dst, dst)
+			case errors.Is(err, copying.ErrOwn):
+				return fmt.Errorf("%w; with --replace it is deleted", err)
 			case err != nil:
 				return err
 			}
+			a.tellContents(c.Report(), src, dst)
 			return f.tell(c.Report(), src, dst, out)
 		})
 	})
@@ -123,39 +137,71 @@ func (a *app) runCopy(c *copying.Copy, src string, f *copyFlags) error {
 		return err
 	}
 	bar.clear()
-	a.note(fmt.Sprintf("caught up at number %d, and going on. Stop what writes to %s, then press Enter", c.Report().Seq, src))
+	how := "copied"
+	if r := c.Report(); r.Compared {
+		how = fmt.Sprintf("caught up at number %d", r.Seq)
+	}
+	a.note(fmt.Sprintf("%s, and going on. Stop what writes to %s, then press Enter", how, src))
 	confirmed, confirm := context.WithCancel(context.Background())
 	in := a.input()
-	asked := make(chan struct{})
+	asked := make(chan error, 1)
 	go func() {
-		defer close(asked)
 		defer confirm()
-		bufio.NewReader(in).ReadString('\n')
+		_, err := bufio.NewReader(in).ReadString('\n')
+		asked <- err
 	}()
 	err := c.Follow(a.ctx, confirmed)
 	if err != nil {
 		return err
 	}
-	<-asked
+	if err := <-asked; err == io.EOF {
+		return errors.New("standard input has ended before a line said that nobody writes any more; what was copied is there, and the same command goes on")
+	} else if err != nil {
+		return fmt.Errorf("standard input cannot be read: %w", err)
+	}
 	return c.Finish(a.ctx)
+}
+
+// tellContents warns of content types that a server does not keep or tell.
+func (a *app) tellContents(r copying.Report, src, dst string) {
+	switch {
+	case r.Unknown:
+		a.note(fmt.Sprintf("the content types of entries of %s, if it has any, were not copied: a server does not tell them", src))
+	case r.Contents > 0:
+		a.note(fmt.Sprintf("the content types of %s were not copied: %s is a server, and takes none", countEntries(r.Contents), dst))
+	}
 }
 
 // tell prints what was done.
 func (f *copyFlags) tell(r copying.Report, src, dst string, out *bufio.Writer) error {
 	if f.json {
+		var entries, contents *int64 // null for what is not known
+		var sum *string
+		if r.Compared {
+			text := r.Sum.String()
+			entries, sum = &r.Entries, &text
+		}
+		if !r.Unknown {
+			contents = &r.Contents
+		}
 		return writeJSON(out, struct {
-			From    string `json:"from"`
-			To      string `json:"to"`
-			Seq     uint64 `json:"seq"`
-			Entries int64  `json:"entries"`
-			Written int64  `json:"written"`
-			Deleted int64  `json:"deleted"`
-			Resumed bool   `json:"resumed"`
-			Walks   int64  `json:"walks"`
-			Rounds  int64  `json:"rounds"`
-			Sum     string `json:"sum"`
-			Equal   bool   `json:"equal"`
-		}{src, dst, r.Seq, r.Entries, r.Written, r.Deleted, r.Resumed, r.Walks, r.Rounds, r.Sum.String(), f.cutover})
+			From     string  `json:"from"`
+			To       string  `json:"to"`
+			Seq      uint64  `json:"seq"`
+			Entries  *int64  `json:"entries"`
+			Written  int64   `json:"written"`
+			Deleted  int64   `json:"deleted"`
+			Resumed  bool    `json:"resumed"`
+			Walks    int64   `json:"walks"`
+			Rounds   int64   `json:"rounds"`
+			Sum      *string `json:"sum"`
+			Equal    bool    `json:"equal"`
+			Contents *int64  `json:"contentTypesLeftOut"`
+		}{src, dst, r.Seq, entries, r.Written, r.Deleted, r.Resumed, r.Walks, r.Rounds, sum, f.cutover, contents})
+	}
+	if !r.Compared {
+		_, err := fmt.Fprintf(out, "%s: copied, not compared: %d set and %d deleted by this run\n", dst, r.Written, r.Deleted)
+		return err
 	}
 	how := fmt.Sprintf("has what %s had at number %d", src, r.Seq)
 	if f.cutover {

@@ -45,7 +45,7 @@ func TestCopyKilled(t *testing.T) {
 			writeSome(t, source, r.IntN(entries), r)
 		}
 	}
-	code, out, told := command(strings.NewReader(""), "copy", from, to, "--cutover", "--json")
+	code, out, told := command(strings.NewReader("\n"), "copy", from, to, "--cutover", "--json")
 	var report struct {
 		Written int
 		Resumed bool

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/redisserver"
 )
 
 // wantCommand runs a command line that must succeed, and print and tell this.
@@ -152,5 +154,51 @@ func TestStoresOnServers(t *testing.T) {
 	s.end()
 	if code, _, told := command(nil, "get", at, "other"); code != exitError || told == "" {
 		t.Errorf("nobody answers: exit code %d, %q", code, told)
+	}
+}
+
+// TestCopyFromARedis tells that nothing was compared.
+func TestCopyFromARedis(t *testing.T) {
+	_, address := redisserver.Start(t)
+	at, to := "redis://"+address, filepath.Join(t.TempDir(), "to")
+	mustCommand(t, nil, "set", at, "k", "v")
+	if out := mustCommand(t, nil, "copy", at, to); out != to+": copied, not compared: 1 set and 0 deleted by this run\n" {
+		t.Errorf("%q", out)
+	}
+	mustCommand(t, nil, "set", at, "a", "v")
+	if out := mustCommand(t, nil, "copy", at, to, "--json"); !strings.Contains(out, `"entries":null,"written":1,`) || !strings.Contains(out, `"sum":null,"equal":false,"contentTypesLeftOut":0}`) {
+		t.Errorf("%q", out)
+	}
+	for _, in := range []string{"", "y"} { // which is no line
+		if code, out, told := command(strings.NewReader(in), "copy", at, to, "--cutover"); code != exitError || out != "" || !strings.Contains(told, "standard input has ended") {
+			t.Errorf("%q: exit code %d: %q, %q", in, code, out, told)
+		}
+	}
+	code, out, told := command(strings.NewReader("\n"), "copy", at, to, "--cutover")
+	if code != 0 || !strings.Contains(out, " is equal to "+at+": 2 entries, 0 set") || !strings.Contains(told, "copal: copied, and going on.") {
+		t.Errorf("exit code %d: %q, %q", code, out, told)
+	}
+}
+
+// TestCopyTellsContentTypes warns of those that a server does not take, or does not tell.
+func TestCopyTellsContentTypes(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "from")
+	db, err := copal.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(admin.Put(db, &admin.Entry{Key: []byte("k"), Value: []byte("<p>"), Content: "text/html"}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, filepath.Join(t.TempDir(), "s"), "--redis", "127.0.0.1:0")
+	defer s.end()
+	at := "redis://" + s.addr
+	code, out, told := command(nil, "copy", from, at, "--json")
+	if code != 0 || !strings.Contains(out, `"contentTypesLeftOut":1}`) || told != "copal: the content types of 1 entry were not copied: "+at+" is a server, and takes none\n" {
+		t.Errorf("to a server: exit code %d: %q, %q", code, out, told)
+	}
+	code, out, told = command(nil, "copy", at, filepath.Join(t.TempDir(), "to"), "--json")
+	if code != 0 || !strings.Contains(out, `"contentTypesLeftOut":null}`) || strings.Count(told, "a server does not tell them") != 1 {
+		t.Errorf("from a server: exit code %d: %q, %q", code, out, told)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 )
 
@@ -21,6 +22,7 @@ type Copy struct {
 	from    store
 	to      store
 	typed   bool // both know the codec of each value
+	local   bool // both are directories: content types and streams are copied
 	at      position
 	batch   []*admin.Entry
 	bytes   int
@@ -31,12 +33,19 @@ type Copy struct {
 type Report struct {
 	Resumed bool   // it has gone on with an earlier one
 	Seq     uint64 // the sequence number of the source that the destination has; 0 where the source has none
-	Entries int64  // entries of the source then
+	Entries int64  // entries of the source then, if Compared
 	Written int64  // entries that were set
 	Deleted int64  // entries that were deleted
 	Walks   int64  // through the source: more than one if the feed could not tell all
 	Rounds  int64  // of what had changed meanwhile
 	Sum     Sum    // of all entries, when they were compared last; zero before
+
+	Compared bool // all entries were compared
+
+	// Contents are how many entries have a content type, which was not copied because one side is a server. Unknown
+	// says that the source is a server that may have some, and does not tell.
+	Contents int64
+	Unknown  bool
 }
 
 // New is a copy between two stores that are open, the destination for writing.
@@ -52,7 +61,9 @@ func storeOf(db *copal.DB) store {
 }
 
 func newCopy(from, to store) *Copy {
-	return &Copy{from: from, to: to, typed: from.typed() && to.typed(), Show: func(int64, int64) {}, Tell: func(string) {}}
+	c := &Copy{from: from, to: to, typed: from.typed() && to.typed(), local: from.local() && to.local(), Show: func(int64, int64) {}, Tell: func(string) {}}
+	c.report.Unknown = !from.local() && from.typed()
+	return c
 }
 
 // Report says what was done so far.
@@ -70,8 +81,11 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 		return err
 	}
 	c.report.Resumed = found
-	if !found {
+	switch {
+	case !found:
 		c.at = position{From: c.Name}
+	case !c.from.moments(): // what the walk has passed may have changed, and nothing tells
+		c.restart()
 	}
 	for {
 		n, err := c.round(ctx, nil)
@@ -82,7 +96,7 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 			break
 		}
 	}
-	if c.at.Seq == 0 {
+	if !c.from.moments() {
 		return nil
 	}
 	_, err = c.round(ctx, c.compare)
@@ -164,16 +178,16 @@ func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) err
 	}
 	defer now.close()
 	if c.at.outdated(now) {
-		c.at = position{From: c.Name}
+		c.restart()
 	}
-	if !c.at.Walked || now.seq() == 0 {
+	if !c.at.Walked || !c.from.moments() {
 		n, err = c.walk(ctx, now)
 	}
 	if err == nil && now.seq() != c.at.Seq {
 		n, err = c.follow(ctx, now)
 	}
 	if err == errUntold {
-		c.at = position{From: c.Name}
+		c.restart()
 		n, err = c.walk(ctx, now)
 	}
 	if err == nil {
@@ -205,7 +219,7 @@ func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c.at.Next, c.at.Walked = nil, true
+	c.at.Next, c.at.Walked, c.at.Differs = nil, true, false
 	return int(c.report.Written + c.report.Deleted - before), c.flush(ctx)
 }
 
@@ -296,16 +310,27 @@ func (c *Copy) alike(now, old view, p *pair) (same bool, sum Sum, err error) {
 	if p.from == nil {
 		return false, sum, nil
 	}
-	if sum, err = sumOf(now, p.from, c.typed); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
+	if p.from.Collection == string(engine.StreamType) && !c.local {
+		return false, sum, ErrStream
+	}
+	if sum, err = sumOf(now, p.from, c.typed, c.local); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
 		return false, sum, err
 	}
-	other, err := sumOf(old, p.to, c.typed)
+	other, err := sumOf(old, p.to, c.typed, c.local)
 	return sum == other, sum, err
 }
+
+// ErrStream says that the source has a stream, and one side is a server.
+var ErrStream = errors.New("it is a stream, and streams are copied between directories alone")
+
+// ErrOwn says that the destination has an entry that no copy has written.
+var ErrOwn = errors.New("the destination alone has the entry, and no copy has written it")
 
 // write has the destination take an entry as the source has it.
 func (c *Copy) write(ctx context.Context, now view, p *pair) error {
 	switch {
+	case p.from == nil && c.at.Differs && !c.Replace:
+		return ErrOwn
 	case p.from == nil:
 		c.report.Deleted++
 		return c.add(ctx, &admin.Entry{Key: p.to.Key, Deleted: true})
@@ -337,7 +362,7 @@ func (c *Copy) flush(ctx context.Context) error {
 }
 
 // compare compares all entries of a view of the source with those of the destination, by their checksums. An entry
-// whose deadline has passed meanwhile may be gone.
+// whose deadline has passed meanwhile may be gone from one of them.
 func (c *Copy) compare(ctx context.Context, now view) error {
 	c.Tell("comparing")
 	old, err := c.to.view(ctx)
@@ -347,7 +372,7 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 	defer old.close()
 	var different []error
 	var all Sum
-	n, total := int64(0), now.total()
+	n, contents, total := int64(0), int64(0), now.total()
 	for p, err := range pairs(now, old, nil, nil) {
 		if err == nil {
 			err = ctx.Err()
@@ -357,6 +382,9 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 		}
 		if p.from != nil {
 			n++
+			if p.from.Content != "" && !c.local {
+				contents++
+			}
 		}
 		if n%1024 == 0 {
 			c.Show(n, total)
@@ -366,24 +394,55 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 			return fmt.Errorf("key %q: %w", p.key(), err)
 		}
 		all.add(sum)
-		if !same && !expired(&p) && len(different) < mostTold {
+		if same || expired(&p) || len(different) >= mostTold {
+			continue
+		}
+		if same, err = c.alikeAgain(ctx, now, p.key()); err != nil {
+			return fmt.Errorf("key %q: %w", p.key(), err)
+		}
+		if !same {
 			different = append(different, &DifferentError{Key: p.key()})
 		}
 	}
-	c.report.Entries, c.report.Sum = n, all
+	c.report.Entries, c.report.Sum, c.report.Contents, c.report.Compared = n, all, contents, true
 	if different == nil {
 		return nil
 	}
-	c.at = position{From: c.Name} // the next run walks through all again, and mends it
+	c.at = position{From: c.Name, Differs: true} // the next run walks through all again, and mends it
 	return errors.Join(append(different, c.note(ctx))...)
 }
 
 // mostTold is how many differences are told.
 const mostTold = 10
 
-// expired reports whether the entry has gone from the destination by its deadline.
+// alikeAgain looks a key up again: a deadline may have come between the looks at an entry, and at its elements.
+func (c *Copy) alikeAgain(ctx context.Context, now view, key []byte) (bool, error) {
+	old, err := c.to.view(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer old.close()
+	for p, err := range pairs(now, old, key, append(bytes.Clone(key), 0)) {
+		if err != nil {
+			return false, err
+		}
+		same, _, err := c.alike(now, old, &p)
+		return same || expired(&p), err
+	}
+	return true, nil // neither has it any more
+}
+
+// skew is how far apart two clocks are at most, so that a server has entries go before their deadlines here.
+const skew = time.Second
+
+// expired reports whether the deadline of an entry has come, so that it may have gone from either side. Where the
+// source has it for longer, the destination has lost it.
 func expired(p *pair) bool {
-	return p.from != nil && p.to == nil && !p.from.Expires.IsZero() && !p.from.Expires.After(time.Now())
+	e := p.from
+	if e == nil {
+		e = p.to
+	}
+	return !e.Expires.IsZero() && time.Until(e.Expires) < skew
 }
 
 // DifferentError says that an entry of the destination is not the one that was copied: somebody else writes there, or a

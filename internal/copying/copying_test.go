@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -311,6 +312,7 @@ func TestDifferencesAreFound(t *testing.T) {
 			t.Errorf("%s: %v, and no difference", name, err)
 		}
 		again := New(from, to)
+		again.Replace = name == "new"
 		must(t, again.CatchUp(t.Context()), again.Finish(t.Context()))
 		equal(t, from, to)
 	}
@@ -351,4 +353,92 @@ func TestSpanOf(t *testing.T) {
 			t.Errorf("[%q, %q): %q", c.from, c.to, got)
 		}
 	}
+}
+
+// looks is a directory whose views do not have all that it has: see changes the entries of the first ones.
+type looks struct {
+	directory
+	left int // views that see changes
+	see  func(admin.Entry) (admin.Entry, bool)
+	more []admin.Entry // behind all others
+}
+
+func (l *looks) view(ctx context.Context) (view, error) {
+	v, err := l.directory.view(ctx)
+	if l.left--; l.left < 0 {
+		return v, err
+	}
+	return look{v, l}, err
+}
+
+type look struct {
+	view
+	l *looks
+}
+
+func (v look) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
+	return func(yield func(admin.Entry, error) bool) {
+		for e, err := range v.view.entries(from, to) {
+			if e, ok := v.l.see(e); ok && !yield(e, err) {
+				return
+			}
+		}
+		for _, e := range v.l.more {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestDeadlinesAreNoDifferences compares entries whose deadlines have come on one side.
+func TestDeadlinesAreNoDifferences(t *testing.T) {
+	past := time.Now().Add(-time.Second)
+	without := func(e admin.Entry) (admin.Entry, bool) { return e, string(e.Key) != "k" }
+	all := func(e admin.Entry) (admin.Entry, bool) { return e, true }
+	old := []admin.Entry{{Key: []byte("old"), Value: []byte("v"), Expires: past}}
+	other := []admin.Entry{{Key: []byte("own"), Value: []byte("v")}}
+	for _, c := range []struct {
+		name      string
+		from, to  looks
+		different bool
+	}{
+		{"gone from the source", looks{see: all}, looks{left: 2, see: all, more: old}, false},
+		{"gone from the destination", looks{left: 1, see: all, more: old}, looks{see: all}, false},
+		{"there when it is looked up again", looks{see: all}, looks{left: 1, see: without}, false},
+		{"lost", looks{see: all}, looks{left: 2, see: without}, true},
+		{"another", looks{see: all}, looks{left: 2, see: all, more: other}, true},
+	} {
+		from, to := open(t, t.TempDir()), open(t, t.TempDir())
+		must(t, from.Raw().Set([]byte("k"), []byte("v")), to.Raw().Set([]byte("k"), []byte("v")))
+		c.from.directory, c.to.directory = directory{from}, directory{to}
+		copying := newCopy(&c.from, &c.to)
+		now, err := c.from.view(t.Context())
+		must(t, err)
+		if err := copying.compare(t.Context(), now); errors.As(err, new(*DifferentError)) != c.different || err != nil && !c.different {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		now.close()
+	}
+}
+
+// TestEntriesOfOthersStay goes on with a copy after somebody else has written to the destination.
+func TestEntriesOfOthersStay(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	must(t, from.Raw().Set([]byte("k"), []byte("v")), New(from, to).CatchUp(t.Context()), to.Raw().Set([]byte("own"), []byte("v")))
+	if err := New(from, to).CatchUp(t.Context()); !errors.As(err, new(*DifferentError)) {
+		t.Fatalf("%v, and no difference", err)
+	}
+	for range 2 {
+		if err := New(from, to).CatchUp(t.Context()); !errors.Is(err, ErrOwn) || !to.Raw().Has([]byte("own")) {
+			t.Fatalf("%v, and not ErrOwn", err)
+		}
+	}
+	c := New(from, to)
+	c.Replace = true
+	must(t, c.CatchUp(t.Context()))
+	equal(t, from, to)
+	_, err := from.Raw().Delete([]byte("k"))
+	must(t, err, New(from, to).CatchUp(t.Context()))
+	equal(t, from, to)
 }

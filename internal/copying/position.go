@@ -19,7 +19,14 @@ type position struct {
 	Seq    uint64 `json:"seq"`    // all entries before Next are at least as new
 	Next   []byte `json:"next"`   // the first key that the walk has not come to
 	Walked bool   `json:"walked"` // it is through
+
+	// Differs says that a comparison has found entries that no copy has written. Until a walk has mended that, what
+	// only the destination has may be somebody's own.
+	Differs bool `json:"differs,omitempty"`
 }
+
+// restart has the walk begin again.
+func (c *Copy) restart() { c.at = position{From: c.Name, Differs: c.at.Differs} }
 
 // entry is the position as an entry of the destination.
 func (p *position) entry() (*admin.Entry, error) {

@@ -32,6 +32,9 @@ func (s server) view(ctx context.Context) (view, error) {
 
 func (s server) typed() bool { _, ok := s.d.(driver.Schemas); return ok }
 
+func (s server) moments() bool { _, ok := s.d.(driver.Sessions); return ok }
+func (s server) local() bool   { return false }
+
 func (s server) maps() iter.Seq[string] { return func(func(string) bool) {} }
 func (s server) declare(string) error   { return nil } // OpenMap does, where the map is opened
 

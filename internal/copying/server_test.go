@@ -3,6 +3,8 @@ package copying
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -138,5 +140,64 @@ func sameBytes(t *testing.T, a, b *copal.DB) {
 		if d.A == nil || d.B == nil || !bytes.Equal(d.A.Value, d.B.Value) || d.A.Collection != d.B.Collection || !d.A.Expires.Equal(d.B.Expires) || d.A.Elements != d.B.Elements {
 			t.Errorf("key %q: %+v and %+v", d.Key, d.A, d.B)
 		}
+	}
+}
+
+// TestStreamsAndServers refuses streams before anything is written for them.
+func TestStreamsAndServers(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	must(t, from.Raw().Stream([]byte("s")).Set("e0123456789abcdef", []byte("\x01a\x011")))
+	copyAll(t, from, to)
+	equal(t, from, to)
+	client, behind := served(t)
+	must(t, behind.Raw().Hash([]byte("s")).Set("f", []byte("v")))
+	c := New(from, client)
+	c.Replace = true
+	if err := c.CatchUp(t.Context()); !errors.Is(err, ErrStream) || !strings.Contains(fmt.Sprint(err), `key "s"`) {
+		t.Errorf("to a server: %v", err)
+	}
+	if behind.Raw().Hash([]byte("s")).Len() != 1 {
+		t.Error("what the server had is gone")
+	}
+	source, behind := served(t)
+	must(t, behind.Raw().Stream([]byte("s")).Set("e0123456789abcdef", []byte("\x01a\x011")))
+	if err := New(source, open(t, t.TempDir())).CatchUp(t.Context()); !errors.Is(err, ErrStream) || !strings.Contains(fmt.Sprint(err), `key "s"`) {
+		t.Errorf("from a server: %v", err)
+	}
+}
+
+// TestContentTypesAndServers leaves content types out where a server does not know them, and counts them.
+func TestContentTypesAndServers(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	must(t, admin.Put(from, &admin.Entry{Key: []byte("a"), Value: []byte("<p>"), Content: "text/html"}, &admin.Entry{Key: []byte("b"), Value: []byte("v")}))
+	if r := copyAll(t, from, to); r.Contents != 0 || r.Unknown {
+		t.Errorf("between directories: %+v", r)
+	}
+	equal(t, from, to)
+	client, _ := served(t)
+	if r := copyAll(t, from, client); r.Contents != 1 || r.Unknown || !r.Compared {
+		t.Errorf("to a server: %+v", r)
+	}
+	if r := copyAll(t, client, open(t, t.TempDir())); !r.Unknown || r.Contents != 0 {
+		t.Errorf("from a server: %+v", r)
+	}
+}
+
+// TestRedisIsReadFromTheBeginning goes on with a copy of a Redis that has changed where the walk has been.
+func TestRedisIsReadFromTheBeginning(t *testing.T) {
+	_, address := redisserver.Start(t)
+	client, to := dial(t, address), open(t, t.TempDir())
+	must(t, client.Raw().Set([]byte("a"), []byte("1")), client.Raw().Set([]byte("z"), []byte("1")))
+	half := New(client, to)
+	half.at = position{Next: []byte("m")}
+	must(t, half.note(t.Context()))
+	c := New(client, to)
+	must(t, c.CatchUp(t.Context()))
+	if r := c.Report(); r.Written != 2 || !r.Resumed || r.Compared {
+		t.Errorf("%+v", r)
+	}
+	must(t, c.Finish(t.Context()))
+	if r := c.Report(); !r.Compared || r.Entries != 2 || r.Unknown {
+		t.Errorf("%+v", r)
 	}
 }

@@ -40,6 +40,12 @@ type store interface {
 	// typed reports whether the store knows the codec and the schema of each value.
 	typed() bool
 
+	// moments reports whether a view is of one moment, with a sequence number and a feed behind it.
+	moments() bool
+
+	// local reports whether the store is a directory: a server knows no content types, and its drivers no streams.
+	local() bool
+
 	sync(ctx context.Context) error
 }
 
@@ -219,6 +225,8 @@ func (d directory) maps() iter.Seq[string] {
 
 func (d directory) declare(name string) error    { return admin.DeclareMap(d.db, name) }
 func (d directory) typed() bool                  { return true }
+func (d directory) moments() bool                { return true }
+func (d directory) local() bool                  { return true }
 func (d directory) sync(_ context.Context) error { return d.db.Sync() }
 
 // Pieces of what is written together.

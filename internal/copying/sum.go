@@ -29,16 +29,21 @@ func (s Sum) String() string {
 	return hex.EncodeToString(b)
 }
 
-// sumOf is the checksum of an entry in a view: of all that a copy keeps.
-func sumOf(v view, e *admin.Entry, typed bool) (Sum, error) {
+// sumOf is the checksum of an entry in a view: of all that a copy keeps. A content type that it does not keep counts as
+// none.
+func sumOf(v view, e *admin.Entry, typed, content bool) (Sum, error) {
 	h := sha256.New()
 	deadline := int64(0)
 	if !e.Expires.IsZero() {
 		deadline = e.Expires.UnixMilli()
 	}
 	write(h, e.Key, binary.BigEndian.AppendUint64(nil, uint64(deadline)), []byte(e.Collection), e.Value)
+	kept := ""
+	if content {
+		kept = e.Content
+	}
 	if typed {
-		write(h, []byte(e.Codec), []byte(e.Schema), []byte(e.Content))
+		write(h, []byte(e.Codec), []byte(e.Schema), []byte(kept))
 	}
 	if e.Collection != "" {
 		elements, err := sumElements(v, e, typed)
