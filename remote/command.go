@@ -246,8 +246,8 @@ func (r *redis) atOnce(ctx context.Context, d engine.Durability, list []command)
 	return replies, err
 }
 
-// undeclared is the refusal of commands whose values have a schema that the store did not know, and does now, unless the
-// caller does not know it either.
+// undeclared is the refusal of commands whose values have a schema that the store did not know, and does now, unless
+// the caller does not know it either.
 type undeclared struct{ error }
 
 func (e undeclared) Unwrap() error { return e.error }
