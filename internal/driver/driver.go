@@ -247,5 +247,6 @@ type Change struct {
 	Value, Old        []byte
 	Schema, OldSchema uint64
 	HasOld            bool                  // there was an entry before
+	ValueErr, OldErr  error                 // why Value or Old cannot be read, nil if it can
 	Covers            func(key []byte) bool // of a Range
 }
