@@ -69,4 +69,10 @@ func (m *Map[K, V]) holds(key []byte) error {
 }
 
 // restOf is opened.RestOf, which the first watch fills in.
-var restOf = func(change any) []byte { return change.(*Change).event.Rest() }
+var restOf = func(change any) []byte {
+	c := change.(*Change)
+	if c.far != nil {
+		return c.far.Rest
+	}
+	return c.event.Rest()
+}

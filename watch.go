@@ -239,11 +239,11 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 			o(&w)
 		}
 	}
-	if db.driver != nil {
-		return db.watchFar(ctx, &w)
-	}
 	if opened.RestOf.Load() == nil {
 		opened.RestOf.Store(&restOf)
+	}
+	if db.driver != nil {
+		return db.watchFar(ctx, &w)
 	}
 	from, err := db.store.Now()
 	if w.after != nil {

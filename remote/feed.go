@@ -140,7 +140,8 @@ func change(pairs map[string]rueidis.RedisMessage) (c driver.Change, err error) 
 	}
 	c.HasOld = c.Old != nil
 	if c.Range {
-		in, err := engine.RangeOf(c.Key, text("rest"))
+		c.Rest = text("rest")
+		in, err := engine.RangeOf(c.Key, c.Rest)
 		if err != nil {
 			return c, fmt.Errorf("copal: the server tells of a range that is none: %w", err)
 		}

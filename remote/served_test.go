@@ -377,3 +377,68 @@ func TestUnreadValues(t *testing.T) {
 		t.Error("a range of two maps is told")
 	}
 }
+
+// TestSchemaUnread: when the schema of a value cannot be had, the read has the error, and shows nothing.
+func TestSchemaUnread(t *testing.T) {
+	address := serveCopal(t)
+	type pair struct{ A, B int }
+	d := ofCopal.driverOf(t, address).(*served)
+	m, err := copal.OpenMap[string, pair](store(t, d), "m", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Set("k", pair{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Get(t.Context(), []byte("m:k"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []driver.Element{{Sub: []byte("f"), Value: e.Value, Schema: e.Schema}}
+	_, err = d.Edit(t.Context(), driver.Of{Key: []byte("h"), Type: engine.HashType}, one, nil, engine.Process)
+	_, also := d.Push(t.Context(), driver.Of{Key: []byte("l"), Type: engine.ListType}, one, false, engine.Process)
+	if err := errors.Join(err, also); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.knownText(t.Context(), "nonesuchvalue"); err == nil {
+		t.Error("a value is read whose schema the store does not know")
+	}
+	for name, read := range map[string]func(db *copal.DB) (string, error){
+		"Load": func(db *copal.DB) (string, error) {
+			v, err := db.Raw().Load([]byte("m:k"))
+			return string(v), err
+		},
+		"a field": func(db *copal.DB) (string, error) {
+			v, err := db.Raw().Hash([]byte("h")).Load("f")
+			return string(v), err
+		},
+		"an element": func(db *copal.DB) (string, error) {
+			v, err := db.Raw().List([]byte("l")).Load(0)
+			return string(v), err
+		},
+		"a type": func(db *copal.DB) (string, error) {
+			m, err := copal.OpenMap[string, pair](db, "m")
+			if err != nil {
+				return "", err
+			}
+			v, err := m.Load("k")
+			return fmt.Sprintf(`{"A":%d,"B":%d}`, v.A, v.B), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, by := newProxy(t, address, "COPAL.SCHEMA\r\n$3\r\nGET", dropRequest)
+			p.always = true
+			db := store(t, ofCopal.driverOf(t, by))
+			if v, err := read(db); err == nil || errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrNotFound) {
+				t.Errorf("without the schema there is %q, %v", v, err)
+			}
+			p.wasMet()
+			p.mu.Lock()
+			p.always = false
+			p.mu.Unlock()
+			if v, err := read(db); v != `{"A":1,"B":2}` || err != nil {
+				t.Errorf("then there is %q, %v", v, err)
+			}
+		})
+	}
+}

@@ -249,4 +249,5 @@ type Change struct {
 	HasOld            bool                  // there was an entry before
 	ValueErr, OldErr  error                 // why Value or Old cannot be read, nil if it can
 	Covers            func(key []byte) bool // of a Range
+	Rest              []byte                // of a Range: with Key, what engine.RangeOf makes it of
 }
