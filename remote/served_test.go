@@ -427,7 +427,9 @@ func TestSchemaUnread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, by := newProxy(t, address, "COPAL.SCHEMA\r\n$3\r\nGET", dropRequest)
+			p.mu.Lock()
 			p.always = true
+			p.mu.Unlock()
 			db := store(t, ofCopal.driverOf(t, by))
 			if v, err := read(db); err == nil || errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrNotFound) {
 				t.Errorf("without the schema there is %q, %v", v, err)
