@@ -15,9 +15,20 @@ type farChange struct {
 	old bool // of a watch with OldValues
 }
 
+// after is the entry, or element, after the change.
+func (c *farChange) after() (*engine.Entry, error) {
+	if c.ValueErr != nil {
+		return nil, c.ValueErr
+	}
+	return &engine.Entry{Value: c.Value, Schema: c.Schema}, nil
+}
+
 // before is the entry before the change.
 func (c *farChange) before() (*engine.Entry, error) {
-	if !c.HasOld {
+	switch {
+	case c.OldErr != nil:
+		return nil, c.OldErr
+	case !c.HasOld:
 		return nil, ErrNotFound
 	}
 	return &engine.Entry{Value: c.Old, Schema: c.OldSchema}, nil

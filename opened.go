@@ -67,3 +67,12 @@ func (m *Map[K, V]) holds(key []byte) error {
 	_, err := m.keys.Decode(key[len(m.bare.prefix):])
 	return err
 }
+
+// restOf is opened.RestOf, which the first watch fills in.
+var restOf = func(change any) []byte {
+	c := change.(*Change)
+	if c.far != nil {
+		return c.far.Rest
+	}
+	return c.event.Rest()
+}

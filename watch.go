@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/feed"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -70,7 +71,7 @@ func (c *Change) Value() ([]byte, error) {
 // now is the entry, or element, after the change.
 func (c *Change) now() (*engine.Entry, error) {
 	if c.far != nil {
-		return &engine.Entry{Value: c.far.Value, Schema: c.far.Schema}, nil
+		return c.far.after()
 	}
 	value, err := feed.Value(c.db.store, &c.event)
 	if err != nil {
@@ -237,6 +238,9 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 		if o != nil {
 			o(&w)
 		}
+	}
+	if opened.RestOf.Load() == nil {
+		opened.RestOf.Store(&restOf)
 	}
 	if db.driver != nil {
 		return db.watchFar(ctx, &w)

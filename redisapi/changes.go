@@ -10,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -304,6 +305,11 @@ func appendChange(change *copal.Change, g *access.Grant) []byte {
 	flag("deleted", change.Deleted)
 	flag("expired", change.Expired)
 	flag("range", change.Range)
+	if change.Range {
+		if rest := (*opened.RestOf.Load())(change); len(rest) > 0 {
+			text("rest", rest, nil)
+		}
+	}
 	flag("dropped", change.Dropped)
 	flag("idle", change.Idle)
 	flag("more", change.More)

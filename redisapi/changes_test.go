@@ -50,7 +50,7 @@ func TestFeedOfChanges(t *testing.T) {
 		{"SET k v PXAT 9999999999999", `[["key" "k" "deadline" 9999999999999 "value" "v"]]`},
 		{`SET k ""`, `[["key" "k" "value" "" "old" "v"]]`},
 		{"DEL k", `[["key" "k" "deleted" 1 "old" ""]]`},
-		{`COPAL.DELRANGE a "bytes c"`, `[["key" "a" "to" "c" "deleted" 1 "range" 1]]`},
+		{`COPAL.DELRANGE a "bytes c"`, `[["key" "a" "to" "c" "deleted" 1 "range" 1 "rest" "bytes c"]]`},
 	} {
 		q.do(c[0])
 		if got := p.next(1); got != c[1] {

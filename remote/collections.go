@@ -81,7 +81,7 @@ func (r *redis) Element(ctx context.Context, of driver.Of, sub []byte) (driver.E
 	case m.IsNil():
 		err = engine.ErrNotFound
 	case of.Type == engine.HashType:
-		e.Value, e.Schema, err = r.unwrapMessage(m)
+		e.Value, e.Schema, err = r.known(ctx, m)
 	case of.Type == engine.SortedSetType:
 		e.Score, err = m.AsFloat64()
 	default:
@@ -118,7 +118,7 @@ func (r *redis) Elements(ctx context.Context, of driver.Of) iter.Seq2[driver.Ele
 			for ; len(page) > 0; page = page[width:] {
 				e := driver.Element{Sub: []byte(page[0])}
 				if width == 2 {
-					e.Value, e.Schema, err = r.unwrap(page[1])
+					e.Value, e.Schema, err = r.knownText(ctx, page[1])
 				}
 				if !yield(e, err) || err != nil {
 					return

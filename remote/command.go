@@ -88,8 +88,8 @@ func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult,
 	if err != nil || r.schemas == nil {
 		return replies, err
 	}
-	// The store may not have a schema that it had, for it is another one: a restored copy. The command was refused, so it
-	// may be sent again, unless others that stand beside it were carried out. A transaction begins anew (together).
+	// The store may not have a schema that it had, for it is another one: a restored copy. The command was refused, so
+	// it may be sent again, unless others that stand beside it were carried out. A transaction begins anew (together).
 	if refused(replies[0].Error(), "NOSCHEMA") && !slices.ContainsFunc(list[1:], func(c command) bool { return !c.blocks }) {
 		if err := r.schemas.declareAll(ctx); err != nil {
 			return nil, err

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 )
@@ -104,13 +106,17 @@ func (r *redis) changes(ctx context.Context) (page []driver.Change, more bool, e
 		if err != nil {
 			return nil, false, refusal(err)
 		}
-		page = append(page, change(pairs))
+		c, err := change(pairs)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, c)
 	}
 	return page, true, nil
 }
 
 // change is a change as the server tells it: what differs from zero, by its name.
-func change(pairs map[string]rueidis.RedisMessage) (c driver.Change) {
+func change(pairs map[string]rueidis.RedisMessage) (c driver.Change, err error) {
 	text := func(name string) []byte {
 		m, ok := pairs[name]
 		if !ok {
@@ -130,18 +136,30 @@ func change(pairs map[string]rueidis.RedisMessage) (c driver.Change) {
 		Deleted: is("deleted"), Expired: is("expired"), Range: is("range"), Dropped: is("dropped"), Idle: is("idle"), More: is("more"), Created: is("created"),
 		Seq: number("seq"), Time: number("time"), Deadline: number("deadline"),
 		Collection: engine.CollectionType(text("collection")),
+		ValueErr:   unread(text("valueerror")), OldErr: unread(text("olderror")),
 	}
 	c.HasOld = c.Old != nil
 	if c.Range {
-		rest := text("order")
-		if rest == nil {
-			rest = []byte("bytes")
+		c.Rest = text("rest")
+		in, err := engine.RangeOf(c.Key, c.Rest)
+		if err != nil {
+			return c, fmt.Errorf("copal: the server tells of a range that is none: %w", err)
 		}
-		if c.To != nil {
-			rest = append(append(rest, ' '), c.To...)
-		}
-		in, err := engine.RangeOf(c.Key, rest)
-		c.Covers = func(key []byte) bool { return err == nil && in.Has(key) }
+		c.Covers = in.Has
 	}
-	return c
+	return c, nil
+}
+
+// unread is the error of a value that the server could not read, as it tells that; nil for none.
+func unread(text []byte) error {
+	code, rest, _ := strings.Cut(string(text), " ")
+	switch code {
+	case "":
+		return nil
+	case "HISTORYLOST":
+		return fmt.Errorf("%w: the server says: %s", copal.ErrHistoryLost, rest)
+	case "WRONGTYPE":
+		return fmt.Errorf("%w: the server says: %s", copal.ErrType, rest)
+	}
+	return fmt.Errorf("copal: the server cannot read a value: %s", text)
 }

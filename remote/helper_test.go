@@ -135,6 +135,7 @@ type proxy struct {
 	how    int
 	mu     sync.Mutex
 	met    bool
+	always bool          // not only once
 	caught chan struct{} // closed when the word has come
 	over   chan struct{} // closed when what is held may end
 }
@@ -169,11 +170,13 @@ func newProxy(t *testing.T, to, word string, how int) (p *proxy, address string)
 func (p *proxy) meets(request []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.met || !bytes.Contains(request, p.word) {
+	if p.met && !p.always || !bytes.Contains(request, p.word) {
 		return false
 	}
-	p.met = true
-	close(p.caught)
+	if !p.met {
+		p.met = true
+		close(p.caught)
+	}
 	return true
 }
 

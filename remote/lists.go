@@ -21,7 +21,7 @@ func (r *redis) At(ctx context.Context, of driver.Of, index int) (e driver.Eleme
 	case m.IsNil():
 		return e, engine.ErrNotFound
 	}
-	e.Value, e.Schema, err = r.unwrapMessage(m)
+	e.Value, e.Schema, err = r.known(ctx, m)
 	return e, err
 }
 
@@ -40,7 +40,7 @@ func (r *redis) Between(ctx context.Context, of driver.Of, from, to int, down bo
 				i = len(list) - 1 - i
 			}
 			var e driver.Element
-			e.Value, e.Schema, err = r.unwrapMessage(list[i])
+			e.Value, e.Schema, err = r.known(ctx, list[i])
 			if !yield(e, err) || err != nil {
 				return
 			}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -30,7 +32,7 @@ var (
 
 func newServed(r *redis) *served {
 	plain := *r // declarations carry no values
-	r.schemas = &schemas{home: &plain, names: map[engine.Schema]uint64{}, known: map[uint64]engine.Schema{}}
+	r.schemas = &schemas{home: &plain, names: map[engine.Schema]uint64{}}
 	return &served{ordered{r}}
 }
 
@@ -89,7 +91,7 @@ func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down
 		return nil, false, refusal(err)
 	}
 	for _, each := range entries {
-		e, err := o.entry(each)
+		e, err := o.entry(ctx, each)
 		if err != nil {
 			return nil, false, err
 		}
@@ -100,7 +102,7 @@ func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down
 
 var errAnswer = errors.New("copal: the server has answered something else than the protocol says")
 
-func (o ordered) entry(m rueidis.RedisMessage) (e driver.Entry, err error) {
+func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (e driver.Entry, err error) {
 	parts, err := m.ToArray()
 	if err != nil || len(parts) != 4 {
 		return e, errors.Join(errAnswer, err)
@@ -116,7 +118,7 @@ func (o ordered) entry(m rueidis.RedisMessage) (e driver.Entry, err error) {
 	}
 	e.Type = engine.CollectionType(of)
 	if text, err := parts[2].ToString(); err == nil && text != "" {
-		if e.Value, e.Schema, err = o.unwrap(text); err != nil {
+		if e.Value, e.Schema, err = o.knownText(ctx, text); err != nil {
 			return e, err
 		}
 	}
@@ -147,9 +149,9 @@ func (o ordered) Len(ctx context.Context, prefix []byte) (int, error) {
 // which the store names them, and so the same everywhere.
 type schemas struct {
 	home  *redis
-	mu    sync.Mutex // guards the maps
+	mu    sync.Mutex // guards names, and the writes of known
 	names map[engine.Schema]uint64
-	known map[uint64]engine.Schema
+	known atomic.Pointer[map[uint64]engine.Schema] // which never changes; another takes its place
 }
 
 func nameOf(s engine.Schema) uint64 {
@@ -171,28 +173,68 @@ func (s *served) SchemaNumber(schema engine.Schema) (uint64, error) {
 	return nameOf(schema), nil
 }
 
-// Schema returns the schema with a number.
-func (s *served) Schema(number uint64) (engine.Schema, bool) {
-	s.schemas.mu.Lock()
-	schema, ok := s.schemas.known[number]
-	s.schemas.mu.Unlock()
-	if ok {
-		return schema, true
+// Schema returns the schema with a number. That of a value is known since the value was read.
+func (s *served) Schema(number uint64) (engine.Schema, bool) { return s.schemas.get(number) }
+
+func (s *schemas) get(number uint64) (schema engine.Schema, ok bool) {
+	if all := s.known.Load(); all != nil {
+		schema, ok = (*all)[number]
+	}
+	return schema, ok
+}
+
+func (s *schemas) keepLocked(number uint64, schema engine.Schema) {
+	all := map[uint64]engine.Schema{number: schema}
+	if was := s.known.Load(); was != nil {
+		for other, of := range *was {
+			all[other] = of
+		}
+	}
+	s.known.Store(&all)
+}
+
+// known is unwrapMessage of a value that somebody is to read: its schema is known then.
+func (r *redis) known(ctx context.Context, m rueidis.RedisMessage) (value []byte, schema uint64, err error) {
+	text, err := m.ToString()
+	if err != nil {
+		return nil, 0, refusal(err)
+	}
+	return r.knownText(ctx, text)
+}
+
+// knownText is known of what a reply has within.
+func (r *redis) knownText(ctx context.Context, text string) (value []byte, schema uint64, err error) {
+	value, schema, err = r.unwrap(text)
+	if err == nil && schema != 0 {
+		err = r.schemas.learn(ctx, schema)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return value, schema, nil
+}
+
+// learn asks the store for a schema that is not known yet.
+func (s *schemas) learn(ctx context.Context, number uint64) error {
+	if _, ok := s.get(number); ok {
+		return nil
 	}
 	name := string(binary.BigEndian.AppendUint64(nil, number))
-	m, err := s.schemas.home.get(context.Background(), ask("COPAL.SCHEMA", "GET", name))
-	if err != nil || m.IsNil() {
-		return engine.Schema{}, false
+	m, err := s.home.get(ctx, ask("COPAL.SCHEMA", "GET", name))
+	switch {
+	case err != nil:
+		return fmt.Errorf("copal: the schema of a value: %w", err)
+	case m.IsNil():
+		return fmt.Errorf("copal: the store does not know the schema of a value, %x", name)
 	}
 	words, err := m.AsStrSlice()
 	if err != nil || len(words) != 2 {
-		return engine.Schema{}, false
+		return errors.Join(errAnswer, err)
 	}
-	schema = engine.Schema{Codec: words[0], Text: words[1]}
-	s.schemas.mu.Lock()
-	s.schemas.known[number] = schema
-	s.schemas.mu.Unlock()
-	return schema, true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keepLocked(number, engine.Schema{Codec: words[0], Text: words[1]})
+	return nil
 }
 
 // declare makes a schema known to the store. It does no harm to do so twice, so it counts as a read.
@@ -203,19 +245,18 @@ func (s *schemas) declare(ctx context.Context, schema engine.Schema) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	number := nameOf(schema)
-	s.names[schema], s.known[number] = number, schema
+	s.names[schema] = number
+	s.keepLocked(number, schema)
 	return nil
 }
 
 // declareAll declares what was declared before, and what was learnt.
 func (s *schemas) declareAll(ctx context.Context) error {
-	s.mu.Lock()
-	var all []engine.Schema
-	for _, schema := range s.known {
-		all = append(all, schema)
+	all := s.known.Load()
+	if all == nil {
+		return nil
 	}
-	s.mu.Unlock()
-	for _, schema := range all {
+	for _, schema := range *all {
 		if err := s.declare(ctx, schema); err != nil {
 			return err
 		}

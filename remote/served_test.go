@@ -301,7 +301,8 @@ func TestEachWriteDeclaresAnew(t *testing.T) {
 			}
 			s := d.(*served).schemas
 			s.mu.Lock()
-			s.names[schema], s.known[nameOf(schema)] = nameOf(schema), schema // as if the store had been told
+			s.names[schema] = nameOf(schema) // as if the store had been told
+			s.keepLocked(nameOf(schema), schema)
 			s.mu.Unlock()
 			if err := write(t, d, nameOf(schema)); err != nil {
 				t.Fatal(err)
@@ -363,5 +364,176 @@ func TestUserOfOneMap(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), "redis://u:secret@"+l.Addr().String()+"/1"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("database 1: %v", err)
+	}
+}
+
+// TestWatchedRange: a range covers the keys that were deleted, by the order of the map.
+func TestWatchedRange(t *testing.T) {
+	db := ofCopal.open(t)
+	m, err := copal.OpenMap[int, int](db, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := m.Watch(t.Context())
+	if err := errors.Join(m.DeleteRange(9, 30), m.Clear()); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for c, err := range changes {
+		if err != nil {
+			t.Fatal(err)
+		}
+		covers := ""
+		for _, key := range []int{-9, 1, 8, 9, 10, 29, 30, 100} {
+			if c.Covers(key) {
+				covers += fmt.Sprint(key, " ")
+			}
+		}
+		told = append(told, fmt.Sprintf("%s-%s: %s", c.Change.Key, c.To, covers))
+		if len(told) == 2 {
+			break
+		}
+	}
+	if want := []string{"m:9-m:30: 9 10 29 ", "m:-m;: -9 1 8 9 10 29 30 100 "}; !slices.Equal(told, want) {
+		t.Errorf("it tells %q, want %q", told, want)
+	}
+}
+
+// TestUnreadOld: what was before a change is an error where it was a collection.
+func TestUnreadOld(t *testing.T) {
+	d := ofCopal.driver(t).(*served)
+	db := store(t, d)
+	raw := db.Raw()
+	if err := raw.Hash([]byte("k")).Set("f", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	changes := db.Watch(t.Context(), copal.OldValues(), copal.WithKey([]byte("k")))
+	if _, err := d.change(t.Context(), engine.Process, plain("COPAL.TYPED", "SET", "k", "\x00\x00\x00\x00\x00\x00\x00\x00new")); err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range changes {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Deleted || c.Collection != "" {
+			continue
+		}
+		v, err := c.Value()
+		if _, oldErr := c.Old(); string(v) != "new" || err != nil || !errors.Is(oldErr, copal.ErrType) {
+			t.Errorf("after the collection there is %q, %v; before: %v", v, err, oldErr)
+		}
+		break
+	}
+}
+
+// TestUnreadValues: a value that the server could not read is an error of the change, and not an empty value.
+func TestUnreadValues(t *testing.T) {
+	d := ofCopal.driver(t).(*served)
+	tell := func(pairs ...string) (driver.Change, error) { // a hash is a reply as a change is one
+		t.Helper()
+		b := d.client.B()
+		for _, r := range d.client.DoMulti(t.Context(), b.Arbitrary("DEL").Keys("reply").Build(), b.Arbitrary("HSET").Keys("reply").Args(pairs...).Build()) {
+			if err := r.Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := d.client.Do(t.Context(), b.Arbitrary("HGETALL").Keys("reply").ReadOnly()).AsMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return change(m)
+	}
+	for text, want := range map[string]error{
+		"HISTORYLOST the log has it no more":   copal.ErrHistoryLost,
+		"WRONGTYPE Operation against a key":    copal.ErrType,
+		"ERR the disk is broken":               nil,
+		"ERR":                                  nil,
+		"OTHER than what is known to a client": nil,
+	} {
+		c, err := tell("key", "k", "valueerror", text, "olderror", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{c.ValueErr, c.OldErr} {
+			if err == nil || want != nil && !errors.Is(err, want) || want == nil && (errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrHistoryLost)) {
+				t.Errorf("%q is %v", text, err)
+			}
+		}
+	}
+	if c, err := tell("key", "k", "value", "", "old", ""); err != nil || c.ValueErr != nil || c.OldErr != nil || !c.HasOld {
+		t.Errorf("an empty value is %+v, %v", c, err)
+	}
+	if _, err := tell("key", "k", "range", "1", "rest", "sideways k"); err == nil {
+		t.Error("a range in an unknown order is told")
+	}
+	if _, err := tell("key", "m:1", "range", "1", "rest", "int n:2"); err == nil {
+		t.Error("a range of two maps is told")
+	}
+}
+
+// TestSchemaUnread: when the schema of a value cannot be had, the read has the error, and shows nothing.
+func TestSchemaUnread(t *testing.T) {
+	address := serveCopal(t)
+	type pair struct{ A, B int }
+	d := ofCopal.driverOf(t, address).(*served)
+	m, err := copal.OpenMap[string, pair](store(t, d), "m", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Set("k", pair{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Get(t.Context(), []byte("m:k"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []driver.Element{{Sub: []byte("f"), Value: e.Value, Schema: e.Schema}}
+	_, err = d.Edit(t.Context(), driver.Of{Key: []byte("h"), Type: engine.HashType}, one, nil, engine.Process)
+	_, also := d.Push(t.Context(), driver.Of{Key: []byte("l"), Type: engine.ListType}, one, false, engine.Process)
+	if err := errors.Join(err, also); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.knownText(t.Context(), "nonesuchvalue"); err == nil {
+		t.Error("a value is read whose schema the store does not know")
+	}
+	for name, read := range map[string]func(db *copal.DB) (string, error){
+		"Load": func(db *copal.DB) (string, error) {
+			v, err := db.Raw().Load([]byte("m:k"))
+			return string(v), err
+		},
+		"a field": func(db *copal.DB) (string, error) {
+			v, err := db.Raw().Hash([]byte("h")).Load("f")
+			return string(v), err
+		},
+		"an element": func(db *copal.DB) (string, error) {
+			v, err := db.Raw().List([]byte("l")).Load(0)
+			return string(v), err
+		},
+		"a type": func(db *copal.DB) (string, error) {
+			m, err := copal.OpenMap[string, pair](db, "m")
+			if err != nil {
+				return "", err
+			}
+			v, err := m.Load("k")
+			return fmt.Sprintf(`{"A":%d,"B":%d}`, v.A, v.B), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, by := newProxy(t, address, "COPAL.SCHEMA\r\n$3\r\nGET", dropRequest)
+			p.mu.Lock()
+			p.always = true
+			p.mu.Unlock()
+			db := store(t, ofCopal.driverOf(t, by))
+			if v, err := read(db); err == nil || errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrNotFound) {
+				t.Errorf("without the schema there is %q, %v", v, err)
+			}
+			p.wasMet()
+			p.mu.Lock()
+			p.always = false
+			p.mu.Unlock()
+			if v, err := read(db); v != `{"A":1,"B":2}` || err != nil {
+				t.Errorf("then there is %q, %v", v, err)
+			}
+		})
 	}
 }

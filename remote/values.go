@@ -27,7 +27,7 @@ func (r *redis) Get(ctx context.Context, key []byte, dated bool) (driver.Entry, 
 	case m.IsNil():
 		return driver.Entry{}, engine.ErrNotFound
 	}
-	value, schema, err := r.unwrapMessage(m)
+	value, schema, err := r.known(ctx, m)
 	return driver.Entry{Key: append([]byte{}, key...), Value: value, Schema: schema, Deadline: deadline}, err
 }
 

@@ -247,5 +247,7 @@ type Change struct {
 	Value, Old        []byte
 	Schema, OldSchema uint64
 	HasOld            bool                  // there was an entry before
+	ValueErr, OldErr  error                 // why Value or Old cannot be read, nil if it can
 	Covers            func(key []byte) bool // of a Range
+	Rest              []byte                // of a Range: with Key, what engine.RangeOf makes it of
 }

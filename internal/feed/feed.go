@@ -302,6 +302,9 @@ func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 	f.forgetParts(rec)
 }
 
+// Rest is the value of the record of a range deletion, whose key is Key.
+func (e *Event) Rest() []byte { return e.value }
+
 // Range is what an event of a range deletion has deleted.
 func (e *Event) Range() (engine.Range, error) { return engine.RangeOf(e.Key, e.value) }
 

@@ -62,5 +62,9 @@ var Tx atomic.Pointer[func(tx any) *engine.Tx]
 // Renderers returns those of a *copal.DB.
 var Renderers func(db any) *render.Renderers
 
+// RestOf returns the value of the record behind a *copal.Change that is a Range; Key has the key of it. It is nil in a
+// process that has watched nothing.
+var RestOf atomic.Pointer[func(change any) []byte]
+
 // View returns the view and the engine of a *copal.Snapshot. It is nil in a process that has taken none.
 var View atomic.Pointer[func(snapshot any) (*engine.View, *engine.Store)]
