@@ -298,12 +298,16 @@ func TestTypedRefuses(t *testing.T) {
 			t.Fatalf("%s is not tried", words)
 		}
 		for value, reply := range map[string]string{unknown: string(errNoSchema), `"1234567"`: string(errHeader), `""`: string(errHeader)} {
-			for _, how := range []string{"alone", "in EXEC", "in a transaction"} {
-				request := "COPAL.TYPED " + words + " " + s.named(strings.ReplaceAll(line, "V", value))
+			request := "COPAL.TYPED " + words + " " + s.named(strings.ReplaceAll(line, "V", value))
+			for _, how := range []string{"alone", "in a transaction"} {
 				if got := s.in(how, request); got != "(error) "+reply {
 					t.Errorf("%s %s with %s: %s", words, how, value, got)
 				}
 			}
+			s.want("MULTI", "OK")
+			s.want("SET other v", "QUEUED")
+			s.want(request, "(error) "+reply) // when it is queued, for EXEC would carry out the others
+			s.want("EXEC", "(error) EXECABORT Transaction discarded because of previous errors.")
 		}
 	}
 	if got, want := s.stored(), "ada Ada,bob Bob,|,ada Ada,bob Bob,|,Ada,Bob"; got != want {
