@@ -11,7 +11,6 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/remote"
 )
 
 const serversHelp = `The store may be on a server, too: a copal serve, a Redis, a Valkey or a cluster of them.
@@ -83,7 +82,7 @@ func (a *app) reach(server string, f func(db *copal.DB) error) error {
 
 func (a *app) openServer(server string) (*copal.DB, error) {
 	a.served = true
-	return remote.Open(a.ctx, server, copal.WithErrorHandler(a.report))
+	return openRemote(a.ctx, server, copal.WithErrorHandler(a.report))
 }
 
 // openServed opens a store by the server that has its lock. Where that cannot be reached, the error is locked, with
