@@ -148,9 +148,6 @@ func (r *redis) Edit(ctx context.Context, of driver.Of, edits []driver.Element, 
 	case len(list) == 1 || r.inside != nil:
 		replies, err = r.change(ctx, d, list...)
 	default:
-		if d == engine.Power && r.has.noFSync != nil {
-			return 0, r.has.noFSync
-		}
 		replies, err = r.atOnce(ctx, d, list)
 	}
 	if err != nil {

@@ -235,6 +235,9 @@ func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte,
 
 // atOnce carries out commands about one node as one.
 func (r *redis) atOnce(ctx context.Context, d engine.Durability, list []command) (replies []rueidis.RedisMessage, err error) {
+	if d == engine.Power && r.has.noFSync != nil {
+		return nil, r.has.noFSync
+	}
 	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
 		one := r.onto(on)
 		replies, _, err = one.together(ctx, d, list)

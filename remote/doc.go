@@ -54,8 +54,8 @@
 // needs a server that keeps a log on its disk (appendonly); where it does not, the error is copal.ErrDurability.
 //
 // All, Keys and Len of Redis take 16 bytes of memory for each key while they run. They may miss an entry that a
-// cluster moves to another node at that moment. Sorted sets and lists are read in one piece, so they should fit
-// into memory.
+// cluster moves to another node at that moment, and entries of a server that is started again meanwhile. Sorted
+// sets and lists are read in one piece, so they should fit into memory.
 //
 // # Errors
 //

@@ -235,9 +235,6 @@ func (r *redis) WriteAll(ctx context.Context, writes []*driver.Write) error {
 		_, err := r.change(ctx, d, list...)
 		return err
 	}
-	if d == engine.Power && r.has.noFSync != nil {
-		return r.has.noFSync
-	}
 	_, err := r.atOnce(ctx, d, list)
 	return err
 }
