@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,14 +10,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/storetest"
 )
 
-// TestCopyKilled kills copal copy ten times, after it has noted its position, while the source is written to. The run
-// after that ends with both equal, and has not begun from the beginning.
+// TestCopyKilled kills copal copy ten times, after it has noted its position, while the source is written to all the
+// time, some thousand writes a second. The run after that, during which the writes go on, ends with both equal when
+// they have stopped, and has not begun from the beginning. With COPAL_LONG there are a million entries (some minutes).
 func TestCopyKilled(t *testing.T) {
+	entries := 30_000
+	if storetest.Long() {
+		entries = 1_000_000
+	}
+	notes := entries / 100 // of the position, at most, before a run is killed: each collection has one
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	source, err := copal.Open(from)
@@ -31,21 +42,27 @@ func TestCopyKilled(t *testing.T) {
 	if err := made.Close(); err != nil {
 		t.Fatal(err)
 	}
-	const entries = 60_000
-	r := rand.New(rand.NewPCG(1, 1))
+	w := &copiedWriter{db: source, entries: entries, r: rand.New(rand.NewPCG(1, 1))}
 	for i := range entries {
-		writeSome(t, source, i, r)
+		if err := w.write(i); err != nil {
+			t.Fatal(err)
+		}
 	}
+	w.begin()
+	defer w.end()
+	r := rand.New(rand.NewPCG(1, 2))
 	killed := 0
 	for range 10 {
-		if killCopy(t, from, to, 1+r.IntN(4)) {
+		if killCopy(t, from, to, 1+r.IntN(notes)) {
 			killed++
 		}
-		for range 200 {
-			writeSome(t, source, r.IntN(entries), r)
-		}
 	}
-	code, out, told := command(strings.NewReader("\n"), "copy", from, to, "--cutover", "--json")
+	before := w.written.Load()
+	stop := &whenRead{do: w.end}
+	code, out, told := command(stop, "copy", from, to, "--cutover", "--json")
+	if stop.err != nil {
+		t.Fatal(stop.err)
+	}
 	var report struct {
 		Written int
 		Resumed bool
@@ -53,7 +70,8 @@ func TestCopyKilled(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 {
 		t.Fatalf("exit code %d: %q, %q, %v", code, out, told, err)
 	}
-	if !report.Resumed || report.Written >= entries || killed == 0 {
+	t.Logf("killed %d times, %d writes while copies ran, %d of them during the last, which wrote %d entries", killed, w.written.Load(), w.written.Load()-before, report.Written)
+	if !report.Resumed || report.Written >= entries*3/4 || killed < 5 {
 		t.Errorf("killed %d times, and then %+v", killed, report)
 	}
 	if code, out, told := command(strings.NewReader(""), "diff", from, to); code != 0 || out != "no differences\n" {
@@ -61,24 +79,100 @@ func TestCopyKilled(t *testing.T) {
 	}
 }
 
-func writeSome(t *testing.T, db *copal.DB, i int, r *rand.Rand) {
-	t.Helper()
-	key := fmt.Appendf(nil, "key-%06d", i)
-	var err error
-	switch r.IntN(20) {
-	case 0:
-		_, err = db.Raw().Delete(key)
-	case 1:
-		_, err = db.Raw().Delete(key)
-		if err == nil {
-			err = db.Raw().Hash(key).Set(fmt.Sprint(r.IntN(3)), []byte("v"))
+// whenRead does something when somebody reads from it, and is an empty line.
+type whenRead struct {
+	do   func() error
+	err  error
+	line *strings.Reader
+}
+
+func (w *whenRead) Read(p []byte) (int, error) {
+	if w.line == nil {
+		w.line, w.err = strings.NewReader("\n"), w.do()
+	}
+	return w.line.Read(p)
+}
+
+// copiedWriter writes under the keys of a copy's source, a thousand times a second.
+type copiedWriter struct {
+	db      *copal.DB
+	entries int
+	r       *rand.Rand
+	written atomic.Int64
+	stop    chan struct{}
+	ended   chan error
+	once    sync.Once
+	err     error
+}
+
+func (w *copiedWriter) begin() {
+	w.stop, w.ended = make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-w.stop:
+				w.ended <- nil
+				return
+			case <-tick.C:
+			}
+			for range 10 {
+				if err := w.write(w.r.IntN(w.entries)); err != nil {
+					w.ended <- err
+					return
+				}
+				w.written.Add(1)
+			}
 		}
-	default:
-		err = db.Raw().Set(key, fmt.Appendf(nil, "%d", r.IntN(1000)))
+	}()
+}
+
+// end returns when nothing is written any more.
+func (w *copiedWriter) end() error {
+	w.once.Do(func() {
+		close(w.stop)
+		w.err = <-w.ended
+	})
+	return w.err
+}
+
+// write makes one write, of one shape of many.
+func (w *copiedWriter) write(i int) error {
+	key, raw, n := fmt.Appendf(nil, "key-%07d", i), w.db.Raw(), w.r.IntN(40)
+	switch n {
+	case 0, 1:
+		_, err := raw.Delete(key)
+		return err
+	case 2, 3, 4:
+		if raw.Has(key) {
+			if _, err := raw.Delete(key); err != nil {
+				return err
+			}
+		}
+		switch n {
+		case 2:
+			return raw.Hash(key).Set(fmt.Sprint(w.r.IntN(3)), []byte("v"))
+		case 3:
+			return raw.List(key).PushBack([]byte("a"), []byte("b"))
+		}
+		return raw.SortedSet(key).Set(fmt.Sprint(w.r.IntN(3)), w.r.Float64())
+	case 5, 6:
+		return raw.SetTTL(key, []byte("has a deadline"), time.Hour)
+	case 7:
+		return raw.Set(key, bytes.Repeat([]byte("long"), 1+w.r.IntN(2000)))
+	case 8:
+		b := raw.Batch()
+		b.Set(key, []byte("of a batch"))
+		b.Delete(fmt.Appendf(nil, "key-%07d", w.r.IntN(w.entries)))
+		return b.Commit()
+	case 9:
+		if w.r.IntN(20) > 0 {
+			return nil
+		}
+		return raw.DeletePrefix(key[:len(key)-1])
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	return raw.Set(key, fmt.Appendf(nil, "%d", w.r.IntN(1000)))
 }
 
 // killCopy kills a copy that has noted its position so often, and reports whether it was still running.

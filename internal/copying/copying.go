@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -74,7 +77,8 @@ var fewChanges = 4096
 
 // CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an
 // earlier copy that has ended before its time. When it returns, the destination is the source as it was at
-// Report().Seq. A source without a feed has no such moments: of that nothing is compared yet.
+// Report().Seq, but for collections that were renamed or deleted a moment later, which the next round makes. A source
+// without a feed has no such moments: of that nothing is compared yet.
 func (c *Copy) CatchUp(ctx context.Context) error {
 	found, err := c.find(ctx)
 	if err != nil {
@@ -211,8 +215,13 @@ func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
 	if c.at.Next == nil {
 		c.at.Seq = now.seq()
 	}
+	old, err := c.to.view(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer old.close()
 	before := c.report.Written + c.report.Deleted
-	err = c.bring(ctx, now, c.at.Next, nil, func(next []byte) error {
+	err = c.bring(ctx, now, old, c.at.Next, nil, func(next []byte) error {
 		c.at.Next = next
 		return c.flush(ctx)
 	})
@@ -258,25 +267,60 @@ func (c *Copy) follow(ctx context.Context, now view) (n int, err error) {
 
 // make makes changed entries as they are in the view.
 func (c *Copy) make(ctx context.Context, now view, changed *changed) error {
+	old, err := c.to.view(ctx)
+	if err != nil {
+		return err
+	}
+	defer old.close()
 	for _, span := range changed.spans() {
-		if err := c.bring(ctx, now, span[0], span[1], nil); err != nil {
+		if err := c.bring(ctx, now, old, span[0], span[1], nil); err != nil {
+			return err
+		}
+	}
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(changed.keys)), together) {
+		if err := c.bringKeys(ctx, now, old, keys); err != nil {
 			return err
 		}
 	}
 	return c.flush(ctx)
 }
 
+// bringKeys is bring for some keys, which are looked at side by side: a server takes some time to answer.
+func (c *Copy) bringKeys(ctx context.Context, now, old view, keys []string) error {
+	found, errs := make([]*pair, len(keys)), make([]error, len(keys))
+	var wait sync.WaitGroup
+	for i, key := range keys {
+		wait.Go(func() {
+			for p, err := range pairs(now, old, []byte(key), append([]byte(key), 0)) {
+				same := false
+				if err == nil {
+					same, _, err = c.alike(now, old, &p)
+				}
+				if errs[i] = err; err == nil && !same {
+					found[i] = &p
+				}
+			}
+		})
+	}
+	wait.Wait()
+	for i, key := range keys {
+		err := errs[i]
+		if err == nil && found[i] != nil {
+			err = c.write(ctx, now, found[i])
+		}
+		if err != nil {
+			return fmt.Errorf("key %q: %w", key, err)
+		}
+	}
+	return nil
+}
+
 // savedEvery is how many entries a walk goes through between two notes of its position. It is a variable for tests.
 var savedEvery = 4096
 
-// bring makes the entries with keys in [from, to) as they are in the view. Now and then it calls save with the key
-// before which all is done or in the batch.
-func (c *Copy) bring(ctx context.Context, now view, from, to []byte, save func(next []byte) error) error {
-	old, err := c.to.view(ctx)
-	if err != nil {
-		return err
-	}
-	defer old.close()
+// bring makes the entries with keys in [from, to) as they are in the view of the source; old is one of the destination.
+// Now and then it calls save with the key before which all is done or in the batch.
+func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save func(next []byte) error) error {
 	n, total := int64(0), int64(0)
 	if save != nil {
 		total = now.total()
@@ -370,7 +414,7 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 		return err
 	}
 	defer old.close()
-	var different []error
+	var differ [][]byte
 	var all Sum
 	n, contents, total := int64(0), int64(0), now.total()
 	for p, err := range pairs(now, old, nil, nil) {
@@ -394,26 +438,68 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 			return fmt.Errorf("key %q: %w", p.key(), err)
 		}
 		all.add(sum)
-		if same || expired(&p) || len(different) >= mostTold {
+		if same || expired(&p) || len(differ) >= mostKept {
 			continue
 		}
 		if same, err = c.alikeAgain(ctx, now, p.key()); err != nil {
 			return fmt.Errorf("key %q: %w", p.key(), err)
 		}
 		if !same {
-			different = append(different, &DifferentError{Key: p.key()})
+			differ = append(differ, bytes.Clone(p.key()))
 		}
 	}
+	if differ, err = c.untouched(ctx, now.seq(), differ); err != nil {
+		return err
+	}
 	c.report.Entries, c.report.Sum, c.report.Contents, c.report.Compared = n, all, contents, true
-	if different == nil {
+	if len(differ) == 0 {
 		return nil
 	}
 	c.at = position{From: c.Name, Differs: true} // the next run walks through all again, and mends it
-	return errors.Join(append(different, c.note(ctx))...)
+	errs := []error{c.note(ctx)}
+	for _, key := range differ[:min(len(differ), mostTold)] {
+		errs = append(errs, &DifferentError{Key: key})
+	}
+	return errors.Join(errs...)
 }
 
-// mostTold is how many differences are told.
-const mostTold = 10
+// Of the keys that differ, mostKept are looked at again, and mostTold are told.
+const (
+	mostKept = 1000
+	mostTold = 10
+)
+
+// untouched returns those of the keys that the feed tells no change of behind a sequence number. It tells no elements
+// of a collection that was renamed or deleted before it came to them, so a key may differ that the next round makes.
+func (c *Copy) untouched(ctx context.Context, seq uint64, keys [][]byte) ([][]byte, error) {
+	if len(keys) == 0 || !c.from.moments() {
+		return keys, nil
+	}
+	later, err := c.from.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer later.close()
+	for change, err := range c.from.changes(ctx, seq, later.seq()) {
+		if isLost(err) {
+			return nil, nil // the next round walks through all
+		}
+		if err != nil {
+			return nil, err
+		}
+		keys = slices.DeleteFunc(keys, func(key []byte) bool { return change.isOf(key) })
+	}
+	return keys, nil
+}
+
+// isOf reports whether a change may be one of the key.
+func (c *change) isOf(key []byte) bool {
+	if !c.isRange {
+		return bytes.Equal(key, c.key) || c.from != nil && bytes.Equal(key, c.from)
+	}
+	span := spanOf(c.key, c.to)
+	return string(key) >= span[0] && (span[1] == "" || string(key) < span[1])
+}
 
 // alikeAgain looks a key up again: a deadline may have come between the looks at an entry, and at its elements.
 func (c *Copy) alikeAgain(ctx context.Context, now view, key []byte) (bool, error) {
@@ -511,9 +597,6 @@ func (s *changed) spans() (list [][2][]byte) {
 			span[1] = nil
 		}
 		list = append(list, span)
-	}
-	for key := range s.keys {
-		list = append(list, [2][]byte{[]byte(key), append([]byte(key), 0)})
 	}
 	return list
 }

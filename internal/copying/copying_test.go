@@ -228,6 +228,56 @@ func TestCopyOfALiveStore(t *testing.T) {
 	}
 }
 
+// TestCollectionsThatGoDuringARound: the feed tells nothing of the elements of a collection that was renamed or deleted
+// before it came to them. What the round lacks is no difference, and the next one has it.
+func TestCollectionsThatGoDuringARound(t *testing.T) {
+	for name, gone := range map[string]func(*copal.Raw) error{
+		"renamed":             func(raw *copal.Raw) error { return raw.StringSet([]byte("tags")).Rename("moved") },
+		"deleted":             func(raw *copal.Raw) error { _, err := raw.Delete([]byte("tags")); return err },
+		"deleted with others": func(raw *copal.Raw) error { return raw.DeletePrefix([]byte("ta")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := open(t, t.TempDir()), open(t, t.TempDir())
+			raw := from.Raw()
+			add := func(member string) {
+				_, err := raw.StringSet([]byte("tags")).Add(member)
+				must(t, err)
+			}
+			add("a")
+			c := New(from, to)
+			must(t, c.CatchUp(t.Context()))
+			add("b")
+			rounds := 0
+			c.Tell = func(phase string) {
+				if phase != "catching up" { // then a round has its view, and has not asked the feed yet
+					return
+				}
+				switch rounds++; rounds {
+				case 1:
+					add("c")
+				case 2: // which compares
+					must(t, gone(raw))
+					add("d")
+				}
+			}
+			must(t, c.CatchUp(t.Context()))
+			if rounds != 2 {
+				t.Fatalf("there were %d rounds", rounds)
+			}
+			must(t, c.Finish(t.Context()))
+			equal(t, from, to)
+
+			// What nobody has touched in the source still is a difference.
+			_, err := to.Raw().StringSet([]byte("tags")).Add("theirs")
+			must(t, err)
+			var different *DifferentError
+			if err := c.Finish(t.Context()); !errors.As(err, &different) || string(different.Key) != "tags" {
+				t.Errorf("the comparison says %v", err)
+			}
+		})
+	}
+}
+
 // TestFollow copies what is written after the copy has caught up, until it is told to end.
 func TestFollow(t *testing.T) {
 	from, to := open(t, t.TempDir()), open(t, t.TempDir())
