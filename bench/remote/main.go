@@ -5,7 +5,8 @@
 //	go run ./remote -run redis/Get  # some lines
 //
 // Update by hand is what it takes to lose no change: a read, and a script that sets the value if it is still that one,
-// or SET with IFEQ where the server has it.
+// or SET with IFEQ where the server has it. The lines "near" read what both clients keep, until the server says that it
+// has changed. The lines of etcd have its own client on the other side, and one etcd; writes of both are synced.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,10 +60,10 @@ type user struct {
 
 const keys = 10_000
 
-func name(n int) string { return fmt.Sprintf("user%05d", n%keys) }
+func keyOf(n int) string { return fmt.Sprintf("user%05d", n%keys) }
 
 func userOf(n int) user {
-	return user{int64(n), name(n), name(n) + "@example.org", int32(n % 60), float64(n) / 100, n%2 == 0, n}
+	return user{int64(n), keyOf(n), keyOf(n) + "@example.org", int32(n % 60), float64(n) / 100, n%2 == 0, n}
 }
 
 // side does one operation.
@@ -85,50 +87,91 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-22s %10s %10s %7s  %9s %9s %7s\n", "", "typed/s", "hand/s", "speed", "p99 µs", "p99 µs", "time")
-	if err := lines(ctx, "copal", filepath.Join(work, "copal-store"), serving.Copal(binary, "write"), wanted); err != nil {
+	fmt.Printf("%-22s %10s %10s %7s  %9s %9s %7s\n", "", "typed/s", "other/s", "speed", "p99 µs", "p99 µs", "time")
+	own, err := serving.Start(filepath.Join(work, "copal-store"), serving.Copal(binary, "write"))
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, own.Stop()) }()
+	at := "127.0.0.1:" + own.Port
+	if err := lines(ctx, "copal", at, wanted); err != nil {
+		return err
+	}
+	if err := redisLines(ctx, filepath.Join(work, "redis-store"), wanted); err != nil {
+		return err
+	}
+	return etcdLines(ctx, filepath.Join(work, "etcd-store"), at, wanted)
+}
+
+func redisLines(ctx context.Context, dir string, wanted *regexp.Regexp) (err error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		fmt.Println("redis-server is not installed, so its lines are left out")
 		return nil
 	}
-	return lines(ctx, "redis", filepath.Join(work, "redis-store"), serving.Redis("everysec"), wanted)
-}
-
-// lines prints the lines of a server.
-func lines(ctx context.Context, server, dir string, command func(dir, port string) *exec.Cmd, wanted *regexp.Regexp) (err error) {
-	s, err := serving.Start(dir, command)
+	s, err := serving.Start(dir, serving.Redis("everysec"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	address := "127.0.0.1:" + s.Port
-	db, err := remote.Open(ctx, "redis://"+address)
+	return lines(ctx, "redis", "127.0.0.1:"+s.Port, wanted)
+}
+
+// lines measures a server: the typed Map and the client by hand, then both with what they have read kept near.
+func lines(ctx context.Context, server, address string, wanted *regexp.Regexp) (err error) {
+	for _, near := range []bool{false, true} {
+		if err := pair(ctx, server, address, near, wanted); err != nil {
+			return fmt.Errorf("%s: %w", server, err)
+		}
+	}
+	return nil
+}
+
+func pair(ctx context.Context, server, address string, near bool, wanted *regexp.Regexp) (err error) {
+	name, verbs, c := server, []string{"Get", "Set", "Update"}, remote.Config{Addresses: []string{address}}
+	if near {
+		name, verbs, c.CacheBytes = server+" near", []string{"Get"}, 64<<20
+	}
+	users, end, err := open(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	users, err := copal.OpenMap[string, user](db, "users")
-	if err != nil {
-		return err
-	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
+	defer func() { err = errors.Join(err, end()) }()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: !near, ForceSingleClient: true})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	sides := []side{typed{users}, &byHand{client: client, hasIf: server == "copal"}}
-	for n := range keys {
-		if err := errors.Join(sides[0].set(ctx, name(n), userOf(n)), sides[1].set(ctx, name(n), userOf(n))); err != nil {
-			return err
-		}
+	return measureAll(ctx, name, verbs, []side{typed{users}, &byHand{client: client, hasIf: server == "copal", near: near}}, wanted)
+}
+
+// open opens the map of the typed side.
+func open(ctx context.Context, c remote.Config) (users *copal.Map[string, user], end func() error, err error) {
+	db, err := c.Open(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, verb := range []string{"Get", "Set", "Update"} {
+	if users, err = copal.OpenMap[string, user](db, "users"); err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return users, db.Close, nil
+}
+
+// measureAll fills both sides, and measures their verbs.
+func measureAll(ctx context.Context, name string, verbs []string, sides []side, wanted *regexp.Regexp) error {
+	filled := false
+	for _, verb := range verbs {
 		for _, goroutines := range []int{1, 64} {
-			line := fmt.Sprintf("%s/%s/%d", server, verb, goroutines)
+			line := fmt.Sprintf("%s/%s/%d", name, verb, goroutines)
 			if !wanted.MatchString(line) {
 				continue
+			}
+			if !filled {
+				filled = true
+				for _, s := range sides { // all keys: the step from one to the next has no divisor with their number
+					if _, err := load(ctx, s, "Set", 64, keys); err != nil {
+						return err
+					}
+				}
 			}
 			if err := measure(ctx, line, verb, goroutines, sides); err != nil {
 				return fmt.Errorf("%s: %w", line, err)
@@ -145,6 +188,17 @@ func measure(ctx context.Context, line, verb string, goroutines int, sides []sid
 	ops := 20_000
 	if goroutines > 1 {
 		ops = 100_000
+	}
+	if strings.HasPrefix(line, "etcd/") && verb != "Get" { // each of which waits for the disk
+		ops /= 10
+	}
+	if strings.Contains(line, " near/") {
+		ops *= 10
+		for _, s := range sides { // which both have all keys near then
+			if _, err := load(ctx, s, verb, 64, keys); err != nil {
+				return err
+			}
+		}
 	}
 	var all [2][]figures
 	for round := range *rounds {
@@ -193,7 +247,7 @@ func load(ctx context.Context, s side, verb string, goroutines, ops int) (f figu
 				if n >= ops {
 					return
 				}
-				start, key := time.Now(), name(n*7919)
+				start, key := time.Now(), keyOf(n*7919)
 				var err error
 				switch verb {
 				case "Get":
@@ -231,10 +285,17 @@ func (t typed) update(_ context.Context, key string) error {
 type byHand struct {
 	client rueidis.Client
 	hasIf  bool
+	near   bool // the client keeps replies, which are decoded each time
 }
 
 func (h *byHand) get(ctx context.Context, key string) (u user, err error) {
-	b, err := h.client.Do(ctx, h.client.B().Get().Key("hand:"+key).Build()).AsBytes()
+	var reply rueidis.RedisResult
+	if h.near {
+		reply = h.client.DoCache(ctx, h.client.B().Get().Key("hand:"+key).Cache(), time.Hour)
+	} else {
+		reply = h.client.Do(ctx, h.client.B().Get().Key("hand:"+key).Build())
+	}
+	b, err := reply.AsBytes()
 	if err == nil {
 		err = json.Unmarshal(b, &u)
 	}
