@@ -224,8 +224,7 @@ func (m *bareMap) read(key *buffer, e *engine.Entry, shared bool) (err error) {
 	case m.then != nil && m.cells != nil:
 		return m.then.view.Read(e, m.cells, m.cells.Hash(m.own(key)), key.key, key.room())
 	case m.from != nil:
-		*e, err = m.from.get(&m.place, key.key)
-		return err
+		return m.readFrom(key, e)
 	}
 	own := m.own(key)
 	hash := m.cells.Hash(own)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
@@ -71,6 +72,38 @@ const mostConflicts = 10_000
 func (b driven) get(_ *place, key []byte) (engine.Entry, error) {
 	e, err := b.driver.Get(b.ctx, key, false)
 	return entryOf(&e), err
+}
+
+// decoded is what a map has made of an entry that the driver keeps.
+type decoded struct {
+	by   *mapCore
+	cell *cache.Cell
+}
+
+// readFrom is read of another backend than the engine.
+func (m *bareMap) readFrom(key *buffer, e *engine.Entry) (err error) {
+	b, _ := m.from.(driven)
+	c, is := b.driver.(driver.Caching)
+	if !is {
+		*e, err = m.from.get(&m.place, key.key)
+		return err
+	}
+	found, made, err := c.GetKept(b.ctx, key.key)
+	*e = entryOf(&found)
+	if err != nil || made == nil {
+		return err
+	}
+	d, _ := made.Load().(*decoded)
+	if d == nil || d.by != m.mapCore {
+		d = &decoded{m.mapCore, m.newCell()}
+		if err := m.values.decode(key.key, e, m.valueIn(d.cell)); err != nil {
+			return err
+		}
+		d.cell.Holds = true
+		made.Store(d)
+	}
+	e.Cell = d.cell
+	return nil
 }
 
 // entryOf is an entry of a driver as the engine has entries.

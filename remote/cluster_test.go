@@ -25,10 +25,16 @@ func TestCluster(t *testing.T) {
 	if nodes, err := base(d).masters(t.Context()); len(nodes) != 3 || err != nil {
 		t.Errorf("there are %d masters, %v", len(nodes), err)
 	}
-	owner, masters, err := base(d).slots(t.Context())
-	if names := map[string]bool{owner(0): true, owner(8000): true, owner(16383): true}; masters != 3 || len(names) != 3 || err != nil {
-		t.Errorf("%d masters have slots, such as %v: %v", masters, names, err)
+	slots, err := base(d).slots(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
+	if names := map[string]bool{slots.of[0]: true, slots.of[8000]: true, slots.of[16383]: true}; slots.masters != 3 || len(names) != 3 {
+		t.Errorf("%d masters have slots, such as %v", slots.masters, names)
+	}
+	near := inCluster
+	near.near = 1 << 20
+	likeTheEngine(t, near.driverOf(t, c.Nodes[0].Address))
 	together := []*driver.Write{{Key: []byte("a{t}"), Value: []byte("1")}, {Key: []byte("b{t}"), Value: []byte("2")}}
 	if err := d.WriteAll(t.Context(), together); err != nil {
 		t.Error(err)

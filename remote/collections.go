@@ -107,7 +107,8 @@ func (r *redis) Elements(ctx context.Context, of driver.Of) iter.Seq2[driver.Ele
 		width = 2
 	}
 	return func(yield func(driver.Element, error) bool) {
-		pages := r.scan(ctx, newSeen(), width, func(cursor string) command {
+		process := func(ctx context.Context) (string, error) { return r.processOf(ctx, of.Key) }
+		pages := r.scan(ctx, newSeen(), width, process, func(cursor string) command {
 			return read(kinds[of.Type].scan, of.Key, cursor, "COUNT", perPage)
 		})
 		for page, err := range pages {

@@ -112,6 +112,10 @@ func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisRes
 	for i := range list {
 		wrote = wrote || !list[i].reads && !list[i].blocks && r.inside == nil
 	}
+	if wrote {
+		r.near.written(list)
+		defer r.near.written(list)
+	}
 	return r.send(ctx, r.on, r.schemas != nil, wrote, list)
 }
 

@@ -36,6 +36,13 @@ type Config struct {
 	// connection is given up, within about two seconds more where several calls share it. A context that ends earlier
 	// ends its call earlier. The default is 5 seconds.
 	Timeout time.Duration
+
+	// CacheBytes is about how much memory on this machine maps take to keep what Get, Load and Peek have read, 0 for
+	// none. The server tells what has changed. Reads of a kept entry are then as fast as those of a map in a directory,
+	// and see each write of this process, and those of others a moment after they were acknowledged: as long as the
+	// word of it takes or, when a connection has died unnoticed, Timeout and about two seconds. Update, Has, walks, raw
+	// reads and collections always ask the server.
+	CacheBytes int
 }
 
 const (
@@ -53,6 +60,7 @@ const (
 // Behind a question mark there may be
 //
 //	timeout=2s       Config.Timeout
+//	cache=67108864   Config.CacheBytes
 //	db=1             the database, in the place of the path
 //	tls=true         as rediss
 //	cacert=ca.pem    the authorities that the server's certificate is checked by
@@ -180,6 +188,10 @@ func (c *Config) parameters(query string, encrypted bool) error {
 			if c.Timeout, err = time.ParseDuration(text); err == nil && c.Timeout <= 0 {
 				err = errors.New("it must be positive")
 			}
+		case "cache":
+			if c.CacheBytes, err = strconv.Atoi(text); err == nil && c.CacheBytes < 0 {
+				err = errors.New("it must not be negative")
+			}
 		case "db":
 			c.DB, err = database(text)
 		case "tls":
@@ -243,8 +255,8 @@ func (c *Config) check() error {
 			return fmt.Errorf("copal: the socket %s stands beside other addresses", a)
 		}
 	}
-	if c.Timeout < 0 || c.DB < 0 {
-		return fmt.Errorf("copal: a time limit of %v, database %d; neither can be negative", c.Timeout, c.DB)
+	if c.Timeout < 0 || c.DB < 0 || c.CacheBytes < 0 {
+		return fmt.Errorf("copal: a time limit of %v, database %d, a cache of %d bytes; none can be negative", c.Timeout, c.DB, c.CacheBytes)
 	}
 	return nil
 }

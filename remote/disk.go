@@ -61,14 +61,31 @@ func (r *redis) Sync(ctx context.Context) error {
 			return err
 		})
 	}
-	owner, masters, err := r.slots(ctx)
-	if err != nil {
-		return err
+	for range mostSends {
+		before, err := r.slots(ctx)
+		if err == nil {
+			err = r.syncEach(ctx, before)
+		}
+		if err != nil {
+			return err
+		}
+		if !r.isCluster() {
+			return nil
+		}
+		after, err := r.slots(ctx)
+		if err != nil || *after == *before {
+			return err
+		}
 	}
+	return fmt.Errorf("%w: the cluster moved slots each time its masters were synced", copal.ErrDurability)
+}
+
+// syncEach has each master of a table bring to the disk what it has, if the slots stay where they are.
+func (r *redis) syncEach(ctx context.Context, slots *slotTable) error {
 	done := map[string]bool{}
-	for len(done) < masters {
+	for len(done) < slots.masters {
 		key := []byte("copal:sync:" + rand.Text())
-		node := owner(r.slot(string(key)))
+		node := slots.owner(r.slot(string(key)))
 		if done[node] {
 			continue
 		}
@@ -80,39 +97,55 @@ func (r *redis) Sync(ctx context.Context) error {
 	return nil
 }
 
-// slots says which master has a slot, and how many masters have one.
-func (r *redis) slots(ctx context.Context) (owner func(slot uint16) string, masters int, err error) {
+// slotTable says which master has each slot, by its address, and how many masters have one. A single server is the
+// master "" of all.
+type slotTable struct {
+	of      [16384]string
+	masters int
+}
+
+// owner is the master that has a slot. The client has numbers of its own for keys of a single server.
+func (t *slotTable) owner(slot uint16) string {
+	if int(slot) < len(t.of) {
+		return t.of[slot]
+	}
+	return ""
+}
+
+// slots asks for the table.
+func (r *redis) slots(ctx context.Context) (*slotTable, error) {
 	if !r.isCluster() {
-		return func(uint16) string { return "" }, 1, nil
+		return &slotTable{masters: 1}, nil
 	}
 	m, err := r.get(ctx, ask("CLUSTER", "SLOTS"))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	ranges, err := m.ToArray()
 	if err != nil {
-		return nil, 0, refusal(err)
+		return nil, refusal(err)
 	}
-	var of [16384]string
+	var t slotTable
 	names := map[string]bool{}
 	for _, each := range ranges {
 		parts, err := each.ToArray()
 		if err != nil || len(parts) < 3 {
-			return nil, 0, errors.Join(errAnswer, err)
+			return nil, errors.Join(errAnswer, err)
 		}
 		from, _ := parts[0].AsInt64()
 		to, _ := parts[1].AsInt64()
 		node, err := parts[2].ToArray()
-		if err != nil || len(node) < 2 || from < 0 || to >= int64(len(of)) {
-			return nil, 0, errors.Join(errAnswer, err)
+		if err != nil || len(node) < 2 || from < 0 || to >= int64(len(t.of)) {
+			return nil, errors.Join(errAnswer, err)
 		}
 		host, _ := node[0].ToString()
 		port, _ := node[1].AsInt64()
 		name := net.JoinHostPort(host, strconv.FormatInt(port, 10))
 		names[name] = true
 		for i := from; i <= to; i++ {
-			of[i] = name
+			t.of[i] = name
 		}
 	}
-	return func(slot uint16) string { return of[slot] }, len(names), nil
+	t.masters = len(names)
+	return &t, nil
 }

@@ -54,8 +54,15 @@
 // needs a server that keeps a log on its disk (appendonly); where it does not, the error is copal.ErrDurability.
 //
 // All, Keys and Len of Redis take 16 bytes of memory for each key while they run. They may miss an entry that a
-// cluster moves to another node at that moment, and entries of a server that is started again meanwhile. Sorted
-// sets and lists are read in one piece, so they should fit into memory.
+// cluster moves to another node at that moment. When the server is started again meanwhile they begin anew, and yield
+// each entry once all the same. Sorted sets and lists are read in one piece, so they should fit into memory.
+//
+// # Values kept near
+//
+// With Config.CacheBytes, or ?cache=67108864 in the URL, maps keep what Get, Load and Peek have read and decoded, until
+// the server says that it has changed (CLIENT TRACKING, of RESP3), this process writes it, its deadline comes by the
+// clock of this machine, or room is needed. A read of what is kept asks nobody. When a connection ends, all of it is
+// forgotten. A process sees its own writes at once, and those of others a moment after they were acknowledged.
 //
 // # Errors
 //

@@ -3,6 +3,8 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/redisserver"
 )
 
 // TestUpdatesAreAllCounted: nobody's update is lost, whether of an entry, of a field, of a score, or of a list.
@@ -247,12 +250,78 @@ func one[T any](_ T, err error) error { return err }
 
 // TestNotThere: what a server does not have is an error that says so.
 func TestNotThere(t *testing.T) {
-	db := target{"", serveCopal, func(f *features) { f.copal = false }}.open(t)
+	db := target{start: serveCopal, change: func(f *features) { f.copal = false }}.open(t)
 	_, snapshot := db.Snapshot()
 	_, ordered := copal.OpenMap[string, int](db, "m", copal.Ordered())
 	for name, err := range map[string]error{"Snapshot": snapshot, "Ordered": ordered, "Update": db.Update(func(*copal.Tx) error { return nil })} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWalksOverARestart: a walk misses nothing when the server dies on its way, and another process goes on.
+func TestWalksOverARestart(t *testing.T) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not installed, so none is started again")
+	}
+	dir, settings := t.TempDir(), []string{"--appendonly", "yes", "--appendfsync", "always"}
+	server, err := redisserver.Run(program, dir, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { server.Kill() }()
+	_, port, err := net.SplitHostPort(server.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := target{}.driverOf(t, server.Address)
+	const count = 5000
+	var list []*driver.Write
+	var edits []driver.Element
+	for i := range count {
+		list = append(list, &driver.Write{Key: fmt.Appendf(nil, "m:%d", i), Value: []byte("v")})
+		edits = append(edits, driver.Element{Sub: fmt.Append(nil, i), Value: []byte("v")})
+	}
+	hash := driver.Of{Key: []byte("h"), Type: engine.HashType}
+	if err := d.WriteAll(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.(driver.Collections).Edit(t.Context(), hash, edits, nil, engine.Process); err != nil {
+		t.Fatal(err)
+	}
+	restart := func(n int) {
+		if n != 1500 {
+			return
+		}
+		server.Kill()
+		if server, err = redisserver.Run(program, dir, append([]string{"--port", port}, settings...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := map[string]int{}
+	for e, err := range d.Entries(t.Context(), []byte("m:"), false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[string(e.Key)]++
+		restart(len(keys))
+	}
+	fields := map[string]int{}
+	for e, err := range d.(driver.Collections).Elements(t.Context(), hash) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields[string(e.Sub)]++
+		restart(len(fields))
+	}
+	for i := range count {
+		if n := keys[fmt.Sprint("m:", i)]; n != 1 {
+			t.Fatalf("key m:%d came %d times, of %d keys", i, n, len(keys))
+		}
+		if n := fields[fmt.Sprint(i)]; n != 1 {
+			t.Fatalf("field %d came %d times, of %d fields", i, n, len(fields))
 		}
 	}
 }

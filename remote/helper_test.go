@@ -23,6 +23,7 @@ type target struct {
 	name   string
 	start  func(t *testing.T) (address string)
 	change func(*features) // what the server is taken not to have
+	near   int             // Config.CacheBytes
 }
 
 // serveCopal serves a store in memory until the test ends.
@@ -56,18 +57,20 @@ func startRedis(t *testing.T) (address string) {
 // targets are those that a test goes through: all of them, or the one whose address the environment has.
 func targets() []target {
 	if address := os.Getenv("COPAL_REMOTE"); address != "" {
-		return []target{{"environment", func(*testing.T) string { return address }, nil}}
+		return []target{{name: "environment", start: func(*testing.T) string { return address }}}
 	}
 	return []target{
-		{"copal", serveCopal, nil},
-		{"copal as Redis", serveCopal, func(f *features) { f.copal = false }},
-		{"copal by DELEX", serveCopal, func(f *features) { f.copal, f.deleteIf = false, false }},
-		{"copal by WATCH", serveCopal, func(f *features) {
+		{name: "copal", start: serveCopal},
+		{name: "copal, kept near", start: serveCopal, near: 1 << 20},
+		{name: "copal as Redis", start: serveCopal, change: func(f *features) { f.copal = false }},
+		{name: "copal by DELEX", start: serveCopal, change: func(f *features) { f.copal, f.deleteIf = false, false }},
+		{name: "copal by WATCH", start: serveCopal, change: func(f *features) {
 			f.copal, f.setIf, f.deleteIf, f.deleteEx, f.scripts = false, false, false, false, false
 		}},
-		{"Redis", startRedis, nil},
-		{"Redis by WATCH", startRedis, func(f *features) { f.scripts = false }},
-		{"Redis before 7.0", startRedis, func(f *features) { f.expireTime = false }},
+		{name: "Redis", start: startRedis},
+		{name: "Redis, kept near", start: startRedis, near: 40_000},
+		{name: "Redis by WATCH", start: startRedis, change: func(f *features) { f.scripts = false }},
+		{name: "Redis before 7.0", start: startRedis, change: func(f *features) { f.expireTime = false }},
 	}
 }
 
@@ -91,6 +94,7 @@ func (at target) driverOf(t *testing.T, address string) driver.Driver {
 
 func (at target) connect(t *testing.T, c Config) driver.Driver {
 	t.Helper()
+	c.CacheBytes = at.near
 	r, err := c.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ type link struct {
 	timeout time.Duration
 	closed  atomic.Bool
 	has     features
+	near    *near // what maps have read, nil to keep nothing
 }
 
 // bufferBytes is how much memory a connection takes for each direction. A change of a collection has one of its own, so
@@ -65,11 +66,15 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
-	client, err := c.client(ctx)
+	var kept *near
+	if c.CacheBytes > 0 {
+		kept = newNear(c.CacheBytes)
+	}
+	client, err := c.client(ctx, kept)
 	if err != nil {
 		return nil, c.unopened(ctx, err)
 	}
-	r := &redis{link: &link{client: client, timeout: c.Timeout}, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout, near: kept}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
 		err = fmt.Errorf("walks and changes of copal are of database 0: %w", errors.ErrUnsupported)
@@ -90,7 +95,7 @@ func (r *redis) driver() driver.Driver {
 }
 
 // client connects.
-func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
+func (c *Config) client(ctx context.Context, kept *near) (rueidis.Client, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
@@ -120,6 +125,10 @@ func (c *Config) client(ctx context.Context) (rueidis.Client, error) {
 		DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return c.dial(ctx, address, d)
 		},
+	}
+	if kept != nil {
+		// Without OPTIN: a command that announces the next one may reach another node than that.
+		option.DisableCache, option.ClientTrackingOptions, option.OnInvalidations = false, []string{}, kept.told
 	}
 	type made struct {
 		rueidis.Client
@@ -184,6 +193,8 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 	var record tls.RecordHeaderError
 	var not unsent
 	switch {
+	case errors.Is(err, rueidis.ErrNoCache):
+		return fmt.Errorf("copal: the server at %s does not tell a client what has changed (CLIENT TRACKING), so nothing can be kept near: %w", where, errors.ErrUnsupported)
 	case errors.As(err, &reply):
 		text := reply.Error()
 		if c.Password != "" {

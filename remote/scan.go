@@ -45,39 +45,113 @@ const perPage = "512"
 
 // scan yields the pages of a command of the SCAN family, which next makes from a cursor. Of each page it drops what
 // was seen; an element has width strings, the first of which is its name.
-func (r *redis) scan(ctx context.Context, s *seen, width int, next func(cursor string) command) iter.Seq2[[]string, error] {
+//
+// A cursor is good for the process that gave it, so a scan of several pages begins anew when that was another one in
+// the end.
+func (r *redis) scan(ctx context.Context, s *seen, width int, process func(context.Context) (string, error), next func(cursor string) command) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
-		for cursor := "0"; ; {
-			m, err := r.get(ctx, next(cursor))
-			var parts []rueidis.RedisMessage
-			if err == nil {
-				parts, err = m.ToArray()
-			}
-			if err == nil && len(parts) != 2 {
-				err = errAnswer
-			}
-			var page []string
-			if err == nil {
-				cursor, err = parts[0].ToString()
-			}
-			if err == nil {
-				page, err = parts[1].AsStrSlice()
-			}
+		for range mostSends {
+			whole, err := r.scanOnce(ctx, process, next, func(page []string) bool {
+				fresh := page[:0]
+				for i := 0; i+width <= len(page); i += width {
+					if s.first(page[i]) {
+						fresh = append(fresh, page[i:i+width]...)
+					}
+				}
+				return len(fresh) == 0 || yield(fresh, nil)
+			})
 			if err != nil {
 				yield(nil, err)
-				return
 			}
-			fresh := page[:0]
-			for i := 0; i+width <= len(page); i += width {
-				if s.first(page[i]) {
-					fresh = append(fresh, page[i:i+width]...)
-				}
-			}
-			if len(fresh) > 0 && !yield(fresh, nil) || cursor == "0" {
+			if err != nil || whole {
 				return
 			}
 		}
+		yield(nil, errRestarted)
 	}
+}
+
+var errRestarted = errors.New("copal: the server was started again, or the cluster moved the keys, each time a walk was on its way")
+
+// scanOnce is one scan. It reports false if it may have missed something.
+func (r *redis) scanOnce(ctx context.Context, process func(context.Context) (string, error), next func(cursor string) command, yield func(page []string) bool) (whole bool, err error) {
+	was, asked := "", false
+	for cursor := "0"; ; {
+		page, after, err := r.scanPage(ctx, next(cursor))
+		if err != nil {
+			return false, err
+		}
+		if !yield(page) {
+			return true, nil
+		}
+		switch {
+		case after != "0" && !asked:
+			if was, err = process(ctx); err != nil {
+				return false, err
+			}
+			asked, after = true, "0" // the first page again, of a process that is known
+		case after == "0" && asked:
+			now, err := process(ctx)
+			return now == was, err
+		case after == "0":
+			return true, nil
+		}
+		cursor = after
+	}
+}
+
+func (r *redis) scanPage(ctx context.Context, c command) (page []string, after string, err error) {
+	m, err := r.get(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	parts, err := m.ToArray()
+	if err == nil && len(parts) != 2 {
+		err = errAnswer
+	}
+	if err == nil {
+		after, err = parts[0].ToString()
+	}
+	if err == nil {
+		page, err = parts[1].AsStrSlice()
+	}
+	return page, after, err
+}
+
+// process names the process of a server, "" if the user may not know.
+func (r *redis) process(ctx context.Context) (string, error) {
+	if r.inside != nil {
+		return "", nil // its connection ends with the process
+	}
+	m, err := r.get(ctx, ask("INFO", "server"))
+	if reply := new(rueidis.RedisError); errors.As(err, &reply) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	text, err := m.ToString()
+	_, id, _ := strings.Cut(text, "run_id:")
+	id, _, _ = strings.Cut(id, "\r\n")
+	return id, err
+}
+
+// processOf names the process that has a key: of a cluster, with its node.
+func (r *redis) processOf(ctx context.Context, key []byte) (string, error) {
+	if !r.isCluster() || r.inside != nil {
+		return r.process(ctx)
+	}
+	slots, err := r.slots(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := slots.owner(r.slot(string(key)))
+	node := r.client.Nodes()[name]
+	if node == nil {
+		return name, nil
+	}
+	id, err := r.onto(node).process(ctx)
+	return name + " " + id, err
 }
 
 // keys yields pages of the keys that begin with prefix, of all masters. While a cluster moves slots, it may miss keys
@@ -91,7 +165,8 @@ func (r *redis) keys(ctx context.Context, prefix []byte) iter.Seq2[[]string, err
 		}
 		s := newSeen()
 		for _, node := range nodes {
-			pages := r.onto(node).scan(ctx, s, 1, func(cursor string) command {
+			on := r.onto(node)
+			pages := on.scan(ctx, s, 1, on.process, func(cursor string) command {
 				if len(prefix) == 0 {
 					return ask("SCAN", cursor, "COUNT", perPage)
 				}
@@ -124,14 +199,14 @@ func (r *redis) masters(ctx context.Context) (list []rueidis.CommandClient, err 
 	if !r.isCluster() {
 		return []rueidis.CommandClient{r.on}, nil
 	}
-	owner, masters, err := r.slots(ctx)
+	slots, err := r.slots(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}
-	for n := 0; len(known) < masters; n++ {
+	for n := 0; len(known) < slots.masters; n++ {
 		key := strconv.Itoa(n)
-		name := owner(r.slot(key))
+		name := slots.owner(r.slot(key))
 		if name == "" || known[name] {
 			continue
 		}

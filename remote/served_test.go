@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 )
 
 // ofCopal is a store on a server of copal.
-var ofCopal = target{"copal", serveCopal, nil}
+var ofCopal = target{name: "copal", start: serveCopal}
 
 // TestTransactions: a transaction counts whole or not at all, sees what it has written, and loses to another write.
 func TestTransactions(t *testing.T) {
@@ -536,4 +537,29 @@ func TestSchemaUnread(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSessionsTellThatTheyLive: while a program computes, the client sends something for its session, about once a
+// second. A server closes sessions that are silent for minutes.
+func TestSessionsTellThatTheyLive(t *testing.T) {
+	address := serveCopal(t)
+	s, err := ofCopal.driverOf(t, address).(*served).Begin(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	other := base(ofCopal.driverOf(t, address))
+	until(t, "PING of the session", func() bool {
+		m, err := other.get(t.Context(), ask("CLIENT", "LIST"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := m.ToString()
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "flags=x ") && strings.Contains(line, "cmd=ping ") {
+				return true
+			}
+		}
+		return false
+	})
 }

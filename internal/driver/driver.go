@@ -4,7 +4,7 @@
 // map has encoded them. A driver keeps its own time: what has expired does not exist.
 //
 // Driver is what each store can do. What only some can do is an interface of its own, which the driver implements or
-// not: Sorted, Schemas, Collections, Sessions, Feed. Where it is not implemented, the verbs that need it are
+// not: Sorted, Schemas, Caching, Collections, Sessions, Feed. Where it is not implemented, the verbs that need it are
 // errors.ErrUnsupported.
 package driver
 
@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -95,6 +96,14 @@ type Sorted interface {
 type Schemas interface {
 	SchemaNumber(engine.Schema) (uint64, error)
 	Schema(number uint64) (engine.Schema, bool)
+}
+
+// Caching is a driver that may keep entries on this machine until they change.
+type Caching interface {
+	// GetKept is Get, undated, of an entry that an earlier call may have kept. The caller must not change its bytes. In
+	// made it may leave what it makes of the value, which later calls find there until the entry changes. Made is nil
+	// for an entry that is not kept.
+	GetKept(ctx context.Context, key []byte) (e Entry, made *atomic.Value, err error)
 }
 
 // Of names a collection.

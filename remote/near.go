@@ -1,0 +1,174 @@
+package remote
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+)
+
+// near keeps entries that maps have read. The server remembers the keys that this client reads, and tells when they
+// change (CLIENT TRACKING): then they are forgotten. So they are when this process writes them, before the command is
+// sent and when its answer has come, for what the server tells may come behind that answer. When a connection ends,
+// nobody tells any more, and all is forgotten.
+//
+// A reply may be overtaken by the word that it is outdated. Each shard counts what it forgets, and a reply is kept
+// only if nothing was forgotten since it was asked for.
+type near struct {
+	most   int // bytes of a shard
+	seed   maphash.Seed
+	shards [64]nearShard
+}
+
+type nearShard struct {
+	mu        sync.Mutex
+	forgotten uint64 // raised when a key of the shard may have changed
+	entries   map[string]*nearEntry
+	bytes     int
+}
+
+// nearEntry is an entry that is kept. It does not change, but for what a map has decoded.
+type nearEntry struct {
+	driver.Entry
+	decoded atomic.Value
+}
+
+// nearCost is what an entry takes beside its bytes, more or less.
+const nearCost = 256
+
+// size is what an entry takes: its key, its value, the same decoded, and the rest.
+func (e *nearEntry) size() int { return len(e.Key) + 2*len(e.Value) + nearCost }
+
+func newNear(bytes int) *near {
+	n := &near{seed: maphash.MakeSeed()}
+	n.most = bytes / len(n.shards)
+	for i := range n.shards {
+		n.shards[i].entries = map[string]*nearEntry{}
+	}
+	return n
+}
+
+func (n *near) shard(key []byte) *nearShard {
+	return &n.shards[maphash.Bytes(n.seed, key)%uint64(len(n.shards))]
+}
+
+// find returns what is kept, nil for nothing, and what keep is to be told then.
+func (n *near) find(key []byte) (e *nearEntry, forgotten uint64) {
+	sh := n.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e = sh.entries[string(key)]
+	if e != nil && e.Deadline != 0 && time.Now().UnixMilli() >= int64(e.Deadline) {
+		sh.dropLocked(string(key))
+		e = nil
+	}
+	return e, sh.forgotten
+}
+
+// keep keeps what was read, if nothing has changed since find, and other entries give it room.
+func (n *near) keep(key []byte, forgotten uint64, read driver.Entry) *nearEntry {
+	e := &nearEntry{Entry: read}
+	sh := n.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.forgotten != forgotten || e.size() > n.most {
+		return nil
+	}
+	sh.dropLocked(string(key))
+	for other := range sh.entries { // which come in no order
+		if sh.bytes+e.size() <= n.most {
+			break
+		}
+		sh.dropLocked(other)
+	}
+	sh.entries[string(key)] = e
+	sh.bytes += e.size()
+	return e
+}
+
+func (sh *nearShard) dropLocked(key string) {
+	if e := sh.entries[key]; e != nil {
+		delete(sh.entries, key)
+		sh.bytes -= e.size()
+	}
+}
+
+func (n *near) forget(key string) {
+	sh := n.shard([]byte(key))
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.forgotten++
+	sh.dropLocked(key)
+}
+
+func (n *near) forgetAll() {
+	for i := range n.shards {
+		sh := &n.shards[i]
+		sh.mu.Lock()
+		sh.forgotten++
+		clear(sh.entries)
+		sh.bytes = 0
+		sh.mu.Unlock()
+	}
+}
+
+// told is what the client calls with the keys that have changed, nil for any.
+func (n *near) told(keys []rueidis.RedisMessage) {
+	if keys == nil {
+		n.forgetAll()
+	}
+	for i := range keys {
+		if key, err := keys[i].ToString(); err == nil {
+			n.forget(key)
+		}
+	}
+}
+
+// written forgets what commands change.
+func (n *near) written(list []command) {
+	if n == nil {
+		return
+	}
+	for i := range list {
+		switch c := &list[i]; {
+		case c.reads:
+		case c.keyed && c.name != "RENAME":
+			n.forget(c.key)
+		case changesAny[c.name]:
+			n.forgetAll()
+		}
+	}
+}
+
+// changesAny are the commands that change keys which they do not name, or name as an argument.
+var changesAny = map[string]bool{"RENAME": true, "COPAL.DELRANGE": true, "COPAL.COMMIT": true}
+
+// GetKept returns the entry under key, which may have been kept.
+func (r *redis) GetKept(ctx context.Context, key []byte) (driver.Entry, *atomic.Value, error) {
+	if r.near == nil || r.inside != nil {
+		e, err := r.Get(ctx, key, false)
+		return e, nil, err
+	}
+	if r.closed.Load() {
+		return driver.Entry{}, nil, copal.ErrClosed
+	}
+	kept, forgotten := r.near.find(key)
+	if kept == nil {
+		e, err := r.Get(ctx, key, true)
+		if err != nil {
+			return e, nil, err
+		}
+		if kept = r.near.keep(key, forgotten, e); kept == nil {
+			return e, nil, nil
+		}
+	}
+	return kept.Entry, &kept.decoded, nil
+}
+
+var _ driver.Caching = (*redis)(nil)
