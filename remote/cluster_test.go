@@ -130,6 +130,9 @@ func TestClusterFailsOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(w.acked) < 2000 {
+			t.Errorf("%s: only %d writes were acknowledged; of %d the outcome is unknown, %d were refused", w.name, len(w.acked), w.unknown, w.refused)
+		}
 		lost := w.lost(t)
 		t.Logf("%s: of %d writes that were acknowledged %d are lost; of %d the outcome is unknown, %d were refused", w.name, len(w.acked), lost, w.unknown, w.refused)
 		if lost > 0 && !killed {
@@ -143,7 +146,8 @@ type writersOfCluster struct {
 	m      *copal.Map[string, int]
 	name   string
 	over   chan struct{} // closed when the cluster has failed over
-	enough chan struct{} // closed when there are acknowledged writes
+	enough chan struct{} // closed when there are acknowledged writes, or one has failed
+	once   sync.Once     // closes it
 
 	mu               sync.Mutex // guards the rest
 	acked            []string
@@ -161,7 +165,7 @@ func (w *writersOfCluster) run(g int) {
 		switch {
 		case err == nil:
 			if w.acked = append(w.acked, w.key(g, n)); len(w.acked) == 2000 {
-				close(w.enough)
+				w.once.Do(func() { close(w.enough) })
 			}
 		case errors.Is(err, copal.ErrUnknown):
 			w.unknown++
@@ -176,6 +180,7 @@ func (w *writersOfCluster) run(g int) {
 			}
 		default:
 			if err != nil {
+				w.once.Do(func() { close(w.enough) }) // it may be another fault than the failover
 				<-w.over
 			}
 		}
