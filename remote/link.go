@@ -25,6 +25,7 @@ import (
 type link struct {
 	client  rueidis.Client
 	timeout time.Duration
+	db      int
 	closed  atomic.Bool
 	has     features
 	near    *near // what maps have read, nil to keep nothing
@@ -74,7 +75,7 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	if err != nil {
 		return nil, c.unopened(ctx, err)
 	}
-	r := &redis{link: &link{client: client, timeout: c.Timeout, near: kept}, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
 		err = fmt.Errorf("walks and changes of copal are of database 0: %w", errors.ErrUnsupported)

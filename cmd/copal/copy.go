@@ -39,9 +39,10 @@ DST meanwhile. When copy has found something else there, the next run replaces w
 differs, and with --replace deletes what DST alone has. A run that reads all of SRC again,
 as after it was compacted, deletes that, too.
 
-A plain Redis tells neither moments nor changes: as SRC it is read again and again, and
-what is written meanwhile may be copied or not. All is compared at the --cutover alone;
-before, copy says "copied, not compared".
+A plain Redis tells no moments: as SRC it is read again and again or, if it is set to say
+which keys change (notify-keyspace-events EA), once, and then these keys. What is written
+meanwhile may be copied or not. All is read and compared at the --cutover alone; before,
+copy says "copied, not compared".
 
 With --replace DST need not be empty: what it has, and SRC has not, is deleted.
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 )
@@ -24,8 +25,10 @@ type Copy struct {
 	Tell    func(phase string)      // what begins now; nil for nobody
 	from    store
 	to      store
-	typed   bool // both know the codec of each value
-	local   bool // both are directories: content types and streams are copied
+	typed   bool           // both know the codec of each value
+	local   bool           // both are directories: content types and streams are copied
+	heard   driver.Notices // of a source without moments; nil if nobody says what changes
+	whole   bool           // a walk has gone through all of it since that
 	at      position
 	batch   []*admin.Entry
 	bytes   int
@@ -78,7 +81,8 @@ var fewChanges = 4096
 // CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an
 // earlier copy that has ended before its time. When it returns, the destination is the source as it was at
 // Report().Seq, but for collections that were renamed or deleted a moment later, which the next round makes. A source
-// without a feed has no such moments: of that nothing is compared yet.
+// without a feed has no such moments: of that nothing is compared yet. It may say which keys change, though without a
+// promise: then rounds copy these, until ctx is done.
 func (c *Copy) CatchUp(ctx context.Context) error {
 	found, err := c.find(ctx)
 	if err != nil {
@@ -90,6 +94,11 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 		c.at = position{From: c.Name}
 	case !c.from.moments(): // what the walk has passed may have changed, and nothing tells
 		c.restart()
+	}
+	if !c.from.moments() && c.heard == nil {
+		if c.heard, err = c.from.listen(ctx); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
 	}
 	for {
 		n, err := c.round(ctx, nil)
@@ -107,14 +116,14 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 	return err
 }
 
-// Follow goes on as the source changes, until the second context is done. A source without a feed is walked through
-// again at the end alone.
+// Follow goes on as the source changes, until the second context is done. A source that does not even say which keys
+// change is walked through again at the end alone.
 func (c *Copy) Follow(ctx, until context.Context) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(until, cancel)()
 	for {
-		err := c.from.wait(waiting, c.at.Seq)
+		err := c.wait(waiting)
 		if errors.Is(err, errors.ErrUnsupported) {
 			<-waiting.Done()
 		}
@@ -130,6 +139,14 @@ func (c *Copy) Follow(ctx, until context.Context) error {
 			return err
 		}
 	}
+}
+
+// wait returns when the source has changed.
+func (c *Copy) wait(ctx context.Context) error {
+	if c.heard != nil {
+		return c.heard.Wait(ctx)
+	}
+	return c.from.wait(ctx, c.at.Seq)
 }
 
 // mostQuiet is how many rounds find changes at most after the writers have stopped: deadlines come, and are told.
@@ -184,7 +201,10 @@ func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) err
 	if c.at.outdated(now) {
 		c.restart()
 	}
-	if !c.at.Walked || !c.from.moments() {
+	switch {
+	case !c.from.moments() && c.whole && then == nil:
+		n, err = c.hear(ctx, now)
+	case !c.at.Walked || !c.from.moments():
 		n, err = c.walk(ctx, now)
 	}
 	if err == nil && now.seq() != c.at.Seq {
@@ -220,6 +240,9 @@ func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
 		return 0, err
 	}
 	defer old.close()
+	if c.heard != nil {
+		c.heard.Take() // the walk comes to them
+	}
 	before := c.report.Written + c.report.Deleted
 	err = c.bring(ctx, now, old, c.at.Next, nil, func(next []byte) error {
 		c.at.Next = next
@@ -228,8 +251,26 @@ func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c.at.Next, c.at.Walked, c.at.Differs = nil, true, false
+	c.at.Next, c.at.Walked, c.at.Differs, c.whole = nil, true, false, c.heard != nil
 	return int(c.report.Written + c.report.Deleted - before), c.flush(ctx)
+}
+
+// hear makes the keys that were heard of, or all where some were missed.
+func (c *Copy) hear(ctx context.Context, now view) (n int, err error) {
+	keys, missed := c.heard.Take()
+	if missed {
+		c.restart()
+		return c.walk(ctx, now)
+	}
+	c.Tell("catching up")
+	c.report.Rounds++
+	changed := newChanged()
+	changed.keys = keys
+	if err := c.make(ctx, now, changed); err != nil {
+		c.whole = false // they are still to be made
+		return 0, err
+	}
+	return len(keys), nil
 }
 
 // errUntold says that the feed cannot tell what has changed behind the position.

@@ -328,3 +328,10 @@ func (s server) wait(ctx context.Context, after uint64) error {
 	}
 	return ctx.Err()
 }
+
+func (s server) listen(ctx context.Context) (driver.Notices, error) {
+	if d, ok := s.d.(driver.Noticing); ok {
+		return d.Listen(ctx)
+	}
+	return nil, errors.ErrUnsupported
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/copaldb/copal"
@@ -200,4 +201,91 @@ func TestRedisIsReadFromTheBeginning(t *testing.T) {
 	if r := c.Report(); !r.Compared || r.Entries != 2 || r.Unknown {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestRedisSaysWhatChanges copies from a Redis that says which keys change: those, and not all. When a connection ends,
+// all is read again.
+func TestRedisSaysWhatChanges(t *testing.T) {
+	_, address := redisserver.Start(t, "--notify-keyspace-events", "EA")
+	saysWhatChanges(t, address)
+}
+
+func TestClusterSaysWhatChanges(t *testing.T) {
+	saysWhatChanges(t, redisserver.StartCluster(t, "--notify-keyspace-events", "EA").Addresses()...)
+}
+
+func saysWhatChanges(t *testing.T, addresses ...string) {
+	client, to := dial(t, addresses...), open(t, t.TempDir())
+	raw := client.Raw()
+	for i := range 300 {
+		must(t, raw.Set(fmt.Append(nil, "key ", i), []byte("1")))
+	}
+	c := New(client, to)
+	var walks atomic.Int64
+	c.Tell = func(phase string) {
+		if phase == "copying" {
+			walks.Add(1)
+		}
+	}
+	must(t, c.CatchUp(t.Context()))
+	until, end := context.WithCancel(t.Context())
+	followed := make(chan error, 1)
+	go func() { followed <- c.Follow(t.Context(), until) }()
+	write := func(key, word string) { // again, if the connection was cut
+		for err := errors.New(""); err != nil; {
+			if err = raw.Set([]byte(key), []byte(word)); err != nil && !errors.Is(err, copal.ErrUnknown) {
+				t.Fatal(err)
+			}
+		}
+	}
+	copied := func(key, word string) {
+		for range to.Watch(t.Context(), copal.WithKey([]byte(key)), copal.WithAfter(0)) {
+			if got, _ := to.Raw().Get([]byte(key)); string(got) == word {
+				return
+			}
+		}
+	}
+	change := func(word string) {
+		for i := range 50 {
+			write(fmt.Sprint("key ", i), word)
+		}
+		write("last", word)
+		copied("last", word)
+	}
+	change("a")
+	_, err := raw.Delete([]byte("key 299"))
+	must(t, err, raw.Hash([]byte("hash")).Set("field", []byte("b")))
+	change("b")
+	if n := walks.Load(); n != 1 {
+		t.Errorf("the source was read %d times, before a connection has ended", n)
+	}
+	for _, a := range addresses {
+		nc, err := net.Dial("tcp", a)
+		must(t, err)
+		_, err = nc.Write([]byte("*6\r\n$6\r\nCLIENT\r\n$4\r\nKILL\r\n$4\r\nTYPE\r\n$6\r\npubsub\r\n$6\r\nSKIPME\r\n$3\r\nyes\r\n"))
+		must(t, err)
+		_, err = nc.Read(make([]byte, 1))
+		must(t, err, nc.Close())
+	}
+	write("unheard", "c")
+	change("c")
+	copied("unheard", "c")
+	end()
+	must(t, <-followed)
+	if n := walks.Load(); n < 2 {
+		t.Errorf("the source was read %d times, after a connection has ended", n)
+	}
+	must(t, c.Finish(t.Context()))
+	if r := c.Report(); r.Entries != 302 || !r.Compared {
+		t.Errorf("%+v", r)
+	}
+	sameBytes(t, to, copiedByAWalk(t, client))
+}
+
+// copiedByAWalk is another copy of a Redis.
+func copiedByAWalk(t *testing.T, from *copal.DB) *copal.DB {
+	t.Helper()
+	to := open(t, t.TempDir())
+	copyAll(t, from, to)
+	return to
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/positions"
 )
@@ -32,6 +33,10 @@ type store interface {
 
 	// wait returns when something has changed behind a sequence number, or with the error of ctx.
 	wait(ctx context.Context, after uint64) error
+
+	// listen begins to hear which keys change in a store without moments, until ctx is done. The error is
+	// errors.ErrUnsupported where nobody says it.
+	listen(ctx context.Context) (driver.Notices, error)
 
 	// maps are the names of the maps that the store knows, and declare makes another one known.
 	maps() iter.Seq[string]
@@ -212,6 +217,8 @@ func (d directory) wait(ctx context.Context, after uint64) error {
 	}
 	return nil
 }
+
+func (d directory) listen(context.Context) (driver.Notices, error) { return nil, errors.ErrUnsupported }
 
 func (d directory) maps() iter.Seq[string] {
 	return func(yield func(string) bool) {

@@ -234,6 +234,21 @@ type Feed interface {
 	Watch(ctx context.Context, what Watching) iter.Seq2[Change, error]
 }
 
+// Noticing is a driver that hears which keys change, but cannot promise to hear all.
+type Noticing interface {
+	// Listen begins to hear, until ctx is done. The error is errors.ErrUnsupported where nobody says it.
+	Listen(ctx context.Context) (Notices, error)
+}
+
+// Notices are keys that have changed. They are for one goroutine.
+type Notices interface {
+	// Take returns the keys that were heard of since the last call. Missed says that others have changed, too.
+	Take() (keys map[string]struct{}, missed bool)
+
+	// Wait returns when Take may have something to return, or with the error of ctx.
+	Wait(ctx context.Context) error
+}
+
 // Watching says what Watch yields.
 type Watching struct {
 	Prefix []byte
