@@ -52,20 +52,20 @@ func startEtcd(ctx context.Context, dir string) (client *clientv3.Client, stop f
 	if err := server.Start(); err != nil {
 		return nil, nil, err
 	}
-	stop = func() { server.Process.Kill(); server.Wait() }
+	kill := func() { server.Process.Kill(); server.Wait() }
 	client, err = clientv3.New(clientv3.Config{Endpoints: []string{urls[0]}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
-		stop()
+		kill()
 		return nil, nil, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if _, err := client.Get(waiting, "nothing"); err != nil {
 		client.Close()
-		stop()
+		kill()
 		return nil, nil, err
 	}
-	return client, func() { client.Close(); stop() }, nil
+	return client, func() { client.Close(); kill() }, nil
 }
 
 // ofEtcd is the client of etcd with encoding/json.
