@@ -85,8 +85,8 @@ func newStudy(a *app) *cobra.Command {
 		if f.quick {
 			for flag, set := range map[string]func(){
 				"sizes": func() { f.sizes = []int{100, 1_000, 5_000} },
-				"reps":  func() { f.reps = 3 },
-				"limit": func() { f.limit = 2 * time.Second },
+				"reps":  func() { f.reps = 2 },
+				"limit": func() { f.limit = 700 * time.Millisecond },
 				"strategies": func() {
 					f.strategies = []string{"binary", "names", "json", "gob", "fields", "nested", "hash", "map-binary", "map-json"}
 				},
