@@ -18,8 +18,9 @@ func (o *ordering) settled(take func() (*stack, error)) (*stack, error) {
 		if st == nil || err != nil || st.sure() {
 			return st, err
 		}
+		kept := st.of != &o.layers // for a view: they stay as they are
 		st.release()
-		if folded {
+		if folded || kept {
 			return nil, nil
 		}
 		o.work.Lock()

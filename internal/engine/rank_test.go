@@ -222,6 +222,35 @@ func TestCountsWalkNowhere(t *testing.T) {
 	}
 }
 
+// TestCountsOfAViewFoldNothing: layers that were kept for a view, and cannot tell, stay as they are: no count folds what
+// there is now for them.
+func TestCountsOfAViewFoldNothing(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	for i := range 10 {
+		mustChange(t, s, "h", hset(fmt.Sprint(i), ""))
+	}
+	o := s.spaces[0].elements.order.Load()
+	o.mu.Lock()
+	o.layers.mark([]byte("ff:unknown"), true, false) // as recovery does
+	o.mu.Unlock()
+	v := mustView(t, s)
+	defer v.Close()
+	mustChange(t, s, "h", hset("behind the view", ""))
+	before := o.folds
+	for range 5 {
+		if n, err := v.Collections().CountIn([]byte("h"), HashType, Span{}); n != 10 || err != nil {
+			t.Fatalf("the view has %d elements, %v", n, err)
+		}
+	}
+	if o.folds != before {
+		t.Error("counts of a view have folded what there is now")
+	}
+	if n, err := s.Collections().CountIn([]byte("h"), HashType, Span{}); n != 11 || err != nil || o.folds == before {
+		t.Errorf("the store has %d elements, %v; folded: %v", n, err, o.folds != before)
+	}
+}
+
 // TestIndexesOfAReplacedCollection: a key that always has a collection always has a number and indexes, also while
 // another one is moved over it and the elements of the former go.
 func TestIndexesOfAReplacedCollection(t *testing.T) {
