@@ -19,8 +19,8 @@ import (
 	"github.com/copaldb/copal/internal/storetest"
 )
 
-// TestCopyKilled kills copal copy up to ten times, after it has noted its position, while the source is written to all the
-// time, some thousand writes a second. The run after that, during which the writes go on, ends with both equal when
+// TestCopyKilled kills copal copy up to ten times, after it has noted its position, while the source is written to
+// all the time, some thousand writes a second. The run after that, during which the writes go on, ends with both equal when
 // they have stopped, and has not begun from the beginning. With COPAL_LONG there are a million entries (some minutes).
 func TestCopyKilled(t *testing.T) {
 	entries, wanted := 30_000, 1 // it is through a small store before it is killed, most times

@@ -222,8 +222,8 @@ func TestCountsWalkNowhere(t *testing.T) {
 	}
 }
 
-// TestCountsOfAViewFoldNothing: layers that were kept for a view, and cannot tell, stay as they are: no count folds what
-// there is now for them.
+// TestCountsOfAViewFoldNothing: layers that were kept for a view, and cannot tell, stay as they are: no count folds
+// what there is now for them.
 func TestCountsOfAViewFoldNothing(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
