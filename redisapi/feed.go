@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal"
+	"time"
 )
 
 // feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key or
@@ -45,10 +46,14 @@ func (f *feed) run(s *Server, ctx context.Context, changes iter.Seq2[copal.Chang
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, copal.ErrHistoryLost) {
-			if ctx.Err() == nil && !errors.Is(err, copal.ErrClosed) {
-				s.Logger.Error("changes are not told any more", "error", err)
+		if ctx.Err() == nil && !errors.Is(err, copal.ErrClosed) && !errors.Is(err, copal.ErrHistoryLost) { // a record cannot be read
+			s.Logger.Error("changes are told again in a second", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
 			}
+		}
+		if ctx.Err() != nil || errors.Is(err, copal.ErrClosed) {
 			f.mu.Lock()
 			f.running = false
 			f.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/redisserver"
 )
 
@@ -96,6 +97,58 @@ func TestClusterMovesSlots(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClusterMovesWhatIsWalkedOver: a walk over the fields of a hash misses none when that moves to another node.
+func TestClusterMovesWhatIsWalkedOver(t *testing.T) {
+	c := redisserver.StartCluster(t)
+	d := inCluster.driverOf(t, c.Nodes[0].Address).(driver.Collections)
+	hash := driver.Of{Key: []byte("h"), Type: engine.HashType}
+	const count = 5000
+	var edits []driver.Element
+	for i := range count {
+		edits = append(edits, driver.Element{Sub: fmt.Append(nil, i), Value: []byte("v")})
+	}
+	if _, err := d.Edit(t.Context(), hash, edits, nil, engine.Process); err != nil {
+		t.Fatal(err)
+	}
+	slot, err := c.Slot("h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 4 {
+		from, err := c.Master(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := c.Nodes[0]
+		if to == from {
+			to = c.Nodes[1]
+		}
+		var moving sync.WaitGroup
+		fields := map[string]int{}
+		for e, err := range d.Elements(t.Context(), hash) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fields[string(e.Sub)]++; len(fields) == 1500 {
+				moving.Go(func() {
+					if err := c.Reshard(from, to, slot, slot); err != nil {
+						t.Error(err)
+					}
+				})
+				if round%2 == 0 {
+					moving.Wait()
+				}
+			}
+		}
+		moving.Wait()
+		for i := range count {
+			if n := fields[fmt.Sprint(i)]; n != 1 {
+				t.Fatalf("round %d: field %d came %d times, of %d fields", round, i, n, len(fields))
+			}
+		}
+	}
 }
 
 // TestClusterFailsOver: a master hands over to its replica, and another is killed, while maps are written to. Orderly

@@ -107,8 +107,7 @@ func (r *redis) Elements(ctx context.Context, of driver.Of) iter.Seq2[driver.Ele
 		width = 2
 	}
 	return func(yield func(driver.Element, error) bool) {
-		process := func(ctx context.Context) (string, error) { return r.processOf(ctx, of.Key) }
-		pages := r.scan(ctx, newSeen(), width, process, func(cursor string) command {
+		pages := r.scan(ctx, newSeen(), width, r.of(of.Key), func(cursor string) command {
 			return read(kinds[of.Type].scan, of.Key, cursor, "COUNT", perPage)
 		})
 		for page, err := range pages {

@@ -38,10 +38,11 @@ type Config struct {
 	Timeout time.Duration
 
 	// CacheBytes is about how much memory on this machine maps take to keep what Get, Load and Peek have read, 0 for
-	// none. The server tells what has changed. Reads of a kept entry are then as fast as those of a map in a directory,
-	// and see each write of this process, and those of others a moment after they were acknowledged: as long as the
-	// word of it takes or, when a connection has died unnoticed, Timeout and about two seconds. Update, Has, walks, raw
-	// reads and collections always ask the server.
+	// none. The server tells what has changed. Reads of a kept entry are then as fast as those of a map in a
+	// directory, and see each write through the same DB, and those of others a moment after they were acknowledged: as
+	// long as the word of it takes or, where it does not come, as from a node that a cluster has lost, a minute. What
+	// a feed of the DB has told is seen. An entry that takes more than a 64th of the bytes is not kept. Update, Has,
+	// walks, raw reads and collections always ask the server.
 	CacheBytes int
 }
 

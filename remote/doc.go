@@ -55,14 +55,18 @@
 //
 // All, Keys and Len of Redis take 16 bytes of memory for each key while they run. They may miss an entry that a
 // cluster moves to another node at that moment. When the server is started again meanwhile they begin anew, and yield
-// each entry once all the same. Sorted sets and lists are read in one piece, so they should fit into memory.
+// each entry once all the same; so do walks over a hash or a set, also when that moves. A user who may not run INFO
+// does not learn of a restart. Sorted sets and lists are read in one piece, so they should fit into memory.
+//
+// Sync of a cluster begins anew when slots move meanwhile. Of a slot that is just being moved it promises nothing.
 //
 // # Values kept near
 //
 // With Config.CacheBytes, or ?cache=67108864 in the URL, maps keep what Get, Load and Peek have read and decoded, until
-// the server says that it has changed (CLIENT TRACKING, of RESP3), this process writes it, its deadline comes by the
-// clock of this machine, or room is needed. A read of what is kept asks nobody. When a connection ends, all of it is
-// forgotten. A process sees its own writes at once, and those of others a moment after they were acknowledged.
+// the server says that it has changed (CLIENT TRACKING, of RESP3), this DB writes it, its deadline comes by the clock
+// of this machine, room is needed, or a minute has passed. A read of what is kept asks nobody. When a connection ends,
+// all of it is forgotten. A program sees its own writes at once, and those of others a moment after they were
+// acknowledged.
 //
 // # Errors
 //

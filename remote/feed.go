@@ -48,6 +48,7 @@ func (s *served) Watch(ctx context.Context, what driver.Watching) iter.Seq2[driv
 				break
 			}
 			for _, c := range page {
+				s.near.changed(&c)
 				if !yield(c, nil) {
 					return
 				}

@@ -73,6 +73,7 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	}
 	client, err := c.client(ctx, kept)
 	if err != nil {
+		kept.close()
 		return nil, c.unopened(ctx, err)
 	}
 	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept}, on: client}
@@ -219,6 +220,7 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 func (l *link) Close() error {
 	if !l.closed.Swap(true) {
 		l.client.Close()
+		l.near.close()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"hash/maphash"
 	"sync"
@@ -20,8 +21,12 @@ import (
 //
 // A reply may be overtaken by the word that it is outdated. Each shard counts what it forgets, and a reply is kept
 // only if nothing was forgotten since it was asked for.
+//
+// Some servers drop what they have without a word: by SWAPDB, or when a node of a cluster loses a slot that it still
+// has keys of, or is cut off from the others and not from this client. So all is forgotten every now and then, too.
 type near struct {
 	most   int // bytes of a shard
+	closed chan struct{}
 	seed   maphash.Seed
 	shards [64]nearShard
 }
@@ -46,12 +51,34 @@ const nearCost = 256
 func (e *nearEntry) size() int { return len(e.Key) + 2*len(e.Value) + nearCost }
 
 func newNear(bytes int) *near {
-	n := &near{seed: maphash.MakeSeed()}
+	n := &near{seed: maphash.MakeSeed(), closed: make(chan struct{})}
 	n.most = bytes / len(n.shards)
 	for i := range n.shards {
 		n.shards[i].entries = map[string]*nearEntry{}
 	}
+	tick := time.NewTicker(nearAge)
+	go func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-n.closed:
+				return
+			case <-tick.C:
+				n.forgetAll()
+			}
+		}
+	}()
 	return n
+}
+
+// nearAge is how long an entry is kept at most. It is a variable for tests.
+var nearAge = time.Minute
+
+// close ends the forgetting. It is called once.
+func (n *near) close() {
+	if n != nil {
+		close(n.closed)
+	}
 }
 
 func (n *near) shard(key []byte) *nearShard {
@@ -77,10 +104,9 @@ func (n *near) keep(key []byte, forgotten uint64, read driver.Entry) *nearEntry 
 	sh := n.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.forgotten != forgotten || e.size() > n.most {
+	if sh.forgotten != forgotten || e.size() > n.most || sh.entries[string(key)] != nil { // which may be newer
 		return nil
 	}
-	sh.dropLocked(string(key))
 	for other := range sh.entries { // which come in no order
 		if sh.bytes+e.size() <= n.most {
 			break
@@ -118,15 +144,43 @@ func (n *near) forgetAll() {
 	}
 }
 
+// changed forgets what a change of a feed is about, before that is told: its connection may be ahead of the others.
+func (n *near) changed(c *driver.Change) {
+	switch {
+	case n == nil || c.Idle:
+	case c.Range || c.Dropped || c.From != nil:
+		n.forgetAll()
+	default:
+		n.forget(string(c.Key))
+	}
+}
+
+// read forgets an entry that is another one by now, as a read shows that has asked the server.
+func (n *near) read(key []byte, now *driver.Entry, err error) {
+	if n == nil {
+		return
+	}
+	sh := n.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e := sh.entries[string(key)]; e != nil && (err != nil || e.Schema != now.Schema || !bytes.Equal(e.Value, now.Value)) {
+		sh.forgotten++
+		sh.dropLocked(string(key))
+	}
+}
+
 // told is what the client calls with the keys that have changed, nil for any.
 func (n *near) told(keys []rueidis.RedisMessage) {
 	if keys == nil {
 		n.forgetAll()
 	}
 	for i := range keys {
-		if key, err := keys[i].ToString(); err == nil {
-			n.forget(key)
+		key, err := keys[i].ToString()
+		if err != nil {
+			n.forgetAll()
+			return
 		}
+		n.forget(key)
 	}
 }
 
@@ -160,7 +214,7 @@ func (r *redis) GetKept(ctx context.Context, key []byte) (driver.Entry, *atomic.
 	}
 	kept, forgotten := r.near.find(key)
 	if kept == nil {
-		e, err := r.Get(ctx, key, true)
+		e, err := r.ask(ctx, key, true)
 		if err != nil {
 			return e, nil, err
 		}

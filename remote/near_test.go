@@ -45,14 +45,12 @@ func carriedOut(t *testing.T, d driver.Driver) int {
 	return n
 }
 
-// until waits for what another client has done.
+// until waits for what another client has done, for as long as nobody would believe that it still comes.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for !is() {
-		select {
-		case <-t.Context().Done():
+	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
 			t.Fatal("it never came: " + what)
-		case <-time.After(time.Millisecond):
 		}
 	}
 }
@@ -209,7 +207,7 @@ func TestKeptNearOfTwo(t *testing.T) {
 						case 0:
 							err = m.Set(key, 1000*g+n)
 						case 1:
-							_, _, err = m.Update(key, func(e *copal.Entry[int]) error { e.Value += i; return nil })
+							_, _, err = m.Update(key, func(e *copal.Entry[int]) error { e.Value += i + 1; return nil })
 						}
 						if _, ok := m.Get((key + g) % 8); err != nil || !ok && n > 100 {
 							t.Error(err, ok)
@@ -232,9 +230,158 @@ func TestKeptNearOfTwo(t *testing.T) {
 	})
 }
 
+// TestOwnWritesOfManyKeys: what changes keys that it does not name is seen at once, too, while others read them.
+func TestOwnWritesOfManyKeys(t *testing.T) {
+	at := ofCopal
+	at.near = 1 << 20
+	db := at.open(t)
+	m, err := copal.OpenMap[int, int](db, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := copal.OpenList[int](db, "list")
+	m7, _ := copal.OpenMap[string, int](db, "moved")
+	over := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					m.Get(1)
+					m7.Load("to") // which may be a list
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	for n := range 100 {
+		if err := m.Set(1, -1); err != nil {
+			t.Fatal(err)
+		}
+		m.Get(1)
+		if err := db.Update(func(tx *copal.Tx) error { return m.In(tx).Set(1, n) }); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Load(1); got != n || err != nil {
+			t.Fatalf("after a commit of %d there is %d, %v", n, got, err)
+		}
+		if err := m.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Load(1); !errors.Is(err, copal.ErrNotFound) {
+			t.Fatalf("after Clear there is %d, %v", got, err)
+		}
+		if err := errors.Join(m7.Set("to", n), l.PushBack(n)); err != nil {
+			t.Fatal(err)
+		}
+		m7.Get("to")
+		if err := db.Raw().List([]byte("list")).Rename("moved:to"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m7.Load("to"); !errors.Is(err, copal.ErrType) {
+			t.Fatalf("after a list was moved there, there is %d, %v", got, err)
+		}
+		if _, err := db.Raw().Delete([]byte("moved:to")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(over)
+	readers.Wait()
+}
+
+// TestKeptByAMapOfAnotherType: a map that is closed, and opened with another type, decodes what is kept anew.
+func TestKeptByAMapOfAnotherType(t *testing.T) {
+	eachNear(t, func(t *testing.T, at target) {
+		db := at.open(t)
+		one, err := copal.OpenMap[string, person](db, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Set("a", person{Name: "ann", N: 7}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if v, err := one.Load("a"); v.N != 7 || err != nil {
+				t.Fatal(v, err)
+			}
+		}
+		if err := one.Close(); err != nil && !errors.Is(err, copal.ErrDurability) {
+			t.Fatal(err)
+		}
+		other, err := copal.OpenMap[string, struct{ N int64 }](db, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if v, err := other.Load("a"); v.N != 7 || err != nil {
+				t.Fatal(v, err)
+			}
+		}
+	})
+}
+
+// TestGetAfterWatch: a read behind the word of a change shows that change, or a later one.
+func TestGetAfterWatch(t *testing.T) {
+	address := serveCopal(t)
+	at := ofCopal
+	at.near = 1 << 20
+	mine, err := copal.OpenMap[string, int](store(t, at.driverOf(t, address)), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, _ := copal.OpenMap[string, int](store(t, ofCopal.driverOf(t, address)), "m")
+	if err := theirs.Set("a", -1); err != nil {
+		t.Fatal(err)
+	}
+	const last = 1000
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for n := range last + 1 {
+			if err := theirs.Set("a", n); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	defer writer.Wait()
+	for c, err := range mine.Watch(t.Context(), copal.WithAfter(0)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, missing := mine.Load("a")
+		if missing != nil || got < c.Value {
+			t.Fatalf("%d is told, and %d is read: %v", c.Value, got, missing)
+		}
+		if got == last {
+			break
+		}
+	}
+}
+
+// TestNearIsForgotten: an entry is not kept for ever, whatever the server says.
+func TestNearIsForgotten(t *testing.T) {
+	defer func(was time.Duration) { nearAge = was }(nearAge)
+	nearAge = time.Millisecond
+	n := newNear(1 << 20)
+	defer n.close()
+	until(t, "the end of what is kept", func() bool {
+		key := []byte("a")
+		if e, forgotten := n.find(key); e == nil {
+			n.keep(key, forgotten, driver.Entry{Key: key})
+		}
+		sh := n.shard(key)
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		return sh.forgotten > 3
+	})
+}
+
 // TestNearKeepsWithinItsBytes counts what is kept.
 func TestNearKeepsWithinItsBytes(t *testing.T) {
 	n := newNear(64 * 4000)
+	defer n.close()
 	kept := func() (count, bytes int) {
 		for i := range n.shards {
 			sh, sum := &n.shards[i], 0
@@ -256,8 +403,11 @@ func TestNearKeepsWithinItsBytes(t *testing.T) {
 		return n.keep([]byte(key), forgotten, driver.Entry{Key: []byte(key), Value: bytes.Repeat([]byte{'v'}, size)}) != nil
 	}
 	for i := range 5000 {
-		if !put(fmt.Sprint(i), i%300) || i%7 == 0 && !put(fmt.Sprint(i), 5) {
+		if !put(fmt.Sprint(i), i%300) {
 			t.Fatal("it is not kept", i)
+		}
+		if i%7 == 0 {
+			n.forget(fmt.Sprint(i))
 		}
 		if i%100 == 0 {
 			kept()

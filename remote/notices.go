@@ -45,15 +45,20 @@ func (r *redis) Listen(ctx context.Context) (driver.Notices, error) {
 		return nil, err
 	}
 	n := &notices{some: make(chan struct{}, 1), keys: map[string]struct{}{}}
-	listening := make(chan struct{}, len(nodes))
+	listening := make(chan error, len(nodes))
 	for _, node := range nodes {
 		go n.hear(ctx, r.onto(node), listening)
 	}
+	bounded, cancel := r.bounded(ctx)
+	defer cancel()
 	for range nodes {
 		select {
-		case <-listening:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case err := <-listening:
+			if err != nil {
+				return nil, err
+			}
+		case <-bounded.Done():
+			return nil, bounded.Err()
 		}
 	}
 	return n, nil
@@ -69,30 +74,37 @@ func saysAll(setting string) bool {
 	return strings.Contains(setting, "E") && strings.ContainsAny(setting, "Ag")
 }
 
-// hear listens to a node. Whenever it begins anew, something was missed.
-func (n *notices) hear(ctx context.Context, r *redis, listening chan<- struct{}) {
+// hear listens to a node, and says by listening when it has begun, or why it cannot. When it has begun anew, something
+// was missed.
+func (n *notices) hear(ctx context.Context, r *redis, listening chan<- error) {
 	on, ok := r.on.(interface {
 		Receive(context.Context, rueidis.Completed, func(rueidis.PubSubMessage)) error
 	})
 	if !ok {
+		listening <- errors.ErrUnsupported
 		return
 	}
 	began := false
 	said := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
-		if s.Kind != "psubscribe" {
-			return
-		}
-		if began {
+		switch {
+		case s.Kind != "psubscribe":
+		case began:
 			n.add("", true)
-			return
+		default:
+			began = true
+			listening <- nil
 		}
-		began = true
-		listening <- struct{}{}
 	})
 	for ctx.Err() == nil && !r.closed.Load() {
 		listen := r.on.B().Psubscribe().Pattern(fmt.Sprintf("__keyevent@%d__:*", r.db)).Build()
-		on.Receive(said, listen, func(m rueidis.PubSubMessage) { n.add(m.Message, false) }) // whose error says no more than that it has ended
-		n.add("", true)
+		err := on.Receive(said, listen, func(m rueidis.PubSubMessage) { n.add(m.Message, false) })
+		if !began {
+			if reply := new(rueidis.RedisError); errors.As(err, &reply) {
+				err = fmt.Errorf("%w: %w", errors.ErrUnsupported, refusal(reply)) // the user may not listen
+			}
+			listening <- err
+			return
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -46,12 +47,13 @@ const perPage = "512"
 // scan yields the pages of a command of the SCAN family, which next makes from a cursor. Of each page it drops what
 // was seen; an element has width strings, the first of which is its name.
 //
-// A cursor is good for the process that gave it, so a scan of several pages begins anew when that was another one in
-// the end.
-func (r *redis) scan(ctx context.Context, s *seen, width int, process func(context.Context) (string, error), next func(cursor string) command) iter.Seq2[[]string, error] {
+// A cursor is good for the process that gave it. So a scan of several pages goes on by one node, and begins anew when
+// that has become another process, or has the keys no more.
+func (r *redis) scan(ctx context.Context, s *seen, width int, where whereabouts, next func(cursor string) command) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
-		for range mostSends {
-			whole, err := r.scanOnce(ctx, process, next, func(page []string) bool {
+		began, wait := time.Now(), time.Millisecond
+		for tries := 0; ; tries++ {
+			whole, err := r.scanOnce(ctx, where, next, func(page []string) bool {
 				fresh := page[:0]
 				for i := 0; i+width <= len(page); i += width {
 					if s.first(page[i]) {
@@ -60,24 +62,36 @@ func (r *redis) scan(ctx context.Context, s *seen, width int, process func(conte
 				}
 				return len(fresh) == 0 || yield(fresh, nil)
 			})
-			if err != nil {
+			moved := refused(err, "MOVED", "ASK", "TRYAGAIN")
+			switch {
+			case err == nil && whole:
+				return
+			case err != nil && (!moved || time.Since(began) > r.timeout):
 				yield(nil, err)
-			}
-			if err != nil || whole {
+				return
+			case tries >= mostSends && !moved:
+				yield(nil, errRestarted)
 				return
 			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+			wait = min(2*wait, 100*time.Millisecond)
 		}
-		yield(nil, errRestarted)
 	}
 }
+
+// whereabouts finds the node of a scan, and names its process.
+type whereabouts func(context.Context) (on *redis, process string, err error)
 
 var errRestarted = errors.New("copal: the server was started again, or the cluster moved the keys, each time a walk was on its way")
 
 // scanOnce is one scan. It reports false if it may have missed something.
-func (r *redis) scanOnce(ctx context.Context, process func(context.Context) (string, error), next func(cursor string) command, yield func(page []string) bool) (whole bool, err error) {
-	was, asked := "", false
+func (r *redis) scanOnce(ctx context.Context, where whereabouts, next func(cursor string) command, yield func(page []string) bool) (whole bool, err error) {
+	on, was, known := r, "", false
 	for cursor := "0"; ; {
-		page, after, err := r.scanPage(ctx, next(cursor))
+		page, after, err := on.scanPage(ctx, next(cursor))
 		if err != nil {
 			return false, err
 		}
@@ -85,13 +99,13 @@ func (r *redis) scanOnce(ctx context.Context, process func(context.Context) (str
 			return true, nil
 		}
 		switch {
-		case after != "0" && !asked:
-			if was, err = process(ctx); err != nil {
+		case after != "0" && !known:
+			if on, was, err = where(ctx); err != nil {
 				return false, err
 			}
-			asked, after = true, "0" // the first page again, of a process that is known
-		case after == "0" && asked:
-			now, err := process(ctx)
+			known, after = true, "0" // the first page again, of a process that is known
+		case after == "0" && known:
+			_, now, err := where(ctx)
 			return now == was, err
 		case after == "0":
 			return true, nil
@@ -136,22 +150,32 @@ func (r *redis) process(ctx context.Context) (string, error) {
 	return id, err
 }
 
-// processOf names the process that has a key: of a cluster, with its node.
-func (r *redis) processOf(ctx context.Context, key []byte) (string, error) {
+// here is where a scan of a server goes on.
+func (r *redis) here(ctx context.Context) (on *redis, process string, err error) {
+	process, err = r.process(ctx)
+	return r, process, err
+}
+
+// of is where a scan of what a key holds goes on. The client of a node follows no redirections: the node that they lead
+// to has other cursors.
+func (r *redis) of(key []byte) whereabouts {
 	if !r.isCluster() || r.inside != nil {
-		return r.process(ctx)
+		return r.here
 	}
-	slots, err := r.slots(ctx)
-	if err != nil {
-		return "", err
+	return func(ctx context.Context) (on *redis, process string, err error) {
+		slots, err := r.slots(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		name := slots.owner(r.slot(string(key)))
+		node := r.client.Nodes()[name]
+		if node == nil {
+			return nil, "", fmt.Errorf("copal: there is no connection to the node %s of the cluster", name)
+		}
+		on = r.onto(node)
+		process, err = on.process(ctx)
+		return on, name + " " + process, err
 	}
-	name := slots.owner(r.slot(string(key)))
-	node := r.client.Nodes()[name]
-	if node == nil {
-		return name, nil
-	}
-	id, err := r.onto(node).process(ctx)
-	return name + " " + id, err
 }
 
 // keys yields pages of the keys that begin with prefix, of all masters. While a cluster moves slots, it may miss keys
@@ -166,7 +190,7 @@ func (r *redis) keys(ctx context.Context, prefix []byte) iter.Seq2[[]string, err
 		s := newSeen()
 		for _, node := range nodes {
 			on := r.onto(node)
-			pages := on.scan(ctx, s, 1, on.process, func(cursor string) command {
+			pages := on.scan(ctx, s, 1, on.here, func(cursor string) command {
 				if len(prefix) == 0 {
 					return ask("SCAN", cursor, "COUNT", perPage)
 				}

@@ -13,6 +13,14 @@ import (
 
 // Get returns the entry under key.
 func (r *redis) Get(ctx context.Context, key []byte, dated bool) (driver.Entry, error) {
+	e, err := r.ask(ctx, key, dated)
+	if r.inside == nil {
+		r.near.read(key, &e, err)
+	}
+	return e, err
+}
+
+func (r *redis) ask(ctx context.Context, key []byte, dated bool) (driver.Entry, error) {
 	var m rueidis.RedisMessage
 	var deadline uint64
 	var err error

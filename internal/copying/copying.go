@@ -80,7 +80,7 @@ var fewChanges = 4096
 
 // CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an
 // earlier copy that has ended before its time. When it returns, the destination is the source as it was at
-// Report().Seq, but for collections that were renamed or deleted a moment later, which the next round makes. A source
+// Report().Seq, if Report().Compared. It is not where collections are renamed and deleted all the time. A source
 // without a feed has no such moments: of that nothing is compared yet. It may say which keys change, though without a
 // promise: then rounds copy these, until ctx is done.
 func (c *Copy) CatchUp(ctx context.Context) error {
@@ -112,8 +112,12 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 	if !c.from.moments() {
 		return nil
 	}
-	_, err = c.round(ctx, c.compare)
-	return err
+	for range mostQuiet {
+		if _, err = c.round(ctx, c.compare); err != errMoved {
+			return err
+		}
+	}
+	return nil // without Compared: collections are renamed and deleted all the time
 }
 
 // Follow goes on as the source changes, until the second context is done. A source that does not even say which keys
@@ -159,7 +163,9 @@ var ErrWritten = errors.New("the source is still written to")
 // where the copy stands. When it returns nil, both are equal. The error is ErrWritten where changes go on.
 func (c *Copy) Finish(ctx context.Context) error {
 	for range mostQuiet {
-		if _, err := c.round(ctx, c.compare); err != nil {
+		if _, err := c.round(ctx, c.compare); err == errMoved {
+			continue
+		} else if err != nil {
 			return err
 		}
 		now, err := c.from.view(ctx)
@@ -318,13 +324,19 @@ func (c *Copy) make(ctx context.Context, now view, changed *changed) error {
 			return err
 		}
 	}
-	for keys := range slices.Chunk(slices.Collect(maps.Keys(changed.keys)), together) {
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(changed.keys)), sideBySide) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := c.bringKeys(ctx, now, old, keys); err != nil {
 			return err
 		}
 	}
 	return c.flush(ctx)
 }
+
+// sideBySide is how many keys are looked at at once, whose values are in memory then.
+const sideBySide = 16
 
 // bringKeys is bring for some keys, which are looked at side by side: a server takes some time to answer.
 func (c *Copy) bringKeys(ctx context.Context, now, old view, keys []string) error {
@@ -489,10 +501,14 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 			differ = append(differ, bytes.Clone(p.key()))
 		}
 	}
+	found := len(differ)
 	if differ, err = c.untouched(ctx, now.seq(), differ); err != nil {
 		return err
 	}
-	c.report.Entries, c.report.Sum, c.report.Contents, c.report.Compared = n, all, contents, true
+	c.report.Entries, c.report.Sum, c.report.Contents, c.report.Compared = n, all, contents, len(differ) == found
+	if len(differ) == 0 && found > 0 {
+		return errMoved
+	}
 	if len(differ) == 0 {
 		return nil
 	}
@@ -503,6 +519,10 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 	}
 	return errors.Join(errs...)
 }
+
+// errMoved says that all differences are of keys that were changed behind the view: the next round makes them, and
+// compares again.
+var errMoved = errors.New("what was compared has changed since")
 
 // Of the keys that differ, mostKept are looked at again, and mostTold are told.
 const (

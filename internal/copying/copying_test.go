@@ -261,8 +261,8 @@ func TestCollectionsThatGoDuringARound(t *testing.T) {
 				}
 			}
 			must(t, c.CatchUp(t.Context()))
-			if rounds != 2 {
-				t.Fatalf("there were %d rounds", rounds)
+			if rounds != 3 || !c.Report().Compared {
+				t.Fatalf("there were %d rounds: %+v", rounds, c.Report())
 			}
 			must(t, c.Finish(t.Context()))
 			equal(t, from, to)
@@ -275,6 +275,39 @@ func TestCollectionsThatGoDuringARound(t *testing.T) {
 				t.Errorf("the comparison says %v", err)
 			}
 		})
+	}
+}
+
+// TestManyThatGoHideNoDifference: collections that are deleted behind the view fill the list of what differs, and an
+// entry of somebody else behind them is found all the same.
+func TestManyThatGoHideNoDifference(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	add := func(member string) {
+		for i := range mostKept + 200 {
+			_, err := from.Raw().StringSet(fmt.Append(nil, "set ", i)).Add(member)
+			must(t, err)
+		}
+	}
+	add("a")
+	must(t, from.Raw().Set([]byte("z"), []byte("ours")))
+	c := New(from, to)
+	must(t, c.CatchUp(t.Context()))
+	add("b")
+	rounds := 0
+	c.Tell = func(phase string) {
+		if phase != "catching up" {
+			return
+		}
+		switch rounds++; rounds {
+		case 1:
+			add("c")
+		case 2:
+			must(t, from.Raw().DeletePrefix([]byte("set ")), to.Raw().Set([]byte("z"), []byte("theirs")))
+		}
+	}
+	var different *DifferentError
+	if err := c.CatchUp(t.Context()); !errors.As(err, &different) || string(different.Key) != "z" {
+		t.Errorf("after %d rounds: %v, %+v", rounds, err, c.Report())
 	}
 }
 

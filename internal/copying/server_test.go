@@ -289,3 +289,15 @@ func copiedByAWalk(t *testing.T, from *copal.DB) *copal.DB {
 	copyAll(t, from, to)
 	return to
 }
+
+// TestRedisThatMayNotBeListenedTo copies from a Redis of which the user may not hear what changes, as from one
+// that does not say it.
+func TestRedisThatMayNotBeListenedTo(t *testing.T) {
+	_, address := redisserver.Start(t, "--notify-keyspace-events", "EA", "--user", "deaf on nopass ~* +@all resetchannels")
+	client, to := dial(t, "deaf:x@"+address), open(t, t.TempDir())
+	must(t, client.Raw().Set([]byte("a"), []byte("1")))
+	copyAll(t, client, to)
+	if got, ok := to.Raw().Get([]byte("a")); string(got) != "1" || !ok {
+		t.Errorf("there is %q, %v", got, ok)
+	}
+}
