@@ -192,10 +192,10 @@ func (n *near) written(list []command) {
 	for i := range list {
 		switch c := &list[i]; {
 		case c.reads:
-		case c.keyed && c.name != "RENAME":
-			n.forget(c.key)
 		case changesAny[c.name]:
 			n.forgetAll()
+		case c.keyed:
+			n.forget(c.key)
 		}
 	}
 }

@@ -28,10 +28,13 @@ const mostNoticed = 1 << 20
 
 // Listen begins to hear which keys change, until ctx is done. The error is errors.ErrUnsupported where the server does
 // not say it.
-func (r *redis) Listen(ctx context.Context) (driver.Notices, error) {
+func (r *redis) Listen(ctx context.Context) (list driver.Notices, err error) {
 	m, err := r.get(ctx, ask("CONFIG", "GET", "notify-keyspace-events"))
-	if err != nil {
+	if reply := new(rueidis.RedisError); errors.As(err, &reply) {
 		return nil, fmt.Errorf("%w: %w", errors.ErrUnsupported, err) // the user may not ask
+	}
+	if err != nil {
+		return nil, err
 	}
 	settings, err := m.AsStrMap()
 	if err != nil {
@@ -46,8 +49,14 @@ func (r *redis) Listen(ctx context.Context) (driver.Notices, error) {
 	}
 	n := &notices{some: make(chan struct{}, 1), keys: map[string]struct{}{}}
 	listening := make(chan error, len(nodes))
+	hearing, stop := context.WithCancel(ctx)
+	defer func() {
+		if err != nil { // of one node: the others are not heard, either
+			stop()
+		}
+	}()
 	for _, node := range nodes {
-		go n.hear(ctx, r.onto(node), listening)
+		go n.hear(hearing, r.onto(node), listening)
 	}
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()

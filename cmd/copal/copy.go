@@ -41,8 +41,8 @@ as after it was compacted, deletes that, too.
 
 A plain Redis tells no moments: as SRC it is read again and again or, if it is set to say
 which keys change (notify-keyspace-events EA), once, and then these keys. What is written
-or flushed meanwhile may be copied or not. All is read and compared at the --cutover alone; before,
-copy says "copied, not compared".
+or flushed meanwhile may be copied or not. All is read and compared at the --cutover
+alone; before, copy says "copied, not compared".
 
 With --replace DST need not be empty: what it has, and SRC has not, is deleted.
 
