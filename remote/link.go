@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -161,7 +162,7 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 		return rueidis.NewClient(option)
 	}
 	single := option
-	single.ForceSingleClient = true
+	single.ForceSingleClient, single.PipelineMultiplex = true, multiplex()
 	client, err := rueidis.NewClient(single)
 	if err != nil {
 		if client != nil {
@@ -182,6 +183,19 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 		return nil, err
 	}
 	return rueidis.NewClient(option)
+}
+
+// multiplex says over how many connections the calls of all goroutines go, as the client wants it: one for each two
+// processors, four at most. What a call costs is mostly the system calls, and over more connections than can be
+// written to at once each piece that is sent has fewer commands.
+func multiplex() int {
+	switch p := runtime.GOMAXPROCS(0); {
+	case p < 4:
+		return -1 // one
+	case p < 8:
+		return 1 // two
+	}
+	return 2 // four
 }
 
 // unopened is the error of Open, without the password: an old server shows what it does not understand.
