@@ -26,6 +26,7 @@ func copalCommands() family {
 			{name: "get", arity: 3, flags: fast, run: (*call).schemaGet, since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
 		}},
 		&command{name: "copal.range", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).rangeOf, since: "", summary: "Returns entries in order, and whether there are more."},
+		&command{name: "copal.entry", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).entry, since: "", summary: "Returns type, value and deadline of an entry as COPAL.RANGE does, or nil."},
 		&command{name: "copal.delrange", arity: 3, flags: write, keys: oneKey, run: (*call).delRange, since: "", summary: "Deletes the entries in a range, as one write."},
 		&command{name: "copal.len", arity: 2, flags: readonly, keys: oneKey, run: (*call).lenOf, since: "", summary: "Returns the number of entries whose keys begin with a prefix. It is known at once for a map, and for all entries."},
 		&command{name: "copal.begin", arity: -1, flags: noMulti | noScript, run: (*call).begin, since: "", summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of what it reads.",

@@ -86,28 +86,59 @@ func (c *call) rangeOf() error {
 }
 
 // appendItem appends what COPAL.RANGE replies of an entry.
-func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
+func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
+	if errors.Is(item.Err, engine.ErrNotInRange) {
+		return errorf("ERR AFTER names a key that is not in the range")
+	}
+	to.Array(4)
+	to.Bulk(item.Key)
+	return c.appendEntry(to, tx, item, noValue)
+}
+
+// entry is COPAL.ENTRY.
+func (c *call) entry() error {
+	item, tx := engine.Item{Key: c.args[1]}, c.engineTx()
+	if tx != nil {
+		item.Entry, item.Err = tx.Get(nil, item.Key)
+	} else {
+		item.Entry, item.Err = opened.Engine(c.s.DB).Get(nil, item.Key)
+	}
+	before := len(c.Buf)
+	c.Array(3)
+	err := c.appendEntry(&c.Reply, tx, &item, false)
+	c.count(err == nil)
+	if missing(err) {
+		c.Buf = c.Buf[:before]
+		c.NullArray()
+		return nil
+	}
+	return err
+}
+
+// appendEntry appends type, value and deadline of an entry, which was read in a transaction unless that is nil.
+func (c *call) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
 	var value []byte
 	var kind string
 	deadline := item.Expiry()
 	switch of := (*copal.CollectionError)(nil); {
-	case errors.As(item.Err, &of):
-		kind = of.Type
-		if deadline, err = tx.DeadlineOf(nil, item.Key); err != nil {
-			return err
-		}
-	case errors.Is(item.Err, engine.ErrNotInRange):
-		return errorf("ERR AFTER names a key that is not in the range")
-	case item.Err != nil:
-		return item.Err
-	case !noValue:
+	case item.Err == nil && noValue:
+	case item.Err == nil:
 		if c.taken, err = c.s.appendTyped(c.taken[:0], item.Value, item.Schema); err != nil {
 			return err
 		}
 		value = c.taken
+	case !errors.As(item.Err, &of):
+		return item.Err
+	case tx != nil:
+		kind = of.Type
+		deadline, err = tx.DeadlineOf(nil, item.Key)
+	default:
+		kind = of.Type
+		deadline, err = opened.Engine(c.s.DB).DeadlineOf(nil, nil, item.Key)
 	}
-	to.Array(4)
-	to.Bulk(item.Key)
+	if err != nil {
+		return err
+	}
 	to.BulkString(kind)
 	to.Bulk(value)
 	to.Int(int64(deadline))

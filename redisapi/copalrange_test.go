@@ -187,9 +187,19 @@ func TestRangeEntries(t *testing.T) {
 	p.want(`COPAL.RANGE c bytes`, `[0 [["c" "hash" "" 0] ["d" "" "`+none+`" 0]]]`)
 	p.want(`COPAL.RANGE d "bytes b"`, `[0 []]`)
 	p.want(`COPAL.RANGE b "" AFTER b`, `[0 []]`)
+	entries := func() {
+		p.want("COPAL.ENTRY a", `["" "`+none+`1" 9999999999999]`)
+		p.want("COPAL.ENTRY b", `["list" "" 9999999999998]`)
+		p.want("COPAL.ENTRY c", `["hash" "" 0]`)
+		p.want("COPAL.ENTRY d", `["" "`+none+`" 0]`)
+	}
+	entries()
+	p.want("COPAL.ENTRY e", "nil[]")
 	p.do("COPAL.BEGIN")
+	entries()
 	p.do("RPUSH e x")
 	p.do("PEXPIREAT e 9999999999998")
+	p.want("COPAL.ENTRY e", `["list" "" 9999999999998]`)
 	p.want(`COPAL.RANGE e ""`, `[0 [["e" "list" "" 9999999999998]]]`)
 	p.want(`COPAL.LEN ""`, "5")
 	p.want(`COPAL.LEN b`, "1")
@@ -349,7 +359,7 @@ func TestRangeOfClosedStore(t *testing.T) {
 	if err := s.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{`COPAL.RANGE "" ""`, `COPAL.DELRANGE a ""`, `COPAL.LEN ""`, "COPAL.LEN a", "COPAL.BEGIN", "COPAL.BEGIN SNAPSHOT", "COPAL.FEED OPEN", "COPAL.SCHEMA SET a b"} {
+	for _, words := range []string{`COPAL.RANGE "" ""`, `COPAL.DELRANGE a ""`, `COPAL.LEN ""`, "COPAL.LEN a", "COPAL.ENTRY a", "COPAL.BEGIN", "COPAL.BEGIN SNAPSHOT", "COPAL.FEED OPEN", "COPAL.SCHEMA SET a b"} {
 		p.want(words, "(error) ERR the store is closed")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -49,11 +50,11 @@ var valued = map[string]bool{
 }
 
 func (c *command) build(on rueidis.CommandClient, typed bool) rueidis.Completed {
-	var b = on.B().Arbitrary(c.name)
-	if typed && valued[c.name] {
-		b = on.B().Arbitrary("COPAL.TYPED", c.name)
+	name := []string{"COPAL.TYPED", c.name}
+	if !typed || !valued[c.name] {
+		name = name[1:]
 	}
-	b = b.Args(c.words...)
+	b := on.B().Arbitrary(name...).Args(c.words...)
 	if c.keyed {
 		b = b.Keys(c.key)
 	}
@@ -304,7 +305,13 @@ func (r *redis) wrap(value []byte, schema uint64) string {
 	if r.schemas == nil {
 		return string(value)
 	}
-	return string(append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), schema), value...))
+	var text strings.Builder
+	text.Grow(8 + len(value))
+	var name [8]byte
+	binary.BigEndian.PutUint64(name[:], schema)
+	text.Write(name[:])
+	text.Write(value)
+	return text.String()
 }
 
 // unwrap is the way back. The bytes are the caller's.

@@ -44,8 +44,7 @@ func ended(ctx context.Context) error {
 
 // foreign reports whether an error comes from another call's context.
 func foreign(ctx context.Context, err error) bool {
-	var not unsent
-	if errors.As(err, &not) {
+	if _, not := errors.AsType[unsent](err); not {
 		return errors.Is(err, context.Canceled) && ended(ctx) == nil
 	}
 	return (err == context.Canceled || err == context.DeadlineExceeded) && ended(ctx) == nil
@@ -106,8 +105,8 @@ func refusal(err error) error {
 
 // refused reports whether an error is a reply that begins so.
 func refused(err error, codes ...string) bool {
-	var reply *rueidis.RedisError
-	if !errors.As(err, &reply) {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
 		return false
 	}
 	code, _, _ := strings.Cut(reply.Error(), " ")
@@ -121,8 +120,8 @@ func refused(err error, codes ...string) bool {
 
 // fits returns err, and if that says that the key holds something of another type, of which.
 func (r *redis) fits(ctx context.Context, key []byte, err error) error {
-	var reply *rueidis.RedisError
-	if !errors.As(err, &reply) || !strings.Contains(reply.Error(), "WRONGTYPE") { // the error of a script has it within
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok || !strings.Contains(reply.Error(), "WRONGTYPE") { // the error of a script has it within
 		return err
 	}
 	return r.misfit(ctx, key)

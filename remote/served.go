@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -102,28 +103,56 @@ func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down
 
 var errAnswer = errors.New("copal: the server has answered something else than the protocol says")
 
-func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (e driver.Entry, err error) {
+func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (driver.Entry, error) {
 	parts, err := m.ToArray()
 	if err != nil || len(parts) != 4 {
-		return e, errors.Join(errAnswer, err)
+		return driver.Entry{}, errors.Join(errAnswer, err)
 	}
 	key, err := parts[0].ToString()
 	if err != nil {
-		return e, refusal(err)
+		return driver.Entry{}, refusal(err)
 	}
-	e.Key = []byte(key)
-	of, err := parts[1].ToString()
-	if err != nil && !parts[1].IsNil() {
+	return o.entryOf(ctx, []byte(key), parts[1:])
+}
+
+// entryOf is an entry of which the server has told type, value and deadline.
+func (r *redis) entryOf(ctx context.Context, key []byte, parts []rueidis.RedisMessage) (driver.Entry, error) {
+	e := driver.Entry{Key: key}
+	of, err := parts[0].ToString()
+	if err != nil && !parts[0].IsNil() {
 		return e, refusal(err)
 	}
 	e.Type = engine.CollectionType(of)
-	if text, err := parts[2].ToString(); err == nil && text != "" {
-		if e.Value, e.Schema, err = o.knownText(ctx, text); err != nil {
+	if text, err := parts[1].ToString(); err == nil && text != "" {
+		if e.Value, e.Schema, err = r.knownText(ctx, text); err != nil {
 			return e, err
 		}
 	}
-	deadline, err := whole(parts[3])
+	deadline, err := whole(parts[2])
 	e.Deadline = uint64(deadline)
+	return e, err
+}
+
+// getEntry reads a value and its deadline by one command.
+func (r *redis) getEntry(ctx context.Context, key []byte) (driver.Entry, error) {
+	m, err := r.get(ctx, read("COPAL.ENTRY", key))
+	switch {
+	case err != nil:
+		return driver.Entry{}, err
+	case m.IsNil():
+		return driver.Entry{}, engine.ErrNotFound
+	}
+	parts, err := m.ToArray()
+	if err != nil || len(parts) != 3 {
+		return driver.Entry{}, errors.Join(errAnswer, err)
+	}
+	e, err := r.entryOf(ctx, bytes.Clone(key), parts)
+	switch {
+	case err == nil && e.Type != "":
+		err = &engine.CollectionError{Key: e.Key, Type: string(e.Type)}
+	case err == nil && e.Value == nil:
+		err = errAnswer
+	}
 	return e, err
 }
 

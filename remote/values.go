@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 
@@ -21,6 +22,9 @@ func (r *redis) Get(ctx context.Context, key []byte, dated bool) (driver.Entry, 
 }
 
 func (r *redis) ask(ctx context.Context, key []byte, dated bool) (driver.Entry, error) {
+	if dated && r.schemas != nil {
+		return r.getEntry(ctx, key)
+	}
 	var m rueidis.RedisMessage
 	var deadline uint64
 	var err error
@@ -173,7 +177,7 @@ func (r *redis) Write(ctx context.Context, w *driver.Write) (existed bool, err e
 
 // setting are the arguments of SET.
 func (r *redis) setting(w *driver.Write) []string {
-	args := []string{r.wrap(w.Value, w.Schema)}
+	args := append(make([]string, 0, 4), r.wrap(w.Value, w.Schema)) // with room for IFEQ
 	switch {
 	case w.If != nil && w.If.Key != nil && w.Deadline == w.If.Deadline:
 		return append(args, "KEEPTTL") // it is the same, or has become another since
@@ -198,7 +202,13 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 		if !w.Delete {
 			args = append(args, r.setting(w)...)
 		}
-		return r.change(ctx, w.Durability, command{name: "EVAL", words: []string{swapScript, "1"}, keyed: true, key: string(w.Key), args: args})
+		call := command{name: "EVALSHA", words: []string{swapHash, "1"}, keyed: true, key: string(w.Key), args: args}
+		m, err := r.change(ctx, w.Durability, call)
+		if refused(err, "NOSCRIPT") {
+			call.name, call.words[0] = "EVAL", swapScript
+			m, err = r.change(ctx, w.Durability, call)
+		}
+		return m, err
 	}
 	return r.watched(ctx, w.Durability, [][]byte{w.Key}, func(ctx context.Context, r *redis) ([]command, error) {
 		m, err := r.get(ctx, read("GET", w.Key))
@@ -215,11 +225,13 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 	})
 }
 
-// swapScript writes a value, or deletes it, if it still is what it was. It is sent whole with each call: a server
-// that knows it does not compile it again, and none has to be told of it.
+// swapScript writes a value, or deletes it, if it still is what it was. It is sent whole to a server that does not know
+// it by its hash.
 const swapScript = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] then redis.call('SET', KEYS[1], unpack(ARGV, 2)) else redis.call('DEL', KEYS[1]) end
 return 1`
+
+var swapHash = fmt.Sprintf("%x", sha1.Sum([]byte(swapScript)))
 
 // WriteAll writes entries together. In a cluster their keys must have one {tag}, or happen to have one slot.
 func (r *redis) WriteAll(ctx context.Context, writes []*driver.Write) error {
