@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -198,6 +199,36 @@ func TestTracking(t *testing.T) {
 			t.Error("keys are tracked, and nobody asks for it")
 		}
 	})
+}
+
+// A client that tracks keys is told that any may have changed when some changes could not be told.
+func TestTrackingOverLostChanges(t *testing.T) {
+	for _, lost := range []error{copal.ErrHistoryLost, copal.ErrCorrupt} {
+		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+			ctx, cancel := context.WithCancel(t.Context())
+			fail := make(chan struct{})
+			s.feed.mu.Lock()
+			s.feed.running, s.feed.cancel = true, cancel
+			s.feed.mu.Unlock()
+			s.feed.ended.Go(func() {
+				s.feed.run(s, ctx, func(yield func(copal.Change, error) bool) {
+					<-fail
+					yield(copal.Change{}, lost)
+				})
+			})
+			a, b := dial(), dial()
+			a.do("HELLO 3")
+			a.want("CLIENT TRACKING ON", "OK")
+			b.do("SET x 1")
+			a.want("GET x", `"1"`)
+			b.do("SET x 2") // which nobody tells
+			close(fail)
+			a.wantNext(`>["invalidate" nil]`)
+			a.want("GET x", `"2"`)
+			b.do("SET x 3")
+			a.wantNext(`>["invalidate" ["x"]]`)
+		})
+	}
 }
 
 func TestTrackingOptions(t *testing.T) {
