@@ -6,9 +6,11 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/copaldb/copal"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/wire"
@@ -20,13 +22,21 @@ import (
 func copalCommands() family {
 	return known("copal", "Commands of copal",
 		&command{name: "copal.typed", arity: -3, flags: write, keys: keys{find: typedKeys}, inner: typedInner, since: "", summary: "Carries out another command with values in the typed form: eight bytes that name the schema, then the value as it is stored.",
-			differs: "is of copal alone, as are all of these. The other command is one that reads or writes whole values of keys, hashes or lists"},
+			differs: "is of copal alone, as are all of these. The other command is one that reads or writes whole values of keys, hashes or lists. SET takes CONTENT and a content type, too"},
 		&command{name: "copal.schema", arity: -3, since: "", summary: "Commands about schemas.", subs: []*command{
 			{name: "set", arity: 4, run: (*call).schemaSet, since: "", summary: "Makes a schema known to the log, from the name of the codec and the codec's text, and returns its name of eight bytes."},
 			{name: "get", arity: 3, flags: fast, run: (*call).schemaGet, since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
 		}},
+		&command{name: "copal.map", arity: -2, since: "", summary: "Commands about maps.", subs: []*command{
+			{name: "list", arity: 2, run: (*call).mapList, since: "", summary: "Returns the names of the maps that the store knows, of those that the user may read."},
+			{name: "declare", arity: 3, run: (*call).mapDeclare, since: "", summary: "Makes the keys that begin with the name of a map, and a colon, a map. The store remembers it from the next write on."},
+		}},
+		&command{name: "copal.stream", arity: -3, since: "", summary: "Commands about streams as the store has them.", subs: []*command{
+			{name: "get", arity: -3, how: looking, flags: readonly, keys: secondKey, run: (*call).streamPage, since: "", summary: "Returns elements of a stream in the order of their names, and whether there are more: entries, groups, consumers and what is pending."},
+			{name: "set", arity: -5, flags: write, keys: secondKey, run: (*call).streamPut, since: "", summary: "Sets elements of a stream, all at once."},
+		}},
 		&command{name: "copal.range", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).rangeOf, since: "", summary: "Returns entries in order, and whether there are more."},
-		&command{name: "copal.entry", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).entry, since: "", summary: "Returns type, value and deadline of an entry as COPAL.RANGE does, or nil."},
+		&command{name: "copal.entry", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).entry, since: "", summary: "Returns type, value, deadline and content type of an entry as COPAL.RANGE does, or nil."},
 		&command{name: "copal.delrange", arity: 3, flags: write, keys: oneKey, run: (*call).delRange, since: "", summary: "Deletes the entries in a range, as one write."},
 		&command{name: "copal.len", arity: 2, flags: readonly, keys: oneKey, run: (*call).lenOf, since: "", summary: "Returns the number of entries whose keys begin with a prefix. It is known at once for a map, and for all entries."},
 		&command{name: "copal.begin", arity: -1, flags: noMulti | noScript, run: (*call).begin, since: "", summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of what it reads.",
@@ -141,6 +151,31 @@ func (s *Server) appendTyped(dst, stored []byte, schema uint64) ([]byte, error) 
 		}
 	}
 	return append(append(dst, name[:]...), stored...), nil
+}
+
+// putAs is put of a value in the typed form, with a content type, "" for none.
+func (c *call) putAs(content string, key, value []byte, deadline time.Time) error {
+	if content == "" {
+		return c.put(key, value, deadline)
+	}
+	if err := fitsRedis(value); err != nil {
+		return err
+	}
+	stored, number, err := c.s.take(value)
+	if err != nil {
+		return err
+	}
+	schema, _ := opened.Engine(c.s.DB).Schema(number)
+	e := &copaladmin.Entry{Key: key, Value: stored, Codec: schema.Codec, Schema: schema.Text, Content: content, Expires: deadline}
+	if c.tx != nil {
+		err = copaladmin.PutIn(c.tx, e)
+	} else {
+		err = copaladmin.Put(c.s.DB, e)
+	}
+	if isType(err) {
+		return errorf("ERR %v", err)
+	}
+	return err
 }
 
 // schemaNames are the names of the schemas that are known. Schemas are added to a log, and none goes.

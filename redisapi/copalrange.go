@@ -90,7 +90,7 @@ func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noVa
 	if errors.Is(item.Err, engine.ErrNotInRange) {
 		return errorf("ERR AFTER names a key that is not in the range")
 	}
-	to.Array(4)
+	to.Array(5)
 	to.Bulk(item.Key)
 	return c.appendEntry(to, tx, item, noValue)
 }
@@ -104,7 +104,7 @@ func (c *call) entry() error {
 		item.Entry, item.Err = opened.Engine(c.s.DB).Get(nil, item.Key)
 	}
 	before := len(c.Buf)
-	c.Array(3)
+	c.Array(4)
 	err := c.appendEntry(&c.Reply, tx, &item, false)
 	c.count(err == nil)
 	if missing(err) {
@@ -115,7 +115,7 @@ func (c *call) entry() error {
 	return err
 }
 
-// appendEntry appends type, value and deadline of an entry, which was read in a transaction unless that is nil.
+// appendEntry appends type, value, deadline and content type of an entry, which was read in a transaction unless that is nil.
 func (c *call) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
 	var value []byte
 	var kind string
@@ -142,6 +142,7 @@ func (c *call) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noV
 	to.BulkString(kind)
 	to.Bulk(value)
 	to.Int(int64(deadline))
+	to.BulkString(item.Type)
 	return nil
 }
 

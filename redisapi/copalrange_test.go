@@ -171,7 +171,7 @@ func TestRangesInOrder(t *testing.T) {
 	checkRanges(t, s, p, "places", places, func(a, b spot) int { return cmp.Or(cmp.Compare(a.Town, b.Town), cmp.Compare(a.N, b.N)) })
 }
 
-// An entry comes with type, value and deadline.
+// An entry comes with type, value, deadline and content type.
 func TestRangeEntries(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
@@ -181,17 +181,17 @@ func TestRangeEntries(t *testing.T) {
 	p.do("HSET c f v")
 	p.do(`SET d ""`)
 	const none = `\x00\x00\x00\x00\x00\x00\x00\x00`
-	p.want(`COPAL.RANGE "" ""`, `[0 [["a" "" "`+none+`1" 9999999999999] ["b" "list" "" 9999999999998] ["c" "hash" "" 0] ["d" "" "`+none+`" 0]]]`)
-	p.want(`COPAL.RANGE "" "" NOVALUES REV COUNT 2`, `[1 [["d" "" "" 0] ["c" "hash" "" 0]]]`)
-	p.want(`COPAL.RANGE b "bytes d"`, `[0 [["b" "list" "" 9999999999998] ["c" "hash" "" 0]]]`)
-	p.want(`COPAL.RANGE c bytes`, `[0 [["c" "hash" "" 0] ["d" "" "`+none+`" 0]]]`)
+	p.want(`COPAL.RANGE "" ""`, `[0 [["a" "" "`+none+`1" 9999999999999 ""] ["b" "list" "" 9999999999998 ""] ["c" "hash" "" 0 ""] ["d" "" "`+none+`" 0 ""]]]`)
+	p.want(`COPAL.RANGE "" "" NOVALUES REV COUNT 2`, `[1 [["d" "" "" 0 ""] ["c" "hash" "" 0 ""]]]`)
+	p.want(`COPAL.RANGE b "bytes d"`, `[0 [["b" "list" "" 9999999999998 ""] ["c" "hash" "" 0 ""]]]`)
+	p.want(`COPAL.RANGE c bytes`, `[0 [["c" "hash" "" 0 ""] ["d" "" "`+none+`" 0 ""]]]`)
 	p.want(`COPAL.RANGE d "bytes b"`, `[0 []]`)
 	p.want(`COPAL.RANGE b "" AFTER b`, `[0 []]`)
 	entries := func() {
-		p.want("COPAL.ENTRY a", `["" "`+none+`1" 9999999999999]`)
-		p.want("COPAL.ENTRY b", `["list" "" 9999999999998]`)
-		p.want("COPAL.ENTRY c", `["hash" "" 0]`)
-		p.want("COPAL.ENTRY d", `["" "`+none+`" 0]`)
+		p.want("COPAL.ENTRY a", `["" "`+none+`1" 9999999999999 ""]`)
+		p.want("COPAL.ENTRY b", `["list" "" 9999999999998 ""]`)
+		p.want("COPAL.ENTRY c", `["hash" "" 0 ""]`)
+		p.want("COPAL.ENTRY d", `["" "`+none+`" 0 ""]`)
 	}
 	entries()
 	p.want("COPAL.ENTRY e", "nil[]")
@@ -199,8 +199,8 @@ func TestRangeEntries(t *testing.T) {
 	entries()
 	p.do("RPUSH e x")
 	p.do("PEXPIREAT e 9999999999998")
-	p.want("COPAL.ENTRY e", `["list" "" 9999999999998]`)
-	p.want(`COPAL.RANGE e ""`, `[0 [["e" "list" "" 9999999999998]]]`)
+	p.want("COPAL.ENTRY e", `["list" "" 9999999999998 ""]`)
+	p.want(`COPAL.RANGE e ""`, `[0 [["e" "list" "" 9999999999998 ""]]]`)
 	p.want(`COPAL.LEN ""`, "5")
 	p.want(`COPAL.LEN b`, "1")
 	p.do("COPAL.ROLLBACK")
@@ -325,15 +325,17 @@ func TestRangeRights(t *testing.T) {
 	}
 	p.want("AUTH shop shop", "OK")
 	for _, c := range [][2]string{
-		{`COPAL.RANGE orders: "" NOVALUES`, `[0 [["orders:a" "" "" 0] ["orders:b" "" "" 0]]]`},
-		{`COPAL.RANGE orders:a "bytes orders:b" NOVALUES`, `[0 [["orders:a" "" "" 0]]]`},
-		{`COPAL.RANGE orders:a "bytes orders;" NOVALUES REV`, `[0 [["orders:b" "" "" 0] ["orders:a" "" "" 0]]]`},
+		{`COPAL.RANGE orders: "" NOVALUES`, `[0 [["orders:a" "" "" 0 ""] ["orders:b" "" "" 0 ""]]]`},
+		{`COPAL.RANGE orders:a "bytes orders:b" NOVALUES`, `[0 [["orders:a" "" "" 0 ""]]]`},
+		{`COPAL.RANGE orders:a "bytes orders;" NOVALUES REV`, `[0 [["orders:b" "" "" 0 ""] ["orders:a" "" "" 0 ""]]]`},
 		{`COPAL.RANGE orders:a "bytes orders;a"`, no}, {`COPAL.RANGE orders:a bytes`, no}, {`COPAL.RANGE orders ""`, no}, {`COPAL.RANGE order ""`, no},
 		{`COPAL.RANGE "" ""`, no}, {`COPAL.RANGE secrets: ""`, no}, {`COPAL.RANGE orders:a "bytes secrets:b"`, no}, {`COPAL.RANGE secrets: int`, no},
-		{`COPAL.RANGE prices: "" NOVALUES`, `[0 [["prices:a" "" "" 0]]]`}, {`COPAL.DELRANGE prices: ""`, no}, {`COPAL.DELRANGE orders:a bytes`, no},
+		{`COPAL.RANGE prices: "" NOVALUES`, `[0 [["prices:a" "" "" 0 ""]]]`}, {`COPAL.DELRANGE prices: ""`, no}, {`COPAL.DELRANGE orders:a bytes`, no},
 		{`COPAL.DELRANGE orders:a "bytes secrets:b"`, no}, {`COPAL.DELRANGE orders:a "bytes orders:b"`, "OK"}, {"EXISTS orders:a orders:b", "1"},
 		{"COPAL.LEN orders:", "1"}, {"COPAL.LEN secrets:", no}, {`COPAL.LEN ""`, no}, {"COPAL.LEN order", no},
 		{"COPAL.TYPED GET secrets:a", no}, {`COPAL.TYPED SET prices:a "\x00\x00\x00\x00\x00\x00\x00\x00"`, no}, {"COPAL.TYPED MGET orders:a secrets:a", no},
+		{"COPAL.STREAM GET secrets:a", no}, {"COPAL.STREAM SET prices:a n v", no}, {"COPAL.STREAM GET orders:s", "[0 []]"}, {"COPAL.STREAM SET orders:s n v", "OK"},
+		{"COPAL.MAP DECLARE prices", no}, {"COPAL.MAP DECLARE secrets", no}, {"COPAL.MAP DECLARE orders", "OK"}, {"COPAL.MAP LIST", `["orders"]`}, {"DEL orders:s", "1"},
 		{"COPAL.FEED OPEN", no}, {"COPAL.FEED OPEN PREFIX secrets:", no}, {"COPAL.FEED OPEN KEY secrets:a", no}, {`COPAL.FEED OPEN PREFIX ""`, no},
 	} {
 		p.want(c[0], c[1])
@@ -359,7 +361,8 @@ func TestRangeOfClosedStore(t *testing.T) {
 	if err := s.DB.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{`COPAL.RANGE "" ""`, `COPAL.DELRANGE a ""`, `COPAL.LEN ""`, "COPAL.LEN a", "COPAL.ENTRY a", "COPAL.BEGIN", "COPAL.BEGIN SNAPSHOT", "COPAL.FEED OPEN", "COPAL.SCHEMA SET a b"} {
+	for _, words := range []string{`COPAL.RANGE "" ""`, `COPAL.DELRANGE a ""`, `COPAL.LEN ""`, "COPAL.LEN a", "COPAL.ENTRY a", "COPAL.BEGIN", "COPAL.BEGIN SNAPSHOT", "COPAL.FEED OPEN", "COPAL.SCHEMA SET a b",
+		"COPAL.MAP LIST", "COPAL.MAP DECLARE a", "COPAL.STREAM GET a", "COPAL.STREAM SET a b c", `COPAL.TYPED SET a "\x00\x00\x00\x00\x00\x00\x00\x00" CONTENT a/b`} {
 		p.want(words, "(error) ERR the store is closed")
 	}
 }

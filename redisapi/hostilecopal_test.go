@@ -40,7 +40,7 @@ func TestHostileArguments(t *testing.T) {
 		}
 	}
 	words := []string{`""`, "people:ada", "ages:1", "ages:9", "ages:", "people:", "a", `"int ages:9"`, "int", "bytes", `"bytes people:b"`, `"bytes "`, `"int "`, `" "`, `"[3]int ages:1"`,
-		"REV", "NOVALUES", "COUNT", "AFTER", "SNAPSHOT", "FSYNC", "OPEN", "NEXT", "CLOSE", "PREFIX", "KEY", "UNTIL", "OLD", "IDLE", "SET", "GET", "MSET", "HSET", "RPUSH", "LPOP", "MSETEX", "LINSERT", "NX", "IFEQ",
+		"REV", "NOVALUES", "COUNT", "AFTER", "SNAPSHOT", "FSYNC", "OPEN", "NEXT", "CLOSE", "PREFIX", "KEY", "UNTIL", "OLD", "IDLE", "SET", "GET", "MSET", "HSET", "RPUSH", "LPOP", "MSETEX", "LINSERT", "NX", "IFEQ", "CONTENT", "LIST", "DECLARE",
 		"0", "1", "-1", "9223372036854775807", "99999999999999999999", `"\x00\x00\x00\x00\x00\x00\x00\x00{}"`, `"\x00\x00\x00\x00\x00\x00\x00"`, `"unknown1value"`, `"\xff\xfe"`,
 		strings.Repeat("x", 1000)}
 	run := func(p *peer, line string) {

@@ -107,6 +107,7 @@ func (c *call) set() error {
 	var o deadlineOptions
 	var nx, xx, get bool
 	var equal []byte
+	var content string
 	for i := 3; i < len(args); {
 		next, err := o.take(c, i)
 		switch {
@@ -124,13 +125,16 @@ func (c *call) set() error {
 		case is(args[i], "IFEQ") && !nx && !xx && equal == nil && i+1 < len(args):
 			i++
 			equal = args[i]
+		case is(args[i], "CONTENT") && c.typed && i+1 < len(args):
+			i++
+			content = string(args[i])
 		default:
 			return errSyntax
 		}
 		i++
 	}
 	if !nx && !xx && !get && !o.keep && equal == nil {
-		if err := c.put(key, value, o.at); err != nil {
+		if err := c.putAs(content, key, value, o.at); err != nil {
 			return err
 		}
 		c.OK()
@@ -158,7 +162,7 @@ func (c *call) set() error {
 					return err
 				}
 			}
-			if err := c.put(key, value, o.at); err != nil {
+			if err := c.putAs(content, key, value, o.at); err != nil {
 				return err
 			}
 		}

@@ -105,7 +105,7 @@ var errAnswer = errors.New("copal: the server has answered something else than t
 
 func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (driver.Entry, error) {
 	parts, err := m.ToArray()
-	if err != nil || len(parts) != 4 {
+	if err != nil || len(parts) != 5 {
 		return driver.Entry{}, errors.Join(errAnswer, err)
 	}
 	key, err := parts[0].ToString()
@@ -115,7 +115,7 @@ func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (driver.Entr
 	return o.entryOf(ctx, []byte(key), parts[1:])
 }
 
-// entryOf is an entry of which the server has told type, value and deadline.
+// entryOf is an entry of which the server has told type, value, deadline and content type.
 func (r *redis) entryOf(ctx context.Context, key []byte, parts []rueidis.RedisMessage) (driver.Entry, error) {
 	e := driver.Entry{Key: key}
 	of, err := parts[0].ToString()
@@ -129,7 +129,13 @@ func (r *redis) entryOf(ctx context.Context, key []byte, parts []rueidis.RedisMe
 		}
 	}
 	deadline, err := whole(parts[2])
+	if err != nil {
+		return e, err
+	}
 	e.Deadline = uint64(deadline)
+	if e.Content, err = parts[3].ToString(); err != nil {
+		err = refusal(err)
+	}
 	return e, err
 }
 
@@ -143,7 +149,7 @@ func (r *redis) getEntry(ctx context.Context, key []byte) (driver.Entry, error) 
 		return driver.Entry{}, engine.ErrNotFound
 	}
 	parts, err := m.ToArray()
-	if err != nil || len(parts) != 3 {
+	if err != nil || len(parts) != 4 {
 		return driver.Entry{}, errors.Join(errAnswer, err)
 	}
 	e, err := r.entryOf(ctx, bytes.Clone(key), parts)

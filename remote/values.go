@@ -178,6 +178,9 @@ func (r *redis) Write(ctx context.Context, w *driver.Write) (existed bool, err e
 // setting are the arguments of SET.
 func (r *redis) setting(w *driver.Write) []string {
 	args := append(make([]string, 0, 4), r.wrap(w.Value, w.Schema)) // with room for IFEQ
+	if w.Content != "" && r.schemas != nil {
+		args = append(args, "CONTENT", w.Content)
+	}
 	switch {
 	case w.If != nil && w.If.Key != nil && w.Deadline == w.If.Deadline:
 		return append(args, "KEEPTTL") // it is the same, or has become another since

@@ -28,10 +28,10 @@ writes to SRC, press Enter: copy makes the last changes, compares all, and says 
 are equal. Then let your programs open DST. If standard input ends before a line, that is
 an error, and the same command goes on.
 
-Values arrive with their codecs and schemas, deadlines to the millisecond, and hashes,
-lists, sets and sorted sets with all elements. Streams and content types are copied
-between directories alone: where SRC or DST is a server, a stream is an error, and copy
-says how many content types were left out, if SRC tells them.
+Values arrive with their codecs, schemas and content types, deadlines to the
+millisecond, and hashes, lists, sets, sorted sets and streams with all elements and
+groups. A Redis keeps no codecs, schemas and content types: copy says how many entries
+lost a content type. To take streams it has to be Redis 7.0 or later.
 
 After an interruption or a crash the same command goes on about where it ended: the entry
 copal.copy:position of DST says where, until --cutover is through. Only copy may write to
@@ -49,8 +49,8 @@ With --replace DST need not be empty: what it has, and SRC has not, is deleted.
 With --json the output is {"from":…,"to":…,"seq":…,"entries":…,"written":…,"deleted":…,
 "resumed":…,"walks":…,"rounds":…,"sum":…,"equal":…,"contentTypesLeftOut":…}: sum is of all
 entries, so that it can be compared with the one of another copy, and equal says that SRC
-was not written to since. sum and entries are null where nothing was compared, and
-contentTypesLeftOut is null where SRC does not tell them.`
+was not written to since. sum, entries and contentTypesLeftOut, the number of
+content types that were not copied, are null where nothing was compared.`
 
 const copyExample = `  copal copy app.db /mnt/new/app.db
   copal copy app.db /mnt/new/app.db --cutover`
@@ -110,7 +110,9 @@ func (a *app) copy(src, dst string, f *copyFlags, out *bufio.Writer) error {
 			case err != nil:
 				return err
 			}
-			a.tellContents(c.Report(), src, dst)
+			if n := c.Report().Contents; n > 0 {
+				a.note(fmt.Sprintf("the content types of %s were not copied: %s keeps none", countEntries(n), dst))
+			}
 			return f.tell(c.Report(), src, dst, out)
 		})
 	})
@@ -163,27 +165,14 @@ func (a *app) runCopy(c *copying.Copy, src string, f *copyFlags) error {
 	return c.Finish(a.ctx)
 }
 
-// tellContents warns of content types that a server does not keep or tell.
-func (a *app) tellContents(r copying.Report, src, dst string) {
-	switch {
-	case r.Unknown:
-		a.note(fmt.Sprintf("the content types of entries of %s, if it has any, were not copied: a server does not tell them", src))
-	case r.Contents > 0:
-		a.note(fmt.Sprintf("the content types of %s were not copied: %s is a server, and takes none", countEntries(r.Contents), dst))
-	}
-}
-
 // tell prints what was done.
 func (f *copyFlags) tell(r copying.Report, src, dst string, out *bufio.Writer) error {
 	if f.json {
-		var entries, contents *int64 // null for what is not known
+		var entries, contents *int64 // null where nothing was compared
 		var sum *string
 		if r.Compared {
 			text := r.Sum.String()
-			entries, sum = &r.Entries, &text
-		}
-		if !r.Unknown {
-			contents = &r.Contents
+			entries, sum, contents = &r.Entries, &text, &r.Contents
 		}
 		return writeJSON(out, struct {
 			From     string  `json:"from"`

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -166,7 +168,7 @@ func TestCopyFromARedis(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	mustCommand(t, nil, "set", at, "a", "v")
-	if out := mustCommand(t, nil, "copy", at, to, "--json"); !strings.Contains(out, `"entries":null,"written":1,`) || !strings.Contains(out, `"sum":null,"equal":false,"contentTypesLeftOut":0}`) {
+	if out := mustCommand(t, nil, "copy", at, to, "--json"); !strings.Contains(out, `"entries":null,"written":1,`) || !strings.Contains(out, `"sum":null,"equal":false,"contentTypesLeftOut":null}`) {
 		t.Errorf("%q", out)
 	}
 	for _, in := range []string{"", "y"} { // which is no line
@@ -180,7 +182,7 @@ func TestCopyFromARedis(t *testing.T) {
 	}
 }
 
-// TestCopyTellsContentTypes warns of those that a server does not take, or does not tell.
+// TestCopyTellsContentTypes warns of those that a Redis does not keep, and takes them to a copal serve.
 func TestCopyTellsContentTypes(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "from")
 	db, err := copal.Open(from)
@@ -192,13 +194,41 @@ func TestCopyTellsContentTypes(t *testing.T) {
 	}
 	s := serve(t, filepath.Join(t.TempDir(), "s"), "--redis", "127.0.0.1:0")
 	defer s.end()
-	at := "redis://" + s.addr
-	code, out, told := command(nil, "copy", from, at, "--json")
-	if code != 0 || !strings.Contains(out, `"contentTypesLeftOut":1}`) || told != "copal: the content types of 1 entry were not copied: "+at+" is a server, and takes none\n" {
-		t.Errorf("to a server: exit code %d: %q, %q", code, out, told)
+	at, to := "redis://"+s.addr, filepath.Join(t.TempDir(), "to")
+	for _, pair := range [][2]string{{from, at}, {at, to}} {
+		if code, out, told := command(nil, "copy", pair[0], pair[1], "--json"); code != 0 || !strings.Contains(out, `"contentTypesLeftOut":0}`) || told != "" {
+			t.Errorf("%q: exit code %d: %q, %q", pair, code, out, told)
+		}
 	}
-	code, out, told = command(nil, "copy", at, filepath.Join(t.TempDir(), "to"), "--json")
-	if code != 0 || !strings.Contains(out, `"contentTypesLeftOut":null}`) || strings.Count(told, "a server does not tell them") != 1 {
-		t.Errorf("from a server: exit code %d: %q, %q", code, out, told)
+	_, address := redisserver.Start(t)
+	redis := "redis://" + address
+	code, out, told := command(nil, "copy", to, redis, "--replace", "--json")
+	if code != 0 || !strings.Contains(out, `"contentTypesLeftOut":1}`) || told != "copal: the content types of 1 entry were not copied: "+redis+" keeps none\n" {
+		t.Errorf("to a Redis: exit code %d: %q, %q", code, out, told)
+	}
+}
+
+// TestCopyStreams takes streams with groups from a Redis to a server, a directory and another Redis: each says the same
+// of them.
+func TestCopyStreams(t *testing.T) {
+	_, first := redisserver.Start(t, "--stream-node-max-entries", "7")
+	_, second := redisserver.Start(t)
+	s := serve(t, filepath.Join(t.TempDir(), "s"), "--redis", "127.0.0.1:0")
+	defer s.end()
+	keys := fillStreams(dialRedis(t, first), rand.New(rand.NewPCG(7, 0)))
+	want := streamsOf(dialRedis(t, first), keys)
+	dir := filepath.Join(t.TempDir(), "dir")
+	for _, pair := range [][2]string{{"redis://" + first, "redis://" + s.addr}, {"redis://" + s.addr, dir}, {dir, "redis://" + second}} {
+		code, out, told := command(strings.NewReader("\n"), "copy", pair[0], pair[1], "--cutover")
+		if code != 0 || !strings.Contains(out, fmt.Sprintf(" is equal to %s: %d entries, %[2]d set", pair[0], len(keys))) {
+			t.Fatalf("%q: exit code %d: %q, %q", pair, code, out, told)
+		}
+	}
+	for _, address := range []string{s.addr, second} {
+		for i, got := range streamsOf(dialRedis(t, address), keys) {
+			if got != want[i] {
+				t.Errorf("%q\n%.500s\nwant %.500s", keys[i], got, want[i])
+			}
+		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/driver"
-	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 )
 
@@ -25,8 +24,7 @@ type Copy struct {
 	Tell    func(phase string)      // what begins now; nil for nobody
 	from    store
 	to      store
-	typed   bool           // both know the codec of each value
-	local   bool           // both are directories: content types and streams are copied
+	typed   bool           // both keep all that copal knows of an entry
 	heard   driver.Notices // of a source without moments; nil if nobody says what changes
 	whole   bool           // a walk has gone through all of it since that
 	at      position
@@ -48,10 +46,8 @@ type Report struct {
 
 	Compared bool // all entries were compared
 
-	// Contents are how many entries have a content type, which was not copied because one side is a server. Unknown
-	// says that the source is a server that may have some, and does not tell.
+	// Contents are how many entries had a content type then, which was not copied because the destination keeps none.
 	Contents int64
-	Unknown  bool
 }
 
 // New is a copy between two stores that are open, the destination for writing.
@@ -67,9 +63,7 @@ func storeOf(db *copal.DB) store {
 }
 
 func newCopy(from, to store) *Copy {
-	c := &Copy{from: from, to: to, typed: from.typed() && to.typed(), local: from.local() && to.local(), Show: func(int64, int64) {}, Tell: func(string) {}}
-	c.report.Unknown = !from.local() && from.typed()
-	return c
+	return &Copy{from: from, to: to, typed: from.typed() && to.typed(), Show: func(int64, int64) {}, Tell: func(string) {}}
 }
 
 // Report says what was done so far.
@@ -196,7 +190,7 @@ func (c *Copy) round(ctx context.Context, then func(context.Context, view) error
 }
 
 func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) error) (n int, err error) {
-	if err := declareAll(c.from, c.to); err != nil {
+	if err := declareAll(ctx, c.from, c.to); err != nil {
 		return 0, err
 	}
 	now, err := c.from.view(ctx)
@@ -407,18 +401,12 @@ func (c *Copy) alike(now, old view, p *pair) (same bool, sum Sum, err error) {
 	if p.from == nil {
 		return false, sum, nil
 	}
-	if p.from.Collection == string(engine.StreamType) && !c.local {
-		return false, sum, ErrStream
-	}
-	if sum, err = sumOf(now, p.from, c.typed, c.local); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
+	if sum, err = sumOf(now, p.from, c.typed); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
 		return false, sum, err
 	}
-	other, err := sumOf(old, p.to, c.typed, c.local)
+	other, err := sumOf(old, p.to, c.typed)
 	return sum == other, sum, err
 }
-
-// ErrStream says that the source has a stream, and one side is a server.
-var ErrStream = errors.New("it is a stream, and streams are copied between directories alone")
 
 // ErrOwn says that the destination has an entry that no copy has written.
 var ErrOwn = errors.New("the destination alone has the entry, and no copy has written it")
@@ -479,7 +467,7 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 		}
 		if p.from != nil {
 			n++
-			if p.from.Content != "" && !c.local {
+			if p.from.Content != "" && !c.typed {
 				contents++
 			}
 		}

@@ -33,10 +33,20 @@ func (s server) view(ctx context.Context) (view, error) {
 func (s server) typed() bool { _, ok := s.d.(driver.Schemas); return ok }
 
 func (s server) moments() bool { _, ok := s.d.(driver.Sessions); return ok }
-func (s server) local() bool   { return false }
 
-func (s server) maps() iter.Seq[string] { return func(func(string) bool) {} }
-func (s server) declare(string) error   { return nil } // OpenMap does, where the map is opened
+func (s server) maps(ctx context.Context) ([]string, error) {
+	if d, ok := s.d.(driver.Maps); ok {
+		return d.Maps(ctx)
+	}
+	return nil, nil
+}
+
+func (s server) declare(ctx context.Context, name string) error {
+	if d, ok := s.d.(driver.Maps); ok {
+		return d.DeclareMap(ctx, name)
+	}
+	return nil // a Redis knows keys alone
+}
 
 // sync brings what was written to the disk, where the server can.
 func (s server) sync(ctx context.Context) error {
@@ -70,7 +80,7 @@ func (s server) numberOf(codec, text string) (uint64, error) {
 
 func (s server) entryOf(e *driver.Entry) (admin.Entry, error) {
 	schema, err := s.schemaOf(e.Schema, e.Key)
-	out := admin.Entry{Key: e.Key, Value: e.Value, Codec: schema.Codec, Schema: schema.Text, Collection: string(e.Type)}
+	out := admin.Entry{Key: e.Key, Value: e.Value, Codec: schema.Codec, Schema: schema.Text, Content: e.Content, Collection: string(e.Type)}
 	if e.Deadline != 0 {
 		out.Expires = time.UnixMilli(int64(e.Deadline))
 	}
@@ -153,8 +163,19 @@ func (p present) total() int64 {
 	return int64(n)
 }
 
+// elements yields nothing of a collection that has gone meanwhile, or has become something else.
 func (p present) elements(e *admin.Entry) iter.Seq2[admin.Element, error] {
-	return p.s.elementsOf(p.ctx, p.s.d, e)
+	elements := p.s.elementsOf(p.ctx, p.s.d, e)
+	if e.Collection == string(engine.StreamType) {
+		elements = p.stream(e.Key)
+	}
+	return func(yield func(admin.Element, error) bool) {
+		for element, err := range elements {
+			if errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrNotFound) || !yield(element, err) {
+				return
+			}
+		}
+	}
 }
 
 func (p present) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
@@ -226,7 +247,7 @@ func (p present) one(key []byte) (admin.Entry, error) {
 func (s server) put(ctx context.Context, list []*admin.Entry) error {
 	writes := make([]*driver.Write, len(list))
 	for i, e := range list {
-		w := &driver.Write{Key: e.Key, Value: e.Value, Delete: e.Deleted, Deadline: deadline(e), Durability: engine.Process}
+		w := &driver.Write{Key: e.Key, Value: e.Value, Delete: e.Deleted, Deadline: deadline(e), Content: e.Content, Durability: engine.Process}
 		var err error
 		if w.Schema, err = s.numberOf(e.Codec, e.Schema); err != nil {
 			return err
@@ -266,6 +287,9 @@ func (s server) putCollection(ctx context.Context, e *admin.Entry, elements iter
 	collections, ok := s.d.(driver.Collections)
 	if !ok {
 		return fmt.Errorf("the server has no collections: %w", errors.ErrUnsupported)
+	}
+	if e.Collection == string(engine.StreamType) && !s.typed() {
+		return s.putStream(ctx, e, elements)
 	}
 	if _, err := s.d.Write(ctx, &driver.Write{Key: e.Key, Delete: true, Durability: engine.Process}); err != nil {
 		return err

@@ -39,17 +39,15 @@ type store interface {
 	listen(ctx context.Context) (driver.Notices, error)
 
 	// maps are the names of the maps that the store knows, and declare makes another one known.
-	maps() iter.Seq[string]
-	declare(name string) error
+	maps(ctx context.Context) ([]string, error)
+	declare(ctx context.Context, name string) error
 
-	// typed reports whether the store knows the codec and the schema of each value.
+	// typed reports whether the store keeps all that copal knows of an entry, as a Redis does not: codec and schema of
+	// each value, its content type, and all of a stream.
 	typed() bool
 
 	// moments reports whether a view is of one moment, with a sequence number and a feed behind it.
 	moments() bool
-
-	// local reports whether the store is a directory: a server knows no content types, and its drivers no streams.
-	local() bool
 
 	sync(ctx context.Context) error
 }
@@ -67,7 +65,8 @@ type view interface {
 	entries(from, to []byte) iter.Seq2[admin.Entry, error]
 
 	// elements yields the elements of a collection. The name of one is the field of a hash, or the member of a set or
-	// a sorted set, whose value then is the score as text. Elements of a list come in order, without a name.
+	// a sorted set, whose value then is the score as text. Elements of a list come in order, without a name. Those of a
+	// stream are of internal/redisstream.
 	elements(e *admin.Entry) iter.Seq2[admin.Element, error]
 
 	seq() uint64  // 0 for no moment
@@ -172,7 +171,7 @@ func (d directory) putCollection(_ context.Context, e *admin.Entry, elements ite
 		anew = false
 		return err
 	})
-	if err == nil && anew { // a stream may have no elements
+	if err == nil && anew { // there are none
 		err = admin.PutElements(d.db, e, nil, true)
 	}
 	return err
@@ -220,21 +219,17 @@ func (d directory) wait(ctx context.Context, after uint64) error {
 
 func (d directory) listen(context.Context) (driver.Notices, error) { return nil, errors.ErrUnsupported }
 
-func (d directory) maps() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for name := range d.db.Maps() {
-			if !yield(name) {
-				return
-			}
-		}
+func (d directory) maps(context.Context) (names []string, err error) {
+	for name := range d.db.Maps() {
+		names = append(names, name)
 	}
+	return names, nil
 }
 
-func (d directory) declare(name string) error    { return admin.DeclareMap(d.db, name) }
-func (d directory) typed() bool                  { return true }
-func (d directory) moments() bool                { return true }
-func (d directory) local() bool                  { return true }
-func (d directory) sync(_ context.Context) error { return d.db.Sync() }
+func (d directory) declare(_ context.Context, name string) error { return admin.DeclareMap(d.db, name) }
+func (d directory) typed() bool                                  { return true }
+func (d directory) moments() bool                                { return true }
+func (d directory) sync(_ context.Context) error                 { return d.db.Sync() }
 
 // Pieces of what is written together.
 const (
@@ -266,11 +261,18 @@ func inPieces(elements iter.Seq2[admin.Element, error], put func([]admin.Element
 }
 
 // declareAll makes the maps of one store known to another.
-func declareAll(from, to store) error {
-	known := slices.Collect(to.maps())
-	for name := range from.maps() {
+func declareAll(ctx context.Context, from, to store) error {
+	names, err := from.maps(ctx)
+	if err != nil {
+		return err
+	}
+	known, err := to.maps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		if !slices.Contains(known, name) {
-			if err := to.declare(name); err != nil {
+			if err := to.declare(ctx, name); err != nil {
 				return err
 			}
 		}

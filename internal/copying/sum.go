@@ -29,21 +29,16 @@ func (s Sum) String() string {
 	return hex.EncodeToString(b)
 }
 
-// sumOf is the checksum of an entry in a view: of all that a copy keeps. A content type that it does not keep counts as
-// none.
-func sumOf(v view, e *admin.Entry, typed, content bool) (Sum, error) {
+// sumOf is the checksum of an entry in a view: of all that a copy keeps.
+func sumOf(v view, e *admin.Entry, typed bool) (Sum, error) {
 	h := sha256.New()
 	deadline := int64(0)
 	if !e.Expires.IsZero() {
 		deadline = e.Expires.UnixMilli()
 	}
 	write(h, e.Key, binary.BigEndian.AppendUint64(nil, uint64(deadline)), []byte(e.Collection), e.Value)
-	kept := ""
-	if content {
-		kept = e.Content
-	}
 	if typed {
-		write(h, []byte(e.Codec), []byte(e.Schema), []byte(kept))
+		write(h, []byte(e.Codec), []byte(e.Schema), []byte(e.Content))
 	}
 	if e.Collection != "" {
 		elements, err := sumElements(v, e, typed)
@@ -59,7 +54,11 @@ func sumOf(v view, e *admin.Entry, typed, content bool) (Sum, error) {
 func sumElements(v view, e *admin.Entry, typed bool) ([]byte, error) {
 	var all Sum
 	ordered := sha256.New()
-	for element, err := range v.elements(e) {
+	elements := v.elements(e)
+	if !typed && e.Collection == string(engine.StreamType) {
+		elements = dumped(elements)
+	}
+	for element, err := range elements {
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,7 @@
 //
 // Driver is what each store can do. What only some can do is an interface of its own, which the driver implements or
 // not: Sorted, Schemas, Caching, Collections, Sessions, Feed. Where it is not implemented, the verbs that need it are
-// errors.ErrUnsupported.
+// errors.ErrUnsupported. Noticing, Maps and Dumps are for copies of whole stores.
 package driver
 
 import (
@@ -66,6 +66,7 @@ type Entry struct {
 	Type       engine.CollectionType // of the collection that the key holds, "" for a value
 	Schema     uint64                // of the value, a number of Schemas; 0 without
 	Deadline   uint64                // in Unix milliseconds, 0 for none
+	Content    string                // the content type of the value, "" where none is known; of Sorted.InOrder alone
 }
 
 // Write is a write of one entry. Its durability is never engine.Memory.
@@ -74,6 +75,7 @@ type Write struct {
 	Schema     uint64
 	Delete     bool
 	Deadline   uint64
+	Content    string // a content type; a store without them leaves it out
 	Durability engine.Durability
 
 	// If, unless nil, is the entry that Get returned, dated: the driver writes only if the key still has that value
@@ -118,6 +120,8 @@ type Of struct {
 //	set          Sub is the member
 //	sorted set   Sub is the member, Score its score
 //	list         Value is the element; it has no Sub
+//	stream       Sub and Value are those of internal/redisstream. Only Elements and Edit know them, of a driver that has
+//	             Sessions; Edit only sets, and tells of none whether it existed
 type Element struct {
 	Sub, Value []byte
 	Schema     uint64 // of Value
@@ -247,6 +251,24 @@ type Notices interface {
 
 	// Wait returns when Take may have something to return, or with the error of ctx.
 	Wait(ctx context.Context) error
+}
+
+// Maps is a driver whose store knows its maps.
+type Maps interface {
+	// Maps returns the names of the maps.
+	Maps(ctx context.Context) ([]string, error)
+
+	// DeclareMap makes the entries of a map one. The store remembers it from the next write on.
+	DeclareMap(ctx context.Context, name string) error
+}
+
+// Dumps is a driver that can move what a key holds as a whole, as internal/rdb reads and writes it.
+type Dumps interface {
+	// Dump returns what the key holds. The error is engine.ErrNotFound when it holds nothing.
+	Dump(ctx context.Context, key []byte) ([]byte, error)
+
+	// Restore gives the key what Dump has returned, with a deadline, 0 for none, in the place of what it holds.
+	Restore(ctx context.Context, key, dump []byte, deadline uint64, d engine.Durability) error
 }
 
 // Watching says what Watch yields.
