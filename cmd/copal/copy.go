@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +33,8 @@ an error, and the same command goes on.
 Values arrive with their codecs, schemas and content types, deadlines to the
 millisecond, and hashes, lists, sets, sorted sets and streams with all elements and
 groups. A Redis keeps no codecs, schemas and content types: copy says how many entries
-lost a content type. To take streams it has to be Redis 7.0 or later.
+lost a content type. To take streams it has to be Redis 7.0 or later. A server takes values
+of up to 512 MiB, and has a minute for each command: redis://host?timeout=5m gives it more.
 
 After an interruption or a crash the same command goes on about where it ended: the entry
 copal.copy:position of DST says where, until --cutover is through. Only copy may write to
@@ -91,8 +94,8 @@ func (a *app) copy(src, dst string, f *copyFlags, out *bufio.Writer) error {
 	if other, err := nameOf(dst); err != nil || other == name {
 		return errors.Join(err, usageError{"SRC and DST are one store"})
 	}
-	return a.view(src, func(from *copal.DB) error {
-		return a.updateOrCreate(dst, func(to *copal.DB) error {
+	return a.view(patient(src), func(from *copal.DB) error {
+		return a.updateOrCreate(patient(dst), func(to *copal.DB) error {
 			c := copying.New(from, to)
 			c.Name, c.Replace = name, f.replace
 			err := a.runCopy(c, src, f)
@@ -124,12 +127,31 @@ func nameOf(store string) (string, error) {
 	case store == "":
 		return "", errNoDir
 	case isServer(store): // the name stands in the destination, where others read it
-		return redacted(store), nil
+		address, query, _ := strings.Cut(redacted(store), "?")
+		said, _ := url.ParseQuery(query)
+		said.Del("timeout") // the same store is reached with another one
+		said.Del("cache")
+		if len(said) > 0 {
+			address += "?" + said.Encode()
+		}
+		return address, nil
 	}
 	if whole, err := filepath.EvalSymlinks(store); err == nil {
 		store = whole
 	}
 	return filepath.Abs(store)
+}
+
+// patient is a server with time for long values, unless the user has said how much. A directory stays as it is.
+func patient(store string) string {
+	_, query, found := strings.Cut(store, "?")
+	switch said, _ := url.ParseQuery(query); { // whoever opens the store finds out what is wrong with it
+	case !isServer(store) || said.Has("timeout"):
+		return store
+	case found:
+		return store + "&timeout=1m"
+	}
+	return store + "?timeout=1m"
 }
 
 func (a *app) runCopy(c *copying.Copy, src string, f *copyFlags) error {

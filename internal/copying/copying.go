@@ -329,7 +329,7 @@ func (c *Copy) make(ctx context.Context, now view, changed *changed) error {
 	return c.flush(ctx)
 }
 
-// sideBySide is how many keys are looked at at once, whose values are in memory then.
+// sideBySide is how many keys are looked at at once. Their values are in memory then, those of a server in full.
 const sideBySide = 16
 
 // bringKeys is bring for some keys, which are looked at side by side: a server takes some time to answer.
@@ -425,6 +425,17 @@ func (c *Copy) write(ctx context.Context, now view, p *pair) error {
 			return err
 		}
 		return c.to.putCollection(ctx, p.from, now.elements(p.from))
+	case p.from.Large > 0:
+		c.report.Written++
+		if err := c.flush(ctx); err != nil {
+			return err
+		}
+		value, err := now.open(p.from)
+		if err != nil {
+			return err
+		}
+		defer value.Close()
+		return c.to.putLarge(ctx, p.from, value)
 	}
 	c.report.Written++
 	return c.add(ctx, p.from)

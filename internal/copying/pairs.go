@@ -2,6 +2,7 @@ package copying
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 
 	"github.com/copaldb/copal/admin"
@@ -29,6 +30,9 @@ func pairs(a, b view, from, to []byte) iter.Seq2[pair, error] {
 			e, err, ok := pull()
 			if ok && err == nil && bytes.Equal(e.Key, positionKey) {
 				e, err, ok = pull()
+			}
+			if err != nil && e.Key != nil {
+				err = fmt.Errorf("key %q: %w", e.Key, err)
 			}
 			if !ok || err != nil {
 				return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -140,6 +141,9 @@ func (v sessionView) elements(e *admin.Entry) iter.Seq2[admin.Element, error] {
 	return v.s.elementsOf(v.ctx, v.session, e)
 }
 
+func (v sessionView) open(*admin.Entry) (io.ReadCloser, error) { return nil, errors.ErrUnsupported } // none is left out
+func (p present) open(*admin.Entry) (io.ReadCloser, error)     { return nil, errors.ErrUnsupported }
+
 func (v sessionView) seq() uint64 { seq, _ := v.session.Moment(); return seq }
 func (v sessionView) close()      { v.session.Close() }
 
@@ -243,13 +247,38 @@ func (p present) one(key []byte) (admin.Entry, error) {
 	return p.s.entryOf(&e)
 }
 
+// mostServed is how long a value may be on a server: a Redis takes no longer one unless it is told to, and copal serve
+// is alike. It would end the connection, and not say why.
+const mostServed = 512<<20 - 8
+
+func fits(bytes int64) error {
+	if bytes > mostServed {
+		return fmt.Errorf("%w: a value of %d bytes, and servers take up to %d", copal.ErrTooLarge, bytes, int64(mostServed))
+	}
+	return nil
+}
+
+func (s server) putLarge(ctx context.Context, e *admin.Entry, value io.Reader) error {
+	if err := fits(e.Large); err != nil {
+		return err
+	}
+	whole, err := inMemory(e, value)
+	if err != nil {
+		return err
+	}
+	return s.put(ctx, []*admin.Entry{whole})
+}
+
 // put writes the last entry behind the others: it is the position.
 func (s server) put(ctx context.Context, list []*admin.Entry) error {
 	writes := make([]*driver.Write, len(list))
 	for i, e := range list {
 		w := &driver.Write{Key: e.Key, Value: e.Value, Delete: e.Deleted, Deadline: deadline(e), Content: e.Content, Durability: engine.Process}
-		var err error
-		if w.Schema, err = s.numberOf(e.Codec, e.Schema); err != nil {
+		err := fits(int64(len(e.Value)))
+		if err == nil {
+			w.Schema, err = s.numberOf(e.Codec, e.Schema)
+		}
+		if err != nil {
 			return err
 		}
 		writes[i] = w
@@ -298,7 +327,10 @@ func (s server) putCollection(ctx context.Context, e *admin.Entry, elements iter
 		edits := make([]driver.Element, len(list))
 		for i, each := range list {
 			edits[i] = driver.Element{Sub: each.Name, Value: each.Value}
-			if edits[i].Schema, err = s.numberOf(each.Codec, each.Schema); err != nil {
+			if err = fits(int64(len(each.Value))); err == nil {
+				edits[i].Schema, err = s.numberOf(each.Codec, each.Schema)
+			}
+			if err != nil {
 				return err
 			}
 			if e.Collection == string(engine.SortedSetType) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -23,6 +24,9 @@ type store interface {
 
 	// put sets entries that are no collections, and deletes those that are Deleted: the last one not before the others.
 	put(ctx context.Context, list []*admin.Entry) error
+
+	// putLarge sets an entry, whose value is read piece by piece.
+	putLarge(ctx context.Context, e *admin.Entry, value io.Reader) error
 
 	// putCollection replaces what the key of e holds by a collection.
 	putCollection(ctx context.Context, e *admin.Entry, elements iter.Seq2[admin.Element, error]) error
@@ -61,8 +65,10 @@ type change struct {
 
 // view is a store at a moment, unless the store has no moments.
 type view interface {
-	// entries yields the entries with keys in [from, to), in bytewise order of their keys. nil is no bound.
+	// entries yields the entries with keys in [from, to), in bytewise order of their keys. nil is no bound. A long
+	// value may be left out: then the entry says how long it is, and open reads it.
 	entries(from, to []byte) iter.Seq2[admin.Entry, error]
+	open(e *admin.Entry) (io.ReadCloser, error)
 
 	// elements yields the elements of a collection. The name of one is the field of a hash, or the member of a set or
 	// a sorted set, whose value then is the score as text. Elements of a list come in order, without a name. Those of a
@@ -93,20 +99,25 @@ type moment struct {
 }
 
 func (m moment) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
-	if !isOne(from, to) {
-		return admin.Entries(m.s, from, to)
-	}
 	return func(yield func(admin.Entry, error) bool) {
-		e, err := m.one(from)
-		switch {
-		case errors.Is(err, copal.ErrNotFound):
-		case err == nil && e.Large > 0:
-			admin.Entries(m.s, from, to)(yield)
-		default:
-			yield(e, err)
+		if isOne(from, to) {
+			if e, err := m.one(from); !errors.Is(err, copal.ErrNotFound) {
+				yield(e, err)
+			}
+			return
+		}
+		for e, err := range admin.Entries(m.s, from, to) {
+			if errors.Is(err, copal.ErrTooLarge) {
+				e, err = m.one(e.Key)
+			}
+			if !yield(e, err) {
+				return
+			}
 		}
 	}
 }
+
+func (m moment) open(e *admin.Entry) (io.ReadCloser, error) { return admin.Open(m.s, e.Key) }
 
 // isOne reports whether no other key than from is in [from, to).
 func isOne(from, to []byte) bool {
@@ -153,6 +164,34 @@ func (m moment) total() int64 { return m.n }
 func (m moment) close()       { m.s.Close() }
 
 func (d directory) put(_ context.Context, list []*admin.Entry) error { return admin.Put(d.db, list...) }
+
+func (d directory) putLarge(ctx context.Context, e *admin.Entry, value io.Reader) error {
+	if e.Codec != "" { // only raw bytes are written in pieces
+		whole, err := inMemory(e, value)
+		if err != nil {
+			return err
+		}
+		return admin.Put(d.db, whole)
+	}
+	w, err := admin.Create(ctx, d.db, e.Key)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if _, err := w.ReadFrom(value); err != nil {
+		return err
+	}
+	_, err = w.Commit(copal.Write, func(*copal.Tx) (admin.Entry, error) { return *e, nil })
+	return err
+}
+
+// inMemory is an entry with the value that was left out.
+func inMemory(e *admin.Entry, value io.Reader) (*admin.Entry, error) {
+	whole := *e
+	whole.Value, whole.Large = make([]byte, e.Large), 0
+	_, err := io.ReadFull(value, whole.Value)
+	return &whole, err
+}
 
 func (d directory) putCollection(_ context.Context, e *admin.Entry, elements iter.Seq2[admin.Element, error]) error {
 	anew, last := true, []byte(nil)

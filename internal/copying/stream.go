@@ -109,5 +109,8 @@ func (s server) putStream(ctx context.Context, e *admin.Entry, elements iter.Seq
 		_, err = s.d.Write(ctx, &driver.Write{Key: e.Key, Delete: true, Durability: engine.Process})
 		return err
 	}
+	if err := fits(int64(len(dump))); err != nil {
+		return err
+	}
 	return d.Restore(ctx, e.Key, dump, deadline(e), engine.Process)
 }

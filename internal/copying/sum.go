@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"io"
 
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/engine"
@@ -36,7 +37,12 @@ func sumOf(v view, e *admin.Entry, typed bool) (Sum, error) {
 	if !e.Expires.IsZero() {
 		deadline = e.Expires.UnixMilli()
 	}
-	write(h, e.Key, binary.BigEndian.AppendUint64(nil, uint64(deadline)), []byte(e.Collection), e.Value)
+	write(h, e.Key, binary.BigEndian.AppendUint64(nil, uint64(deadline)), []byte(e.Collection))
+	if e.Large == 0 {
+		write(h, e.Value)
+	} else if err := writeLarge(h, v, e); err != nil {
+		return Sum{}, err
+	}
 	if typed {
 		write(h, []byte(e.Codec), []byte(e.Schema), []byte(e.Content))
 	}
@@ -82,6 +88,18 @@ func write(h hash.Hash, parts ...[]byte) {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(p))))
 		h.Write(p)
 	}
+}
+
+// writeLarge is write of a value that is read piece by piece.
+func writeLarge(h hash.Hash, v view, e *admin.Entry) error {
+	value, err := v.open(e)
+	if err != nil {
+		return err
+	}
+	defer value.Close()
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(e.Large)))
+	_, err = io.Copy(h, value)
+	return err
 }
 
 func sumFrom(h hash.Hash) (s Sum) {
