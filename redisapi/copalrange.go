@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/engine"
@@ -92,7 +93,11 @@ func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noVa
 	}
 	to.Array(5)
 	to.Bulk(item.Key)
-	return c.appendEntry(to, tx, item, noValue)
+	err := c.appendEntry(to, tx, item, noValue)
+	if err != nil && item.Key != nil {
+		err = fmt.Errorf("key %q: %w", item.Key, err)
+	}
+	return err
 }
 
 // entry is COPAL.ENTRY.

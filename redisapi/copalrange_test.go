@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -317,6 +318,9 @@ func TestRangeRights(t *testing.T) {
 		if err := s.DB.Raw().Set([]byte(key), nil); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := copaladmin.DeclareMap(s.DB, "secrets"); err != nil {
+		t.Fatal(err)
 	}
 	p := dial(t, address)
 	const no = "(error) NOPERM No permissions to access a key"

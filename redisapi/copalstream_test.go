@@ -61,6 +61,15 @@ func TestStreamElements(t *testing.T) {
 	p.want(fmt.Sprintf("COPAL.STREAM SET to %q %q", redisstream.EntryName(redisstream.ID{MS: 2}), "\x01f\x01w"), "OK")
 	waits.wantNext(`[["to" [["2-0" ["f" "w"]]]]]`)
 
+	// A reply ends behind a MiB, and says that there is more.
+	for i := range 4 {
+		p.do(fmt.Sprintf("COPAL.STREAM SET long %d %s", i, strings.Repeat("x", 600_000)))
+	}
+	for after, want := range map[string]string{"": "[1 ", " AFTER 0": "[1 ", " AFTER 1": "[0 "} {
+		if reply := p.do("COPAL.STREAM GET long" + after); !strings.HasPrefix(reply, want) || len(reply) > 1_300_000 {
+			t.Errorf("behind %q: %d bytes, %.3s", after, len(reply), reply)
+		}
+	}
 	p.do("SET value v")
 	p.do("HSET people:hash f v")
 	if _, err := copal.OpenMap[string, person](s.DB, "typed"); err != nil {

@@ -50,8 +50,9 @@
 //	values of an earlier type               yes            no                    no
 //
 // What a server does not have is errors.ErrUnsupported, of the verb that needs it, or of OpenMap for an option.
-// Backup, compaction, SetInMemory and streams need the files of the store: they are errors with each server. FSync
-// needs a server that keeps a log on its disk (appendonly); where it does not, the error is copal.ErrDurability.
+// Backup, compaction, SetInMemory, Raw.Create and Raw.Open need the files of the store: they are errors with each
+// server. FSync needs a server that keeps a log on its disk (appendonly); where it does not, the error is
+// copal.ErrDurability.
 //
 // All, Keys and Len of Redis take 16 bytes of memory for each key while they run. They may miss an entry that a
 // cluster moves to another node at that moment. When the server is started again meanwhile they begin anew, and yield

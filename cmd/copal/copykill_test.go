@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/storetest"
 )
 
@@ -173,6 +174,15 @@ func (w *copiedWriter) write(i int) error {
 			return nil
 		}
 		return raw.DeletePrefix(key[:len(key)-1])
+	case 10:
+		return admin.Put(w.db, &admin.Entry{Key: key, Value: []byte("<p>"), Content: "text/html"})
+	case 11:
+		if raw.Has(key) {
+			if _, err := raw.Delete(key); err != nil {
+				return err
+			}
+		}
+		return raw.Stream(key).Set(fmt.Sprint(w.r.IntN(3)), []byte("v"))
 	}
 	return raw.Set(key, fmt.Appendf(nil, "%d", w.r.IntN(1000)))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/redisstream"
 )
 
 func open(t *testing.T, dir string, opts ...copal.Option) *copal.DB {
@@ -94,7 +95,7 @@ func (w *writer) step() error {
 	key := fmt.Appendf(nil, "raw-%d", n)
 	raw := w.db.Raw()
 	zset, tags := raw.SortedSet([]byte("zset")), raw.StringSet([]byte("tags"))
-	switch w.r.IntN(19) {
+	switch w.r.IntN(22) {
 	case 0, 1, 2:
 		return w.users.Set(n, user{"A", w.r.IntN(1000)})
 	case 3, 4:
@@ -140,6 +141,16 @@ func (w *writer) step() error {
 			return nil
 		}
 		return raw.DeletePrefix([]byte("raw-1"))
+	case 18:
+		return admin.Put(w.db, &admin.Entry{Key: key, Value: []byte("<p>"), Content: []string{"text/html", "text/css"}[n%2]})
+	case 19, 20:
+		if n < 10 {
+			_, err := raw.Delete([]byte("stream"))
+			return err
+		}
+		var head redisstream.Head
+		id := redisstream.EntryName(redisstream.ID{MS: uint64(n)})
+		return raw.Stream([]byte("stream")).SetAll(map[string][]byte{redisstream.HeadName: head.Value(), id: redisstream.AppendFields(nil, [][]byte{[]byte("field"), key})})
 	}
 	if tags.Len() > 0 && w.r.IntN(5) == 0 {
 		return tags.Rename(fmt.Sprintf("moved-%d", n%3))

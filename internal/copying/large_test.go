@@ -46,6 +46,21 @@ func TestLargeValues(t *testing.T) {
 		t.Errorf("the Redis has %d bytes", len(got))
 	}
 	must(t, to.Raw().Set([]byte("raw"), long("c")))
+	s := storeOf(from)
+	v, err := s.view(t.Context())
+	must(t, err)
+	defer v.close()
+	for whole, err := range v.entries(nil, nil) {
+		must(t, err)
+		for e, err := range v.entries(whole.Key, append(whole.Key, 0)) {
+			must(t, err)
+			a, err := sumOf(v, &whole, true)
+			must(t, err)
+			if b, err := sumOf(v, &e, true); a != b || err != nil || e.Large == 0 {
+				t.Errorf("key %q, of %d bytes that were left out: %v and %v, %v", e.Key, e.Large, a, b, err)
+			}
+		}
+	}
 	var different *DifferentError
 	if err := copies[to].Finish(t.Context()); !errors.As(err, &different) || string(different.Key) != "raw" {
 		t.Errorf("another large value: %v", err)
@@ -101,6 +116,9 @@ func TestLongestValues(t *testing.T) {
 	}
 	client, _ := served(t)
 	if err := New(from, client).CatchUp(t.Context()); !errors.Is(err, copal.ErrTooLarge) || !strings.Contains(err.Error(), `key "longest"`) {
+		t.Error(err)
+	}
+	if err := New(dial(t, serving(t, from)), open(t, t.TempDir())).CatchUp(t.Context()); err == nil || !strings.Contains(err.Error(), `key "longest": copal: too large`) {
 		t.Error(err)
 	}
 }

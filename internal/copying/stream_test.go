@@ -57,6 +57,8 @@ var someStreams = []string{
 	"XGROUP CREATE full readers 0", "XREADGROUP GROUP readers ada COUNT 2 STREAMS full >", "XACK full readers 1-1",
 	"XREADGROUP GROUP readers bob COUNT 1 STREAMS full >", "XGROUP CREATE full others $", "XGROUP SETID full others 1-1", "XGROUP CREATECONSUMER full others idle",
 	"XGROUP CREATE none group $ MKSTREAM", "XADD gone 5-5 a 1", "XDEL gone 5-5",
+	"XADD turns 1-1 a 1", "XADD turns 1-2 a 1", "XADD turns 1-3 a 1", "XGROUP CREATE turns g 0", "XREADGROUP GROUP g ada COUNT 1 STREAMS turns >",
+	"XREADGROUP GROUP g bob COUNT 1 STREAMS turns >", "XREADGROUP GROUP g ada COUNT 1 STREAMS turns >",
 	"XADD late 1-1 a 1", "PEXPIREAT late 4102444800123",
 	"XADD plain 1-1 a 1", "XSETID plain 9-9 ENTRIESADDED 70 MAXDELETEDID 8-8",
 }
@@ -84,7 +86,7 @@ func TestStreamsThroughServers(t *testing.T) {
 	a, b := copyAll(t, from, client), copyAll(t, client, to)
 	equal(t, from, behind)
 	equal(t, from, to)
-	if a.Sum != b.Sum || a.Entries != 6 || b.Entries != 6 {
+	if a.Sum != b.Sum || a.Entries != 7 || b.Entries != 7 {
 		t.Errorf("%+v and then %+v", a, b)
 	}
 	commands(t, address, changedStreams...)
@@ -119,7 +121,7 @@ func TestStreamsThatChange(t *testing.T) {
 			}
 			end()
 			must(t, <-followed, c.Finish(t.Context()))
-			if r := c.Report(); r.Entries != 6 || !r.Compared || r.Walks != 1 && where == "copal" {
+			if r := c.Report(); r.Entries != 7 || !r.Compared || r.Walks != 1 && where == "copal" {
 				t.Errorf("%+v", r)
 			}
 			if kind, err := to.Raw().Type([]byte("plain")); kind != "hash" || err != nil {
@@ -148,11 +150,11 @@ func streamsThroughRedis(t *testing.T, redis *copal.DB) {
 	b := copyAll(t, redis, client)
 	c := copyAll(t, redis, to)
 	d := copyAllAnew(t, client, redis)
-	if a.Sum != b.Sum || a.Sum != c.Sum || a.Sum != d.Sum || a.Entries != 6 || d.Written != 0 {
+	if a.Sum != b.Sum || a.Sum != c.Sum || a.Sum != d.Sum || a.Entries != 7 || d.Written != 0 {
 		t.Errorf("%+v, %+v, %+v, %+v", a, b, c, d)
 	}
 	equal(t, to, behind)
-	sameStreams(t, from, to, "full", "none", "gone", "late", "plain", "long")
+	sameStreams(t, from, to, "full", "none", "gone", "turns", "late", "plain", "long")
 	commands(t, address, changedStreams...)
 	a, c = copyAllAnew(t, from, redis), copyAllAnew(t, redis, to)
 	if a.Sum != c.Sum || a.Written != 5 || a.Deleted != 1 {
@@ -177,6 +179,9 @@ func sameStreams(t *testing.T, a, b *copal.DB, keys ...string) {
 			must(t, err)
 			deadline, err := s.Raw().Deadline([]byte(key))
 			must(t, err)
+			if again, err := dumpOf(elementsIn(dump)); string(again) != string(dump) {
+				t.Errorf("stream %q is another after a dump: %v", key, err)
+			}
 			dumps[i] = fmt.Sprintf("%q %v", dump, deadline)
 			s.Close()
 		}
@@ -203,6 +208,21 @@ func TestStreamsOfOtherMeans(t *testing.T) {
 	}
 	if got, _ := redis.Raw().Get([]byte("s")); string(got) != "old" {
 		t.Errorf("the Redis has %q", got)
+	}
+}
+
+// TestStreamsThatHaveGone: where the source has no element any more, the destination has no stream, and no empty one.
+func TestStreamsThatHaveGone(t *testing.T) {
+	_, address := redisserver.Start(t)
+	client, behind := served(t)
+	commands(t, address, "XADD s 1-1 a 1")
+	copyAll(t, dial(t, address), client)
+	for _, db := range []*copal.DB{dial(t, address), client, behind} {
+		none := func(func(admin.Element, error) bool) {}
+		must(t, storeOf(db).putCollection(t.Context(), &admin.Entry{Key: []byte("s"), Collection: "stream"}, none))
+		if db.Raw().Has([]byte("s")) {
+			t.Error("it is there")
+		}
 	}
 }
 
