@@ -29,7 +29,7 @@ func copalCommands() family {
 		}},
 		&command{name: "copal.map", arity: -2, since: "", summary: "Commands about maps.", subs: []*command{
 			{name: "list", arity: 2, run: (*call).mapList, since: "", summary: "Returns the names of the maps that the store knows, of those that the user may read."},
-			{name: "declare", arity: 3, run: (*call).mapDeclare, since: "", summary: "Makes the keys that begin with the name of a map, and a colon, a map. The store remembers it from the next write on."},
+			{name: "declare", arity: 3, run: (*call).mapDeclare, since: "", summary: "Makes the keys that begin with the name of a map, and a colon, a map. The store remembers it from the first write of one of them on."},
 		}},
 		&command{name: "copal.stream", arity: -3, since: "", summary: "Commands about streams as the store has them.", subs: []*command{
 			{name: "get", arity: -3, how: looking, flags: readonly, keys: secondKey, run: (*call).streamPage, since: "", summary: "Returns elements of a stream in the order of their names, and whether there are more: entries, groups, consumers and what is pending."},

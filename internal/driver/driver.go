@@ -258,7 +258,7 @@ type Maps interface {
 	// Maps returns the names of the maps.
 	Maps(ctx context.Context) ([]string, error)
 
-	// DeclareMap makes the entries of a map one. The store remembers it from the next write on.
+	// DeclareMap makes a map of its entries, as admin.DeclareMap does: the store remembers it from its first write on.
 	DeclareMap(ctx context.Context, name string) error
 }
 
