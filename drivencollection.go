@@ -31,6 +31,9 @@ func (c *Collection) far() (f far, is bool, err error) {
 		if !ok {
 			return far{}, false, unsupported("collections")
 		}
+		if c.of == engine.StreamType { // which drivers have for copies alone
+			return far{}, false, unsupported("streams")
+		}
 		return far{from, all, driver.Of{Key: c.key, Type: c.of}}, true, nil
 	}
 	return far{}, false, nil

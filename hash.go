@@ -53,7 +53,8 @@ func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 // Stream returns the stream under key as the Redis door keeps it: a collection of its own type whose
 // elements are like the fields and values of a Hash. docs/format.md says which there are: what begins
 // with "e" is an entry, and the 16 bytes behind it are its id. It is for programs that look at streams,
-// or copy them; what writes to them anything else than that ruins them.
+// or copy them; what writes to them anything else than that ruins them. Of a store on a server its verbs
+// are errors.ErrUnsupported.
 func (r *Raw) Stream(key []byte) *HashOf[string, []byte] {
 	fields, values := r.asBytes()
 	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.StreamType), fields, values}

@@ -120,7 +120,8 @@ func (c *call) entry() error {
 	return err
 }
 
-// appendEntry appends type, value, deadline and content type of an entry, which was read in a transaction unless that is nil.
+// appendEntry appends type, value, deadline and content type of an entry. It was read in the transaction, unless that
+// is nil.
 func (c *call) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
 	var value []byte
 	var kind string
