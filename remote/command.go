@@ -155,8 +155,8 @@ func whole(m rueidis.RedisMessage) (int64, error) {
 	return n, nil
 }
 
-// change sends commands that change something, one after the other by one connection, and waits until the change is
-// as durable as d says. The error says which was refused first.
+// change sends commands that change something, one after the other, and waits until the change is as durable as d says.
+// The error says which was refused first.
 func (r *redis) change(ctx context.Context, d engine.Durability, list ...command) (replies []rueidis.RedisMessage, err error) {
 	if d != engine.Power || r.inside != nil {
 		results, err := r.do(ctx, list...)
@@ -165,19 +165,21 @@ func (r *redis) change(ctx context.Context, d engine.Durability, list ...command
 		}
 		return messages(results)
 	}
+	if len(list) > 1 {
+		return r.atOnce(ctx, d, list) // as one, for a node of a cluster may refuse a part of them, and alone begins anew
+	}
 	if err := r.has.noFSync; err != nil {
 		return nil, err
 	}
 	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-		results, err := r.onto(on).do(ctx, append(list, waitForDisk(ctx))...)
+		results, err := r.onto(on).do(ctx, list[0], waitForDisk(ctx))
 		if err != nil {
 			return err
 		}
-		last := len(list)
-		if replies, err = messages(results[:last]); err != nil {
+		if replies, err = messages(results[:1]); err != nil {
 			return err
 		}
-		return onDisk(results[last])
+		return onDisk(results[1])
 	})
 	return replies, err
 }

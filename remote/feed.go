@@ -33,7 +33,7 @@ func (s *served) Watch(ctx context.Context, what driver.Watching) iter.Seq2[driv
 	return func(yield func(driver.Change, error) bool) {
 		bounded, cancel := s.bounded(ctx)
 		defer cancel()
-		on, _, err := s.dedicate(bounded)
+		on, _, err := s.dedicate(bounded, s.client)
 		if err != nil {
 			yield(driver.Change{}, err)
 			return

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,10 @@ type link struct {
 	closed  atomic.Bool
 	has     features
 	near    *near // what maps have read, nil to keep nothing
+
+	option rueidis.ClientOption
+	mu     sync.Mutex                // guards others
+	others map[string]rueidis.Client // to nodes that client does not know, by their addresses
 }
 
 // bufferBytes is how much memory a connection takes for each direction. A change of a collection has one of its own, so
@@ -72,12 +77,17 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	if c.CacheBytes > 0 {
 		kept = newNear(c.CacheBytes)
 	}
-	client, err := c.client(ctx, kept)
+	if err := ended(ctx); err != nil {
+		kept.close()
+		return nil, c.unopened(ctx, err)
+	}
+	option := c.option(kept)
+	client, err := within(ctx, func() (rueidis.Client, error) { return newClient(option) })
 	if err != nil {
 		kept.close()
 		return nil, c.unopened(ctx, err)
 	}
-	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept}, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, option: option, others: map[string]rueidis.Client{}}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
 		err = fmt.Errorf("walks and changes of copal are of database 0: %w", errors.ErrUnsupported)
@@ -97,11 +107,8 @@ func (r *redis) driver() driver.Driver {
 	return r
 }
 
-// client connects.
-func (c *Config) client(ctx context.Context, kept *near) (rueidis.Client, error) {
-	if err := ended(ctx); err != nil {
-		return nil, err
-	}
+// option is how clients connect.
+func (c *Config) option(kept *near) rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:      c.Addresses,
 		Username:         c.Username,
@@ -133,13 +140,18 @@ func (c *Config) client(ctx context.Context, kept *near) (rueidis.Client, error)
 		// Without OPTIN: a command that announces the next one may reach another node than that.
 		option.DisableCache, option.ClientTrackingOptions, option.OnInvalidations = false, []string{}, kept.told
 	}
+	return option
+}
+
+// within returns what f returns, which ends by the time limit, for it takes no context.
+func within(ctx context.Context, f func() (rueidis.Client, error)) (rueidis.Client, error) {
 	type made struct {
 		rueidis.Client
 		error
 	}
 	done := make(chan made, 1)
-	go func() { // ends by the time limit, for the client takes no context
-		client, err := newClient(option)
+	go func() {
+		client, err := f()
 		done <- made{client, err}
 	}()
 	select {
@@ -161,13 +173,8 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	if len(option.InitAddress) > 1 {
 		return rueidis.NewClient(option)
 	}
-	single := option
-	single.ForceSingleClient, single.PipelineMultiplex = true, multiplex()
-	client, err := rueidis.NewClient(single)
+	client, err := newSingle(option)
 	if err != nil {
-		if client != nil {
-			client.Close()
-		}
 		return nil, err
 	}
 	says, err := client.Do(context.Background(), client.B().Arbitrary("HELLO").ReadOnly()).AsMap()
@@ -196,6 +203,19 @@ func multiplex() int {
 		return 1 // two
 	}
 	return 2 // four
+}
+
+// newSingle connects to a server, whether or not it is a node of a cluster.
+func newSingle(option rueidis.ClientOption) (rueidis.Client, error) {
+	option.ForceSingleClient, option.PipelineMultiplex = true, multiplex()
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, err
+	}
+	return client, nil
 }
 
 // unopened is the error of Open, without the password: an old server shows what it does not understand.
@@ -235,8 +255,47 @@ func (l *link) Close() error {
 	if !l.closed.Swap(true) {
 		l.client.Close()
 		l.near.close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, other := range l.others {
+			other.Close()
+		}
 	}
 	return nil
+}
+
+// node is the client for one node of a cluster, which follows no redirections. The client for all does not know a node
+// that has no slot yet.
+func (l *link) node(ctx context.Context, address string) (rueidis.Client, error) {
+	if host, _, err := net.SplitHostPort(address); err != nil || host == "" {
+		return nil, fmt.Errorf("copal: the cluster does not say where a node is: %q", address)
+	}
+	known := func() rueidis.Client {
+		if client := l.client.Nodes()[address]; client != nil {
+			return client
+		}
+		return l.others[address]
+	}
+	l.mu.Lock()
+	client := known()
+	l.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	option := l.option
+	option.InitAddress = []string{address}
+	made, err := within(ctx, func() (rueidis.Client, error) { return newSingle(option) })
+	if err != nil {
+		return nil, l.failed(ctx, err, false)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if client := known(); client != nil || l.closed.Load() { // another call was faster
+		made.Close()
+		return client, nil
+	}
+	l.others[address] = made
+	return made, nil
 }
 
 // isCluster reports whether there may be several nodes.
@@ -296,14 +355,21 @@ func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote 
 }
 
 // alone calls f with a connection that nobody else uses: of a cluster, to the node that has the keys. While a cluster
-// moves a slot the node may refuse, and the client asks anew which node it is.
+// moves a slot the node may refuse. It names the node to ask instead, if the key has moved already, or is new; else
+// alone waits, and the client asks anew which node it is. A command that was refused was not carried out, and f sends
+// at most one command or one transaction that writes: so nothing is sent twice.
 func (l *link) alone(ctx context.Context, f func(context.Context, rueidis.CommandClient) error) error {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
+	address := ""
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
-		err := l.aloneOnce(ctx, f)
+		err := l.aloneOnce(ctx, address, f)
 		if !l.isCluster() || !refused(err, "MOVED", "ASK", "TRYAGAIN") {
 			return err
+		}
+		was := address
+		if address = asked(err); address != "" && was == "" {
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -313,12 +379,23 @@ func (l *link) alone(ctx context.Context, f func(context.Context, rueidis.Comman
 	}
 }
 
-func (l *link) aloneOnce(ctx context.Context, f func(context.Context, rueidis.CommandClient) error) error {
-	on, release, err := l.dedicate(ctx)
+// aloneOnce is alone, once: with the node at an address if one was named, and else with the one that has the keys.
+func (l *link) aloneOnce(ctx context.Context, address string, f func(context.Context, rueidis.CommandClient) error) (err error) {
+	client := l.client
+	if address != "" {
+		if client, err = l.node(ctx, address); err != nil {
+			return err
+		}
+	}
+	on, release, err := l.dedicate(ctx, client)
 	if err != nil {
 		return err
 	}
-	err = f(ctx, on)
+	if address != "" {
+		err = f(ctx, asking{on})
+	} else {
+		err = f(ctx, on)
+	}
 	if err == nil || errors.Is(err, driver.ErrConflict) {
 		release()
 	} else {
@@ -327,8 +404,48 @@ func (l *link) aloneOnce(ctx context.Context, f func(context.Context, rueidis.Co
 	return err
 }
 
+// asked is the address of the node that a refusal names, for a key that a node of a cluster does not have and whose
+// slot it gives away; "" for another error, and if the refusal does not name a host.
+func asked(err error) (address string) {
+	var reply *rueidis.RedisError
+	if !refused(err, "ASK") || !errors.As(err, &reply) || len(strings.Fields(reply.Error())) != 3 {
+		return ""
+	}
+	address, _ = reply.IsAsk()
+	if host, _, err := net.SplitHostPort(address); err != nil || host == "" {
+		return ""
+	}
+	return address
+}
+
+// asking has a node carry out commands about a slot that it is about to get. ASKING is for the next command alone, and
+// that sent before MULTI is for all up to EXEC.
+type asking struct{ rueidis.CommandClient }
+
+func (a asking) Do(ctx context.Context, c rueidis.Completed) rueidis.RedisResult {
+	return a.DoMulti(ctx, c)[0]
+}
+
+func (a asking) DoMulti(ctx context.Context, list ...rueidis.Completed) []rueidis.RedisResult {
+	var all []rueidis.Completed
+	var places []int
+	within := false
+	for _, c := range list {
+		if !within {
+			all = append(all, a.B().Arbitrary("ASKING").ReadOnly())
+		}
+		places, all = append(places, len(all)), append(all, c)
+		within = within || c.Commands()[0] == "MULTI" // behind EXEC there is no command about a key
+	}
+	replies := a.CommandClient.DoMulti(ctx, all...)
+	for i, at := range places {
+		replies[i] = replies[at]
+	}
+	return replies[:len(list)]
+}
+
 // dedicate returns a connection that nobody else uses.
-func (l *link) dedicate(ctx context.Context) (rueidis.DedicatedClient, func(), error) {
+func (l *link) dedicate(ctx context.Context, client rueidis.Client) (rueidis.DedicatedClient, func(), error) {
 	if l.closed.Load() {
 		return nil, nil, copal.ErrClosed
 	}
@@ -338,7 +455,7 @@ func (l *link) dedicate(ctx context.Context) (rueidis.DedicatedClient, func(), e
 	}
 	done := make(chan made)
 	go func() { // ends by the time limit, for the client takes no context
-		on, release := l.client.Dedicate()
+		on, release := client.Dedicate()
 		select {
 		case done <- made{on, release}:
 		case <-ctx.Done():

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"iter"
 	"strconv"
@@ -168,12 +167,21 @@ func (r *redis) of(key []byte) whereabouts {
 			return nil, "", err
 		}
 		name := slots.owner(r.slot(string(key)))
-		node := r.client.Nodes()[name]
-		if node == nil {
-			return nil, "", fmt.Errorf("copal: there is no connection to the node %s of the cluster", name)
+		node, err := r.node(ctx, name)
+		if err != nil {
+			return nil, "", err
 		}
 		on = r.onto(node)
-		process, err = on.process(ctx)
+		if _, err = on.get(ctx, read("EXISTS", key)); asked(err) != "" { // its slot is about to move, and it has moved
+			name = asked(err)
+			if node, err = r.node(ctx, name); err != nil {
+				return nil, "", err
+			}
+			on = r.onto(asking{node})
+		}
+		if err == nil {
+			process, err = on.process(ctx)
+		}
 		return on, name + " " + process, err
 	}
 }
@@ -235,15 +243,9 @@ func (r *redis) masters(ctx context.Context) (list []rueidis.CommandClient, err 
 			continue
 		}
 		known[name] = true
-		node := r.client.Nodes()[name]
-		if node == nil { // the client finds out with a key of the node
-			if _, err := r.get(ctx, read("EXISTS", []byte(key))); err != nil {
-				return nil, err
-			}
-			node = r.client.Nodes()[name]
-		}
-		if node == nil {
-			return nil, fmt.Errorf("copal: there is no connection to the node %s of the cluster", name)
+		node, err := r.node(ctx, name)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, node)
 	}

@@ -40,7 +40,7 @@ func (s *served) Begin(ctx context.Context, readOnly bool) (driver.Session, erro
 func (s *served) begin(ctx context.Context, after error, words ...string) (driver.Session, error) {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	on, release, err := s.dedicate(bounded)
+	on, release, err := s.dedicate(bounded, s.client)
 	if err != nil {
 		return nil, err
 	}

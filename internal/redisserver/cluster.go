@@ -25,9 +25,10 @@ const masters = 3
 
 // Cluster is a cluster that runs.
 type Cluster struct {
-	// Nodes are the masters at the beginning, and behind them their replicas in the same order. Master and Replica tell
-	// the roles that they have now.
+	// Nodes are the masters at the beginning, behind them their replicas in the same order, and then what was added.
+	// Master and Replica tell the roles that they have now.
 	Nodes []*Node
+	run   func() (*Node, error) // starts another
 }
 
 // Node is a process of a cluster.
@@ -46,14 +47,14 @@ func StartCluster(t testing.TB, settings ...string) *Cluster {
 	if err != nil {
 		t.Skip("redis-server is not installed, so there is no cluster to test with")
 	}
-	c := &Cluster{}
+	c := &Cluster{run: func() (*Node, error) { return runNode(program, t.TempDir, settings) }}
 	t.Cleanup(func() {
 		for _, n := range c.Nodes {
 			n.Kill()
 		}
 	})
 	for range 2 * masters {
-		n, err := runNode(program, t.TempDir, settings)
+		n, err := c.run()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,11 +98,11 @@ func (c *Cluster) join() error {
 		if i == 0 {
 			continue
 		}
-		if _, err := c.Nodes[0].Do("CLUSTER", "MEET", n.host(), n.port(), n.bus); err != nil {
+		if err := c.Nodes[0].meet(n); err != nil {
 			return err
 		}
 	}
-	if err := c.wait(func(n *Node) (bool, error) { return n.knows(len(c.Nodes)) }); err != nil {
+	if err := c.met(); err != nil {
 		return err
 	}
 	for i, n := range c.Nodes[masters:] {
@@ -110,6 +111,29 @@ func (c *Cluster) join() error {
 		}
 	}
 	return c.Settle()
+}
+
+func (n *Node) meet(other *Node) error {
+	_, err := n.Do("CLUSTER", "MEET", other.host(), other.port(), other.bus)
+	return err
+}
+
+// met waits until all nodes know each other.
+func (c *Cluster) met() error {
+	return c.wait(func(n *Node) (bool, error) { return n.knows(len(c.Nodes)) })
+}
+
+// Add adds a master without slots.
+func (c *Cluster) Add() (*Node, error) {
+	n, err := c.run()
+	if err != nil {
+		return nil, err
+	}
+	c.Nodes = append(c.Nodes, n)
+	if err := c.running().meet(n); err != nil {
+		return nil, err
+	}
+	return n, errors.Join(c.met(), c.Settle())
 }
 
 // Settle waits until every node that runs says that the state is ok, all nodes that run have the same roles, and each
@@ -243,35 +267,48 @@ func (c *Cluster) Failover(master *Node) (*Node, error) {
 // Reshard moves slots, from the first up to the last, from a master to another, with the keys that they have. Clients
 // are sent from one to the other meanwhile.
 func (c *Cluster) Reshard(from, to *Node, first, last int) error {
-	for n := first; n <= last; n++ {
-		if err := c.move(from, to, strconv.Itoa(n)); err != nil {
+	for slot := first; slot <= last; slot++ {
+		if err := c.Begin(from, to, slot); err != nil {
+			return err
+		}
+		if err := c.End(from, to, slot); err != nil {
 			return err
 		}
 	}
 	return c.Settle()
 }
 
-func (c *Cluster) move(from, to *Node, slot string) error {
-	if _, err := to.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.ID); err != nil {
+// Begin begins to move a slot. Until End both nodes have a part of it: what was brought, and what is new, is at the
+// second.
+func (c *Cluster) Begin(from, to *Node, slot int) error {
+	if _, err := to.Do("CLUSTER", "SETSLOT", strconv.Itoa(slot), "IMPORTING", from.ID); err != nil {
 		return err
 	}
-	if _, err := from.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.ID); err != nil {
-		return err
-	}
+	_, err := from.Do("CLUSTER", "SETSLOT", strconv.Itoa(slot), "MIGRATING", to.ID)
+	return err
+}
+
+// Bring brings keys of a slot that has begun to move from one node to the other.
+func (c *Cluster) Bring(from, to *Node, keys ...string) error {
+	_, err := from.Do(append([]string{"MIGRATE", to.host(), to.port(), "", "0", "10000", "KEYS"}, keys...)...)
+	return err
+}
+
+// End brings all keys of a slot that has begun to move, and tells all nodes where the slot is.
+func (c *Cluster) End(from, to *Node, slot int) error {
 	for {
-		found, err := from.Do("CLUSTER", "GETKEYSINSLOT", slot, "100")
-		keys, _ := found.([]any)
-		if err != nil || len(keys) == 0 {
-			if err != nil {
-				return err
-			}
+		found, err := from.Do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "100")
+		if err != nil {
+			return err
+		}
+		var keys []string
+		for _, key := range found.([]any) {
+			keys = append(keys, asText(key))
+		}
+		if len(keys) == 0 {
 			break
 		}
-		args := []string{"MIGRATE", to.host(), to.port(), "", "0", "10000", "KEYS"}
-		for _, key := range keys {
-			args = append(args, asText(key))
-		}
-		if _, err := from.Do(args...); err != nil {
+		if err := c.Bring(from, to, keys...); err != nil {
 			return err
 		}
 	}
@@ -280,7 +317,7 @@ func (c *Cluster) move(from, to *Node, slot string) error {
 		if n.killed {
 			continue
 		}
-		if _, err := n.Do("CLUSTER", "SETSLOT", slot, "NODE", to.ID); err != nil && !strings.Contains(err.Error(), "only with masters") {
+		if _, err := n.Do("CLUSTER", "SETSLOT", strconv.Itoa(slot), "NODE", to.ID); err != nil && !strings.Contains(err.Error(), "only with masters") {
 			return err
 		}
 	}
