@@ -307,9 +307,7 @@ func TestWhileASlotMoves(t *testing.T) {
 					t.Errorf("%s: walks yield %d keys and %d entries, Len is %d", when, keys, entries, here.m.Len())
 				}
 			}
-			if !anew {
-				walked("on the way")
-			}
+			walked("on the way")
 			select {
 			case err := <-waits:
 				t.Error("keys of two nodes were written together:", err)

@@ -26,12 +26,12 @@ func TestCluster(t *testing.T) {
 	if nodes, err := base(d).masters(t.Context()); len(nodes) != 3 || err != nil {
 		t.Errorf("there are %d masters, %v", len(nodes), err)
 	}
-	slots, err := base(d).slots(t.Context())
+	v, err := base(d).anyView(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := map[string]bool{slots.of[0]: true, slots.of[8000]: true, slots.of[16383]: true}; slots.masters != 3 || len(names) != 3 {
-		t.Errorf("%d masters have slots, such as %v", slots.masters, names)
+	if names := map[string]bool{v.owners[0]: true, v.owners[8000]: true, v.owners[16383]: true}; len(v.names) != 3 || len(names) != 3 {
+		t.Errorf("%v have slots, such as %v", v.names, names)
 	}
 	near := inCluster
 	near.near = 1 << 20

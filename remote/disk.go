@@ -5,8 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -48,6 +48,17 @@ func onDisk(reply rueidis.RedisResult) error {
 // server writes one log: when a write is on the disk, so is all before it. So Sync makes one write on each master,
 // behind all that were acknowledged, and waits for that. It changes nothing: a key that nobody can have is set and
 // deleted in one transaction, which the log has all the same.
+//
+// While a cluster moves a slot, the keys of it are on two nodes, and Sync makes its write on both. It goes to all
+// masters twice. So it finds a key that moves meanwhile: at its old node in the first round, or at the new one in the
+// second. When there is another master then, it begins anew. So each write that was acknowledged before is on a disk of
+// the node that had its key when the second round began. Sync does not promise
+//
+//   - what the disk of a node has to which a key moves later: the cluster moves it without waiting for a disk;
+//   - anything of a slot that moves twice while Sync runs, or of a master that no other one names.
+//
+// It fails when a master does not answer, and waits for one whose last slot is on its way: such a node takes no new
+// key.
 func (r *redis) Sync(ctx context.Context) error {
 	if err := r.has.noFSync; err != nil {
 		return err
@@ -61,91 +72,71 @@ func (r *redis) Sync(ctx context.Context) error {
 			return err
 		})
 	}
-	for range mostSends {
-		before, err := r.slots(ctx)
-		if err == nil {
-			err = r.syncEach(ctx, before)
-		}
-		if err != nil {
-			return err
-		}
-		if !r.isCluster() {
-			return nil
-		}
-		after, err := r.slots(ctx)
-		if err != nil || *after == *before {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: the cluster moved slots each time its masters were synced", copal.ErrDurability)
-}
-
-// syncEach has each master of a table bring to the disk what it has, if the slots stay where they are.
-func (r *redis) syncEach(ctx context.Context, slots *slotTable) error {
-	done := map[string]bool{}
-	for len(done) < slots.masters {
-		key := []byte("copal:sync:" + rand.Text())
-		node := slots.owner(r.slot(string(key)))
-		if done[node] {
-			continue
-		}
-		if _, err := r.atOnce(ctx, engine.Power, []command{write("SET", key, r.wrap(nil, 0)), write("DEL", key)}); err != nil {
-			return err
-		}
-		done[node] = true
-	}
-	return nil
-}
-
-// slotTable says which master has each slot, by its address, and how many masters have one. A single server is the
-// master "" of all.
-type slotTable struct {
-	of      [16384]string
-	masters int
-}
-
-// owner is the master that has a slot. The client has numbers of its own for keys of a single server.
-func (t *slotTable) owner(slot uint16) string {
-	if int(slot) < len(t.of) {
-		return t.of[slot]
-	}
-	return ""
-}
-
-// slots asks for the table.
-func (r *redis) slots(ctx context.Context) (*slotTable, error) {
 	if !r.isCluster() {
-		return &slotTable{masters: 1}, nil
+		_, err := r.atOnce(ctx, engine.Power, r.nothing(r.syncKey()))
+		return err
 	}
-	m, err := r.get(ctx, ask("CLUSTER", "SLOTS"))
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		err := r.syncMasters(ctx)
+		if !errors.Is(err, errMasters) && !refused(err, "MOVED", "ASK") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", copal.ErrDurability, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+var errMasters = errors.New("copal: a node of the cluster has become a master, or gives all its slots away, each time that the masters are synced")
+
+func (r *redis) syncKey() []byte { return []byte("copal:sync:" + rand.Text()) }
+
+// nothing are commands that the log has, and that change nothing.
+func (r *redis) nothing(key []byte) []command {
+	return []command{write("SET", key, r.wrap(nil, 0)), write("DEL", key)}
+}
+
+// syncMasters has each master bring to the disk what it has, twice. It is errMasters if there are others then.
+func (r *redis) syncMasters(ctx context.Context) error {
+	before, err := r.masters(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ranges, err := m.ToArray()
-	if err != nil {
-		return nil, refusal(err)
-	}
-	var t slotTable
-	names := map[string]bool{}
-	for _, each := range ranges {
-		parts, err := each.ToArray()
-		if err != nil || len(parts) < 3 {
-			return nil, errors.Join(errAnswer, err)
+	for range 2 {
+		errs := make([]error, len(before))
+		var all sync.WaitGroup
+		for i := range before {
+			all.Go(func() { errs[i] = r.syncMaster(ctx, &before[i]) })
 		}
-		from, _ := parts[0].AsInt64()
-		to, _ := parts[1].AsInt64()
-		node, err := parts[2].ToArray()
-		if err != nil || len(node) < 2 || from < 0 || to >= int64(len(t.of)) {
-			return nil, errors.Join(errAnswer, err)
-		}
-		host, _ := node[0].ToString()
-		port, _ := node[1].AsInt64()
-		name := net.JoinHostPort(host, strconv.FormatInt(port, 10))
-		names[name] = true
-		for i := from; i <= to; i++ {
-			t.of[i] = name
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
 	}
-	t.masters = len(names)
-	return &t, nil
+	after, err := r.masters(ctx)
+	for _, m := range after {
+		if !slices.ContainsFunc(before, func(b member) bool { return b.address == m.address }) {
+			return errMasters
+		}
+	}
+	return err
+}
+
+// syncMaster has a master bring to the disk what it has, by a key that it takes.
+func (r *redis) syncMaster(ctx context.Context, m *member) error {
+	if !m.takesAny() {
+		return errMasters
+	}
+	key := r.syncKey()
+	for !m.takes(r.slot(string(key))) {
+		key = r.syncKey()
+	}
+	return r.aloneOnce(ctx, m.address, func(ctx context.Context, on rueidis.CommandClient) error {
+		_, _, err := r.onto(on).together(ctx, engine.Power, r.nothing(key))
+		return err
+	})
 }

@@ -59,7 +59,10 @@
 // each entry once all the same; so do walks over a hash or a set, also when that moves. A user who may not run INFO
 // does not learn of a restart. Sorted sets and lists are read in one piece, so they should fit into memory.
 //
-// Sync of a cluster begins anew when slots move meanwhile. Of a slot that is just being moved it promises nothing.
+// Sync of a cluster returns when each write that was acknowledged before is on a disk of the master that had its key
+// when Sync came there, be its slot on the way from one node to another. It asks each master which others there are,
+// and fails if one does not answer. It waits for no replica, and it promises nothing of a key that moves when Sync has
+// been at its new node, nor of a slot that moves twice while Sync runs.
 //
 // # Values kept near
 //

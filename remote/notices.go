@@ -56,7 +56,7 @@ func (r *redis) Listen(ctx context.Context) (list driver.Notices, err error) {
 		}
 	}()
 	for _, node := range nodes {
-		go n.hear(hearing, r.onto(node), listening)
+		go n.hear(hearing, r.onto(node.on), listening)
 	}
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()

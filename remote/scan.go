@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"iter"
-	"strconv"
 	"strings"
 	"time"
 
@@ -162,11 +161,11 @@ func (r *redis) of(key []byte) whereabouts {
 		return r.here
 	}
 	return func(ctx context.Context) (on *redis, process string, err error) {
-		slots, err := r.slots(ctx)
+		v, err := r.anyView(ctx)
 		if err != nil {
 			return nil, "", err
 		}
-		name := slots.owner(r.slot(string(key)))
+		name := v.owners[r.slot(string(key))]
 		node, err := r.node(ctx, name)
 		if err != nil {
 			return nil, "", err
@@ -197,7 +196,7 @@ func (r *redis) keys(ctx context.Context, prefix []byte) iter.Seq2[[]string, err
 		}
 		s := newSeen()
 		for _, node := range nodes {
-			on := r.onto(node)
+			on := r.onto(node.on)
 			pages := on.scan(ctx, s, 1, on.here, func(cursor string) command {
 				if len(prefix) == 0 {
 					return ask("SCAN", cursor, "COUNT", perPage)
@@ -224,32 +223,6 @@ func pattern(prefix []byte) string {
 	}
 	b.WriteByte('*')
 	return b.String()
-}
-
-// masters are the nodes that take writes.
-func (r *redis) masters(ctx context.Context) (list []rueidis.CommandClient, err error) {
-	if !r.isCluster() {
-		return []rueidis.CommandClient{r.on}, nil
-	}
-	slots, err := r.slots(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]bool{}
-	for n := 0; len(known) < slots.masters; n++ {
-		key := strconv.Itoa(n)
-		name := slots.owner(r.slot(key))
-		if name == "" || known[name] {
-			continue
-		}
-		known[name] = true
-		node, err := r.node(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, node)
-	}
-	return list, nil
 }
 
 // Entries yields the entries whose keys begin with prefix.

@@ -47,6 +47,7 @@ func StartCluster(t testing.TB, settings ...string) *Cluster {
 	if err != nil {
 		t.Skip("redis-server is not installed, so there is no cluster to test with")
 	}
+	t.TempDir() // which is removed when all has ended
 	c := &Cluster{run: func() (*Node, error) { return runNode(program, t.TempDir, settings) }}
 	t.Cleanup(func() {
 		for _, n := range c.Nodes {
