@@ -14,7 +14,8 @@ import (
 )
 
 // notices are the keys that a Redis says have changed (notify-keyspace-events). It promises nothing: what it says while
-// nobody listens is lost, and a node that becomes a master later is not listened to.
+// nobody listens is lost. So when listening begins anew, and when a node becomes a master that was not listened to,
+// some are missed.
 type notices struct {
 	some chan struct{} // has something when Take has
 
@@ -26,29 +27,18 @@ type notices struct {
 // mostNoticed is how many keys are remembered; beyond that all may have changed.
 const mostNoticed = 1 << 20
 
+// lookEvery is how often somebody looks for masters that are not listened to.
+const lookEvery = time.Second
+
 // Listen begins to hear which keys change, until ctx is done. The error is errors.ErrUnsupported where the server does
 // not say it.
 func (r *redis) Listen(ctx context.Context) (list driver.Notices, err error) {
-	m, err := r.get(ctx, ask("CONFIG", "GET", "notify-keyspace-events"))
-	if reply := new(rueidis.RedisError); errors.As(err, &reply) {
-		return nil, fmt.Errorf("%w: %w", errors.ErrUnsupported, err) // the user may not ask
-	}
-	if err != nil {
-		return nil, err
-	}
-	settings, err := m.AsStrMap()
-	if err != nil {
-		return nil, refusal(err)
-	}
-	if !saysAll(settings["notify-keyspace-events"]) {
-		return nil, fmt.Errorf("copal: the server is not set to say which keys change (notify-keyspace-events EA): %w", errors.ErrUnsupported)
-	}
 	nodes, err := r.masters(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n := &notices{some: make(chan struct{}, 1), keys: map[string]struct{}{}}
-	listening := make(chan error, len(nodes))
+	listening, heard := make(chan error, len(nodes)), map[string]bool{}
 	hearing, stop := context.WithCancel(ctx)
 	defer func() {
 		if err != nil { // of one node: the others are not heard, either
@@ -56,7 +46,8 @@ func (r *redis) Listen(ctx context.Context) (list driver.Notices, err error) {
 		}
 	}()
 	for _, node := range nodes {
-		go n.hear(hearing, r.onto(node.on), listening)
+		heard[node.address] = true
+		go n.hear(hearing, r, node.address, listening)
 	}
 	bounded, cancel := r.bounded(ctx)
 	defer cancel()
@@ -70,7 +61,56 @@ func (r *redis) Listen(ctx context.Context) (list driver.Notices, err error) {
 			return nil, bounded.Err()
 		}
 	}
+	if r.isCluster() {
+		go n.look(hearing, r, heard)
+	}
 	return n, nil
+}
+
+// look begins to listen to nodes that become masters, and that slots are on their way to.
+func (n *notices) look(ctx context.Context, r *redis, heard map[string]bool) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for !r.closed.Load() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		bounded, cancel := r.bounded(ctx)
+		v, err := r.anyView(bounded)
+		cancel()
+		if err != nil { // whoever reads the store gets it, too
+			continue
+		}
+		for _, address := range v.names {
+			if !heard[address] {
+				heard[address] = true
+				go n.hear(ctx, r, address, nil)
+			}
+		}
+	}
+}
+
+// says returns an error if a node is not set to say what changes, and errors.ErrUnsupported if it may not be asked.
+func (r *redis) says(ctx context.Context) error {
+	ctx, cancel := r.bounded(ctx)
+	defer cancel()
+	m, err := r.get(ctx, ask("CONFIG", "GET", "notify-keyspace-events"))
+	if reply := new(rueidis.RedisError); errors.As(err, &reply) {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, err) // the user may not ask
+	}
+	if err != nil {
+		return err
+	}
+	settings, err := m.AsStrMap()
+	if err != nil {
+		return refusal(err)
+	}
+	if !saysAll(settings["notify-keyspace-events"]) {
+		return fmt.Errorf("copal: the server is not set to say which keys change (notify-keyspace-events EA): %w", errors.ErrUnsupported)
+	}
+	return nil
 }
 
 // saysAll reports whether a setting has the events of keys, and all classes that change one.
@@ -83,17 +123,11 @@ func saysAll(setting string) bool {
 	return strings.Contains(setting, "E") && strings.ContainsAny(setting, "Ag")
 }
 
-// hear listens to a node, and says by listening when it has begun, or why it cannot. When it has begun anew, something
-// was missed.
-func (n *notices) hear(ctx context.Context, r *redis, listening chan<- error) {
-	on, ok := r.on.(interface {
-		Receive(context.Context, rueidis.Completed, func(rueidis.PubSubMessage)) error
-	})
-	if !ok {
-		listening <- errors.ErrUnsupported
-		return
-	}
-	began := false
+// hear listens to a node, the server itself if it has no address. It says by listening when it has begun, or why it
+// cannot, and ends then. Of a node without listening something was missed when it begins, as of each that begins anew,
+// and when it cannot begin.
+func (n *notices) hear(ctx context.Context, r *redis, address string, listening chan<- error) {
+	began := listening == nil
 	said := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
 		switch {
 		case s.Kind != "psubscribe":
@@ -105,20 +139,41 @@ func (n *notices) hear(ctx context.Context, r *redis, listening chan<- error) {
 		}
 	})
 	for ctx.Err() == nil && !r.closed.Load() {
-		listen := r.on.B().Psubscribe().Pattern(fmt.Sprintf("__keyevent@%d__:*", r.db)).Build()
-		err := on.Receive(said, listen, func(m rueidis.PubSubMessage) { n.add(m.Message, false) })
-		if !began {
-			if reply := new(rueidis.RedisError); errors.As(err, &reply) {
-				err = fmt.Errorf("%w: %w", errors.ErrUnsupported, refusal(reply)) // the user may not listen
-			}
+		err := n.receive(said, r, address)
+		wait := 100 * time.Millisecond
+		switch unsupported := errors.Is(err, errors.ErrUnsupported); {
+		case !began:
 			listening <- err
 			return
+		case unsupported:
+			n.add("", true)
+			wait = lookEvery
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(wait):
 		}
 	}
+}
+
+// receive listens to a node until the connection ends. The error is errors.ErrUnsupported if the node does not say what
+// changes, or not to this user.
+func (n *notices) receive(ctx context.Context, r *redis, address string) (err error) {
+	client := r.client
+	if address != "" {
+		if client, err = r.node(ctx, address); err != nil {
+			return err
+		}
+	}
+	if err := r.onto(client).says(ctx); err != nil {
+		return err
+	}
+	listen := client.B().Psubscribe().Pattern(fmt.Sprintf("__keyevent@%d__:*", r.db)).Build()
+	err = client.Receive(ctx, listen, func(m rueidis.PubSubMessage) { n.add(m.Message, false) })
+	if reply := new(rueidis.RedisError); errors.As(err, &reply) {
+		return fmt.Errorf("%w: %w", errors.ErrUnsupported, refusal(reply)) // the user may not listen
+	}
+	return err
 }
 
 func (n *notices) add(key string, missed bool) {

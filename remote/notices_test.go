@@ -1,0 +1,92 @@
+package remote
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/redisserver"
+)
+
+// hears fails the test if it does not come that a key has changed, or that something was missed.
+func hears(t *testing.T, n driver.Notices, what, key string) (missed bool) {
+	t.Helper()
+	until(t, what, func() bool {
+		keys, more := n.Take()
+		_, is := keys[key]
+		missed = missed || more
+		return is || missed && key == ""
+	})
+	return missed
+}
+
+func set(t *testing.T, d driver.Driver, key string) {
+	t.Helper()
+	if _, err := d.Write(t.Context(), &driver.Write{Key: []byte(key), Value: []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNewMastersAreHeard: when a node becomes a master that was not listened to, something was missed, and what changes
+// on it then is heard.
+func TestNewMastersAreHeard(t *testing.T) {
+	c := redisserver.StartCluster(t, "--notify-keyspace-events", "EA")
+	d := inCluster.driverOf(t, strings.Join(c.Addresses(), ","))
+	n, err := d.(driver.Noticing).Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 { // of all masters
+		key := fmt.Sprint("key ", i)
+		set(t, d, key)
+		if hears(t, n, key, key) {
+			t.Error("something was missed at the beginning")
+		}
+	}
+	m := moveOf(t, c, "moves", true)
+	m.begin(t)
+	set(t, d, "moves")
+	hears(t, n, "a node that a slot is on its way to", "")
+	set(t, d, "moves")
+	hears(t, n, "a change on it", "moves")
+	m.end(t)
+
+	slot, err := c.Slot("fails")
+	if err != nil {
+		t.Fatal(err)
+	}
+	master, err := c.Master(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Kill(master)
+	if _, err := c.Failover(master); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a write on the new master", func() bool {
+		_, err := d.Write(t.Context(), &driver.Write{Key: []byte("fails"), Value: []byte("v")})
+		return err == nil
+	})
+	hears(t, n, "a node that has become a master", "")
+	set(t, d, "fails")
+	hears(t, n, "a change on it", "fails")
+}
+
+// TestNewMastersThatSayNothing: of a new master that is not set to say what changes, something is missed all the time.
+func TestNewMastersThatSayNothing(t *testing.T) {
+	c := redisserver.StartCluster(t, "--notify-keyspace-events", "EA")
+	d := inCluster.driverOf(t, c.Nodes[0].Address)
+	n, err := d.(driver.Noticing).Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := moveOf(t, c, "moves", true)
+	if _, err := m.to.Do("CONFIG", "SET", "notify-keyspace-events", ""); err != nil {
+		t.Fatal(err)
+	}
+	m.begin(t)
+	for range 2 {
+		hears(t, n, "a node that a slot is on its way to", "")
+	}
+}
