@@ -241,6 +241,9 @@ func (c *Cluster) Replica(master *Node) (*Node, error) {
 	return nil, errors.Join(err, fmt.Errorf("the node at %s has no replica", master.Address))
 }
 
+// Dead reports whether the node was killed.
+func (n *Node) Dead() bool { return n.killed }
+
 // Kill ends a node, without a word to the others.
 func (c *Cluster) Kill(n *Node) {
 	n.killed = true
