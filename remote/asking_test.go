@@ -242,6 +242,7 @@ func (s *shapes) look(t *testing.T, when string) {
 // TestWhileASlotMoves: while a slot is on its way, and stays so, each call is made on keys that have yet to move, have
 // moved, and are new; each is made once.
 func TestWhileASlotMoves(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	for name, anew := range map[string]bool{"to a master": false, "to a new node": true} {
 		t.Run(name, func(t *testing.T) {
 			m := moveOf(t, startCluster(t), "{t}", anew)
@@ -334,6 +335,7 @@ func TestWhileASlotMoves(t *testing.T) {
 // TestDurableChangeOfManyCommands: they are one transaction, for a node may refuse some of them and not others, and all
 // would be sent again.
 func TestDurableChangeOfManyCommands(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	m := moveOf(t, c, "k", false)
 	d := inCluster.driverOf(t, m.from.Address)
@@ -351,6 +353,7 @@ func TestDurableChangeOfManyCommands(t *testing.T) {
 
 // TestAsked: a node is asked instead only if a refusal names one.
 func TestAsked(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	m := moveOf(t, c, "k", false)
 	d := base(inCluster.driverOf(t, m.from.Address))

@@ -18,6 +18,7 @@ var inCluster = target{name: "cluster"}
 
 // TestCluster: in a cluster, too, a store says what one in a directory says.
 func TestCluster(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
 	for _, address := range []string{c.Nodes[0].Address, strings.Join(c.Addresses(), ",")} {
 		likeTheEngine(t, inCluster.driverOf(t, address))
@@ -76,6 +77,7 @@ func TestCluster(t *testing.T) {
 
 // TestClusterMovesSlots: while the slots of what is updated move from node to node, no update is lost and none fails.
 func TestClusterMovesSlots(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
 	updatesAreAllCounted(t, inCluster, c.Nodes[0].Address, func() {
 		for _, key := range []string{"numbers:n", "hash", "zset", "list"} {
@@ -101,6 +103,7 @@ func TestClusterMovesSlots(t *testing.T) {
 
 // TestClusterMovesWhatIsWalkedOver: a walk over the fields of a hash misses none when that moves to another node.
 func TestClusterMovesWhatIsWalkedOver(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
 	d := inCluster.driverOf(t, c.Nodes[0].Address).(driver.Collections)
 	hash := driver.Of{Key: []byte("h"), Type: engine.HashType}
@@ -163,6 +166,7 @@ func TestClusterMovesWhatIsWalkedOver(t *testing.T) {
 // TestClusterFailsOver: a master hands over to its replica, and another is killed, while maps are written to. Orderly
 // nothing is lost. With a killed master, writes may be lost that its replica did not have: the test tells how many.
 func TestClusterFailsOver(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
 	m, err := copal.OpenMap[string, int](store(t, inCluster.driverOf(t, strings.Join(c.Addresses(), ","))), "m")
 	if err != nil {

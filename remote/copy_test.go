@@ -79,30 +79,28 @@ func TestServedMore(t *testing.T) {
 		t.Errorf("%q are missing", want)
 	}
 
-	stream := store(t, d).Raw().Stream([]byte("s"))
-	elements := map[string][]byte{}
+	collections := d.(driver.Collections)
+	of := driver.Of{Key: []byte("s"), Type: engine.StreamType}
+	var elements []driver.Element
 	for i := range 2500 {
-		elements[fmt.Sprintf("e%04d", i)] = fmt.Append(nil, i)
+		elements = append(elements, driver.Element{Sub: fmt.Appendf(nil, "e%04d", i), Value: fmt.Append(nil, i)})
 	}
-	if err := stream.SetAll(elements); err != nil {
+	if _, err := collections.Edit(t.Context(), of, elements, nil, engine.Process); err != nil {
 		t.Fatal(err)
 	}
-	last := ""
-	for name, value := range stream.All() {
-		if name <= last || string(value) != string(elements[name]) {
-			t.Fatalf("behind %q comes %q, %q", last, name, value)
+	for e, err := range collections.Elements(t.Context(), of) {
+		if err != nil || len(elements) == 0 || string(e.Sub) != string(elements[0].Sub) || string(e.Value) != string(elements[0].Value) {
+			t.Fatalf("%q, %q, %v came before %d others", e.Sub, e.Value, err, len(elements))
 		}
-		last = name
-		delete(elements, name)
+		elements = elements[1:]
 	}
 	if len(elements) > 0 {
 		t.Errorf("%d elements are missing", len(elements))
 	}
-	if _, err := stream.Delete("e0001"); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := collections.Edit(t.Context(), of, []driver.Element{{Sub: []byte("e0001"), Delete: true}}, nil, engine.Process); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	collections := d.(driver.Collections)
-	of := driver.Of{Key: []byte("1"), Type: engine.StreamType}
+	of.Key = []byte("1")
 	for _, err := range collections.Elements(t.Context(), of) {
 		if !errors.Is(err, copal.ErrType) {
 			t.Error(err)

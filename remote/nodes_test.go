@@ -34,6 +34,7 @@ func syncs(t *testing.T, r *redis, c *redisserver.Cluster) (counts []int) {
 
 // TestSyncWhileASlotMoves: Sync goes to all masters, and to a node that has a part of a slot alone.
 func TestSyncWhileASlotMoves(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	r := base(inCluster.connect(t, Config{Addresses: c.Addresses()[:1], Timeout: time.Hour}))
 	if counts := syncs(t, r, c); !slices.Equal(counts, []int{2, 2, 2, 0, 0, 0}) {
@@ -64,6 +65,7 @@ func TestSyncWhileASlotMoves(t *testing.T) {
 
 // TestSyncOfAMasterThatOneNames: it is enough that one of the masters knows of another one.
 func TestSyncOfAMasterThatOneNames(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	m := moveOf(t, c, "k", true)
 	m.begin(t)
@@ -88,6 +90,7 @@ func TestSyncOfAMasterThatOneNames(t *testing.T) {
 
 // TestSyncBeginsAnew: what gets a part of a slot while Sync runs is synced as well.
 func TestSyncBeginsAnew(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	m := moveOf(t, c, "k", true)
 	r := base(inCluster.connect(t, Config{Addresses: c.Addresses()[:1], Timeout: time.Hour}))
@@ -112,6 +115,7 @@ func TestSyncBeginsAnew(t *testing.T) {
 
 // TestSyncOfAKilledMaster: Sync fails until another node has its place.
 func TestSyncOfAKilledMaster(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	r := base(inCluster.driverOf(t, strings.Join(c.Addresses(), ",")))
 	c.Kill(c.Nodes[1])

@@ -31,6 +31,7 @@ func set(t *testing.T, d driver.Driver, key string) {
 // TestNewMastersAreHeard: when a node becomes a master that was not listened to, something was missed, and what changes
 // on it then is heard.
 func TestNewMastersAreHeard(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t, "--notify-keyspace-events", "EA")
 	d := inCluster.driverOf(t, strings.Join(c.Addresses(), ","))
 	n, err := d.(driver.Noticing).Listen(t.Context())
@@ -75,6 +76,7 @@ func TestNewMastersAreHeard(t *testing.T) {
 
 // TestNewMastersThatSayNothing: of a new master that is not set to say what changes, something is missed all the time.
 func TestNewMastersThatSayNothing(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t, "--notify-keyspace-events", "EA")
 	d := inCluster.driverOf(t, c.Nodes[0].Address)
 	n, err := d.(driver.Noticing).Listen(t.Context())

@@ -87,6 +87,7 @@ func TestThroughRedis(t *testing.T) {
 }
 
 func TestThroughACluster(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	throughRedis(t, dial(t, redisserver.StartCluster(t).Addresses()...))
 }
 
@@ -207,6 +208,7 @@ func TestRedisSaysWhatChanges(t *testing.T) {
 }
 
 func TestClusterSaysWhatChanges(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	saysWhatChanges(t, redisserver.StartCluster(t, "--notify-keyspace-events", "EA").Addresses()...)
 }
 

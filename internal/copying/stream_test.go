@@ -138,6 +138,7 @@ func TestStreamsThroughRedis(t *testing.T) {
 }
 
 func TestStreamsThroughACluster(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	streamsThroughRedis(t, dial(t, redisserver.StartCluster(t).Addresses()...))
 }
 
