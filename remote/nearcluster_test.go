@@ -92,7 +92,6 @@ func never(t *testing.T) {
 
 // TestKeptNearWhileASlotMoves: what is kept of keys that move, have moved or are new is forgotten when it changes.
 func TestKeptNearWhileASlotMoves(t *testing.T) {
-	t.Parallel() // most of it is waiting
 	never(t)
 	for name, anew := range map[string]bool{"to a master": false, "to a new node": true} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +119,6 @@ func TestKeptNearWhileASlotMoves(t *testing.T) {
 
 // TestKeptNearOverFailovers: what is kept is forgotten when it changes on a node that has become a master.
 func TestKeptNearOverFailovers(t *testing.T) {
-	t.Parallel() // most of it is waiting
 	never(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) {
