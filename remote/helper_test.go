@@ -26,26 +26,33 @@ type target struct {
 	near   int             // Config.CacheBytes
 }
 
-// serveCopal serves a store in memory until the test ends.
-func serveCopal(t *testing.T) (address string) {
+// serveAt serves a new store in memory at an address until stop is called.
+func serveAt(t *testing.T, address string) (at string, stop func()) {
 	t.Helper()
 	db, err := copal.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &redisapi.Server{DB: db}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &redisapi.Server{DB: db}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	t.Cleanup(func() {
+	return l.Addr().String(), func() {
 		s.Shutdown(context.Background())
 		<-ended
 		db.Close()
-	})
-	return l.Addr().String()
+	}
+}
+
+// serveCopal serves a store in memory until the test ends.
+func serveCopal(t *testing.T) (address string) {
+	t.Helper()
+	address, stop := serveAt(t, "127.0.0.1:0")
+	t.Cleanup(stop)
+	return address
 }
 
 func startRedis(t *testing.T) (address string) {

@@ -41,8 +41,12 @@ type link struct {
 // there may be many.
 const bufferBytes = 64 << 10
 
-// mostSends is how often a read is sent when connections end, and how often any command is that was not sent.
-const mostSends = 3
+// mostConnections is how many connections to a server calls share at most.
+const mostConnections = 4
+
+// mostSends is how often a read is sent when connections end, and how often any command is that was not sent. When a
+// server has been away, a read may come by each of its connections before it has a new one.
+const mostSends = mostConnections + 1
 
 // Open opens the store.
 func (c Config) Open(ctx context.Context, opts ...copal.Option) (*copal.DB, error) {
@@ -193,8 +197,8 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 }
 
 // multiplex says over how many connections the calls of all goroutines go, as the client wants it: one for each two
-// processors, four at most. What a call costs is mostly the system calls, and over more connections than can be
-// written to at once each piece that is sent has fewer commands.
+// processors, up to mostConnections. What a call costs is mostly the system calls, and over more connections than can
+// be written to at once each piece that is sent has fewer commands.
 func multiplex() int {
 	switch p := runtime.GOMAXPROCS(0); {
 	case p < 4:
