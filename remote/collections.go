@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 // Hashes and sets are read a page after the other: an element that exists throughout comes once, and others may.
 // Sorted sets and lists are read by one command, for nothing keeps the place in one that others change.
 
-// kind is what the commands for a type of collection are called.
+// kind is what the commands for a type of collection are called, "" where there is none.
 type kind struct{ count, get, scan, set, remove string }
 
 var kinds = map[engine.CollectionType]kind{
@@ -101,6 +102,11 @@ func (r *redis) Elements(ctx context.Context, of driver.Of) iter.Seq2[driver.Ele
 		return r.Between(ctx, of, 0, math.MaxInt, false)
 	case engine.SortedSetType:
 		return r.Ranked(ctx, of, 0, -1, false)
+	case engine.HashType, engine.SetType:
+	default:
+		return func(yield func(driver.Element, error) bool) {
+			yield(driver.Element{}, fmt.Errorf("copal: a %s, which cannot be read: %w", of.Type, errors.ErrUnsupported))
+		}
 	}
 	width := 1
 	if of.Type == engine.HashType {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -100,6 +101,8 @@ func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult,
 	return replies, nil
 }
 
+var errNoCommand = fmt.Errorf("copal: there is no command for this with a collection of this type: %w", errors.ErrUnsupported)
+
 // sendAll is do, once.
 func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisResult, error) {
 	if s := r.inside; s != nil {
@@ -111,6 +114,9 @@ func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisRes
 	}
 	wrote := false
 	for i := range list {
+		if list[i].name == "" {
+			return nil, errNoCommand
+		}
 		wrote = wrote || !list[i].reads && !list[i].blocks && r.inside == nil
 	}
 	if wrote {

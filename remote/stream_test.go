@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // The streams of Redis are for its own clients: each verb of a handle says that there are none here.
@@ -30,6 +32,37 @@ func TestNoStreams(t *testing.T) {
 			if !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+// TestForeignCollections: of a type that copal does not know, such as one of a module, there are no commands. Each
+// method says so, and the connection goes on.
+func TestForeignCollections(t *testing.T) {
+	each(t, func(t *testing.T, at target) {
+		d := at.driver(t)
+		collections := d.(driver.Collections)
+		of := driver.Of{Key: []byte("k"), Type: "ReJSON-RL"}
+		edits := []driver.Element{{Sub: []byte("e")}, {Sub: []byte("f"), Delete: true}}
+		errs := map[string]error{}
+		_, errs["Count"] = collections.Count(t.Context(), of)
+		_, errs["Element"] = collections.Element(t.Context(), of, []byte("e"))
+		_, errs["Edit"] = collections.Edit(t.Context(), of, edits, nil, engine.Process)
+		_, errs["Edit of one"] = collections.Edit(t.Context(), of, edits[:1], nil, engine.Process)
+		_, errs["Edit of what was"] = collections.Edit(t.Context(), of, edits, &driver.Element{}, engine.Process)
+		for _, err := range collections.Elements(t.Context(), of) {
+			errs["Elements"] = err
+		}
+		for name, err := range errs {
+			if !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if len(errs) != 6 {
+			t.Error("Elements yields nothing")
+		}
+		if n, err := d.Len(t.Context(), nil); n != 0 || err != nil {
+			t.Errorf("%d entries, %v", n, err)
 		}
 	})
 }

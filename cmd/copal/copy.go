@@ -96,6 +96,7 @@ func (a *app) copy(src, dst string, f *copyFlags, out *bufio.Writer) error {
 	}
 	return a.view(patient(src), func(from *copal.DB) error {
 		return a.updateOrCreate(patient(dst), func(to *copal.DB) error {
+			src, dst := redacted(src), redacted(dst)
 			c := copying.New(from, to)
 			c.Name, c.Replace = name, f.replace
 			err := a.runCopy(c, src, f)

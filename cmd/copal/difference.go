@@ -275,7 +275,9 @@ func appendEntry(line []byte, name string, e *admin.Entry, value []byte) []byte 
 	if !e.Expires.IsZero() {
 		line = ndjson.AppendTime(append(line, `,"expires":`...), e.Expires)
 	}
-	line = ndjson.AppendTime(append(fmt.Appendf(line, `,"seq":%d`, e.Seq), `,"time":`...), e.Time)
+	if e.Seq > 0 { // else it is of a server
+		line = ndjson.AppendTime(append(fmt.Appendf(line, `,"seq":%d`, e.Seq), `,"time":`...), e.Time)
+	}
 	if e.Codec != "" {
 		line = ndjson.AppendKey(append(line, `,"codec":`...), []byte(e.Codec))
 		line = ndjson.AppendKey(append(line, `,"type":`...), []byte(e.Schema))

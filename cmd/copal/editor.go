@@ -93,13 +93,21 @@ func (e *editor) giveUp() {
 	}
 }
 
+// prompt names the store.
+func (s *shell) prompt() string {
+	if isServer(s.dir) {
+		return redacted(s.dir) + "> "
+	}
+	return filepath.Base(filepath.Clean(s.dir)) + "> "
+}
+
 // converse runs the lines that a person types until there are no more.
 func (s *shell) converse() error {
 	s.editor = newEditor()
 	defer s.editor.close()
 	defer context.AfterFunc(s.app.ctx, s.editor.giveUp)()
 	s.editor.state.SetWordCompleter(s.complete)
-	prompt := filepath.Base(filepath.Clean(s.dir)) + "> "
+	prompt := s.prompt()
 	for s.app.ctx.Err() == nil {
 		line, err := s.editor.ask(prompt)
 		switch {

@@ -34,12 +34,19 @@ stays, and --continue goes on behind its last whole line; also in a FILE that wa
 If the store has changed since, --continue needs --mixed, for then the file is the store
 at two moments, one part after the other.
 
-The last line says that the export is whole, and has a checksum of it.`
+The last line says that the export is whole, and has a checksum of it.
+
+DIR may be a server: redis://host:port. A copal serve is exported as it is at one moment,
+with all that its directory has. A plain Redis has no moments: what is written to it
+meanwhile may be in the export or not, all its keys are in memory, and --continue needs
+--mixed. A value of a module there is an error, unless --skip-bad leaves it out. Of a
+server one collection at a time is in memory, and --seq and --at are refused.`
 
 const exportExample = `  copal export app.db > dump.ndjson
   copal export app.db --map users users.ndjson
   copal export app.db dump.ndjson --continue
-  copal export app.db | ssh host copal import app.db`
+  copal export app.db | ssh host copal import app.db
+  copal export redis://localhost:6379 dump.ndjson`
 
 // exportFlags say what is exported, and how.
 type exportFlags struct {
@@ -81,6 +88,9 @@ func newExport(a *app) *cobra.Command {
 		if file == "-" && (f.again || f.force) {
 			return usageError{"--continue and --force are for a FILE"}
 		}
+		if isServer(args[0]) && f.seq {
+			return usageError{"--seq needs a directory: a server does not tell the sequence numbers of entries"}
+		}
 		defer a.catchSignals()()
 		return at.view(args[0], func(s source) error { return x.run(s, file, out) })
 	})
@@ -106,6 +116,8 @@ type export struct {
 	after []byte // the key
 	spans []span // what is asked for, in order, without overlaps
 	of    string // the same in words, "" for all
+
+	scratch scratch // for collections of a server
 
 	result exportJSON
 }
@@ -218,21 +230,24 @@ func countEntries(n int64) string {
 }
 
 func (x *export) run(from source, file string, out *bufio.Writer) error {
-	if from.at == nil {
-		now, err := from.db.Snapshot()
-		if err != nil {
-			return err
-		}
-		defer now.Close()
-		from.at = now
+	if from.at != nil {
+		return x.runIn(from, file, out)
 	}
+	return x.readWhole(from.db, func(from source) error { return x.runIn(from, file, out) })
+}
+
+func (x *export) runIn(from source, file string, out *bufio.Writer) error {
+	defer func() { x.scratch.close() }()
 	if err := x.haveMaps(from); err != nil {
 		return err
 	}
-	s := from.at
-	x.result.File, x.result.Seq = file, s.Seq()
+	if !from.isMoment() {
+		x.note("the server has no snapshots: what is written to it meanwhile may be in the export or not")
+	}
+	x.result.File = file
+	x.result.Seq, _ = from.moment()
 	if file == "-" {
-		w, err := ndjson.NewWriter(out, x.head(s))
+		w, err := ndjson.NewWriter(out, x.head(from))
 		if err == nil {
 			err = x.write(from, w)
 		}
@@ -242,13 +257,17 @@ func (x *export) run(from source, file string, out *bufio.Writer) error {
 	return x.finish(w, err, out)
 }
 
-func (x *export) head(s *copal.Snapshot) ndjson.Head {
-	return ndjson.Head{Seq: s.Seq(), Time: s.Time(), From: x.of}
+func (x *export) head(s source) ndjson.Head {
+	seq, at := s.moment()
+	return ndjson.Head{Seq: seq, Time: at, From: x.of}
 }
 
 // haveMaps refuses the name of a map that there is not: it is mistyped.
 func (x *export) haveMaps(s source) error {
-	known := maps.Collect(s.maps())
+	known, err := x.known(s)
+	if err != nil {
+		return err
+	}
 	for _, name := range x.maps {
 		if _, is := known[name]; !is && !haveKeys(s, copal.MapPrefix(name)) {
 			return fmt.Errorf("%w: map %s", copal.ErrNotFound, showKey([]byte(name)))
@@ -257,9 +276,31 @@ func (x *export) haveMaps(s source) error {
 	return nil
 }
 
+// known are the maps that the store says it has, and whether they have entries.
+func (x *export) known(s source) (map[string]bool, error) {
+	names := map[string]bool{}
+	if s.far == nil {
+		for name, n := range s.maps() {
+			names[name] = n > 0
+		}
+		return names, nil
+	}
+	list, err := s.far.Maps(x.ctx)
+	for _, name := range list {
+		names[name] = haveKeys(s, copal.MapPrefix(name))
+	}
+	return names, err
+}
+
 // haveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map
 // that no program has opened yet.
 func haveKeys(s source, prefix []byte) bool {
+	if s.far != nil {
+		for range s.far.Entries(prefix, behind(prefix)) {
+			return true
+		}
+		return false
+	}
 	for _, err := range s.keys(prefix, behind(prefix), false) {
 		if err == nil {
 			return true
@@ -279,12 +320,13 @@ func (x *export) write(from source, w *ndjson.Writer) error {
 	bar, total := x.newCount("exporting", "entries"), x.total(from)
 	bar.show(w.State().Entries, total) // before the keys are sorted, which may take long
 	defer bar.clear()
-	s := from.at
-	defer context.AfterFunc(x.ctx, func() { s.Close() })() // ends that, too
+	if s := from.at; s != nil {
+		defer context.AfterFunc(x.ctx, func() { s.Close() })() // ends that, too
+	}
 	for _, sp := range x.spans {
-		for e, err := range admin.Entries(s, sp.from, sp.to) {
+		for e, err := range from.entries(sp.from, sp.to) {
 			if err == nil {
-				err = x.entry(s, w, &e)
+				err = x.entry(from, w, &e)
 			} else if errors.Is(err, copal.ErrCorrupt) || errors.Is(err, copal.ErrTooLarge) {
 				if err = x.bad("the entry of key", e.Key, err); err == nil {
 					continue
@@ -318,7 +360,38 @@ func (x *export) bad(what string, name []byte, err error) error {
 }
 
 // entry writes an entry and, of a collection, the elements.
-func (x *export) entry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry) error {
+func (x *export) entry(from source, w *ndjson.Writer, e *admin.Entry) error {
+	if from.far == nil || e.Collection == "" {
+		return x.writeEntry(from.at, w, e)
+	}
+	now, err := x.scratch.take(x.ctx, from.far, true, e)
+	if err != nil {
+		err = fmt.Errorf("key %q: %w", e.Key, err)
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, copal.ErrCorrupt) {
+			err = x.bad("", nil, err)
+		}
+		return err
+	}
+	defer now.Close()
+	for e, err := range admin.Entries(now, e.Key, append(bytes.Clone(e.Key), 0)) {
+		if err == nil && e.Elements > 0 {
+			err = x.writeEntry(now, w, &e)
+		}
+		if err != nil || e.Elements > 0 {
+			return err
+		}
+	}
+	is, err := from.far.Find(e.Key) // it has gone meanwhile, or the key holds something else
+	switch {
+	case errors.Is(err, copal.ErrNotFound), err == nil && is.Collection == e.Collection:
+		return nil
+	case err != nil:
+		return err
+	}
+	return x.entry(from, w, &is)
+}
+
+func (x *export) writeEntry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry) error {
 	if e.Collection != "" && x.skipBad {
 		if err := x.countReadable(s, e); err != nil {
 			return err
@@ -365,13 +438,16 @@ var errInterrupted = errors.New("interrupted")
 
 // writeMaps names the maps of which something may follow.
 func (x *export) writeMaps(s source, w *ndjson.Writer) error {
-	of := maps.Collect(s.maps())
+	of, err := x.known(s)
+	if err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		p := prefixSpan(copal.MapPrefix(name))
 		asked := slices.ContainsFunc(x.spans, func(s span) bool {
 			return compareEnds(s.to, p.from) > 0 && (p.to == nil || bytes.Compare(s.from, p.to) < 0)
 		})
-		if asked && of[name] > 0 {
+		if asked && of[name] {
 			if err := w.Map(name); err != nil {
 				return err
 			}
@@ -382,6 +458,12 @@ func (x *export) writeMaps(s source, w *ndjson.Writer) error {
 
 // total is how many entries there are to come, -1 if that is not known.
 func (x *export) total(s source) int64 {
+	if s.far != nil {
+		if x.of == "" && s.isMoment() { // else the server would go through all keys once more
+			return s.far.Total()
+		}
+		return -1
+	}
 	if x.of == "" {
 		return int64(s.raw().Len())
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -25,7 +24,7 @@ func (x *export) toFile(from source, file string) (*ndjson.Writer, error) {
 		return x.through(from, file, info)
 	}
 	part := file + partSuffix
-	at, err := x.prepare(file, part, from.at)
+	at, err := x.prepare(file, part, from)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +33,7 @@ func (x *export) toFile(from source, file string) (*ndjson.Writer, error) {
 		return nil, err
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
-	w, err := x.begin(f, out, at, from.at)
+	w, err := x.begin(f, out, at, from)
 	if err == nil {
 		err = x.write(from, w)
 	}
@@ -63,7 +62,7 @@ func (x *export) through(from source, path string, info os.FileInfo) (*ndjson.Wr
 		return nil, err
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
-	w, err := ndjson.NewWriter(out, x.head(from.at))
+	w, err := ndjson.NewWriter(out, x.head(from))
 	if err == nil {
 		err = x.write(from, w)
 	}
@@ -75,7 +74,7 @@ func (x *export) through(from source, path string, info os.FileInfo) (*ndjson.Wr
 
 // prepare refuses to replace what the user may want, and puts a file that is to be continued where it is made.
 // It returns where that goes on.
-func (x *export) prepare(file, part string, s *copal.Snapshot) (at ndjson.State, err error) {
+func (x *export) prepare(file, part string, s source) (at ndjson.State, err error) {
 	havePart, have := exists(part), exists(file)
 	switch {
 	case x.force && havePart:
@@ -103,7 +102,7 @@ func exists(path string) bool {
 }
 
 // begin writes the first line, or that with which an export goes on.
-func (x *export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s *copal.Snapshot) (*ndjson.Writer, error) {
+func (x *export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s source) (*ndjson.Writer, error) {
 	if err := f.Truncate(at.Offset); err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func (x *export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s *copal.
 
 // resumable reads how far a file is in order, which must be an export of what is asked for now. Only its last
 // line may be none.
-func (x *export) resumable(path string, s *copal.Snapshot) (at ndjson.State, err error) {
+func (x *export) resumable(path string, s source) (at ndjson.State, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return at, err
@@ -163,12 +162,15 @@ func (x *export) whole(f *os.File) (ndjson.State, error) {
 }
 
 // fits refuses to write behind an export of something else.
-func (x *export) fits(path string, at ndjson.State, s *copal.Snapshot) error {
+func (x *export) fits(path string, at ndjson.State, s source) error {
 	switch {
 	case at.Head.From != x.of:
 		return usageError{fmt.Sprintf("%s was begun for other keys: %s; now it is %s", path, cmp.Or(at.Head.From, "all"), cmp.Or(x.of, "all"))}
-	case at.Head.Seq != s.Seq() && !x.mixed:
-		return fmt.Errorf("the store has changed since %s was begun, from number %d to %d: with --mixed what follows is the store as it is now", path, at.Head.Seq, s.Seq())
+	case !s.isMoment() && !x.mixed:
+		return fmt.Errorf("the server does not tell whether it has changed since %s was begun: with --mixed what follows is what it has now", path)
+	}
+	if now, _ := s.moment(); at.Head.Seq != now && !x.mixed {
+		return fmt.Errorf("the store has changed since %s was begun, from number %d to %d: with --mixed what follows is the store as it is now", path, at.Head.Seq, now)
 	}
 	return nil
 }

@@ -3,12 +3,16 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +21,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/internal/copying"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -54,14 +59,23 @@ and those without a deadline are counted.
 
 What was interrupted can be done again from the beginning, which gives the same, or with
 --resume, which goes on about where it ended: the file IMPORT in the store's directory
-says where, as long as an import is not through.`
+says where, as long as an import is not through.
+
+DIR may be a server, too, in the place of the directory: redis://host:port. A copal serve
+keeps all that a directory keeps. On a Redis a value is the bytes that its codec has made,
+content types are left out and counted, and a stream keeps less; it has to be Redis 7.0 or
+later to take streams. What is written counts as it comes: up to 4096 entries together,
+where the server takes that, and a collection in parts; one at a time is in memory. A
+value of more than 512 MiB is an error. There is no --resume then. Values from Redis are
+not fitted to typed maps, which a server does not tell.`
 
 const importExample = `  copal import app.db < dump.ndjson
   copal import app.db users.csv --key id --map users --numbers
   copal import app.db old.bolt --dry-run
   copal import app.db --from badger /var/lib/old
   copal import app.db /var/lib/redis/dump.rdb
-  copal import app.db redis://localhost:6379`
+  copal import app.db redis://localhost:6379
+  copal import redis://localhost:6379 dump.ndjson`
 
 // importFlags say what is imported, and how.
 type importFlags struct {
@@ -100,6 +114,9 @@ func newImport(a *app) *cobra.Command {
 		}
 		if f.mapName == "" && cmd.Flags().Changed("map") {
 			return usageError{"a map has a name"}
+		}
+		if f.resume && isServer(in.dir) {
+			return errResumeFar
 		}
 		defer a.catchSignals()()
 		defer in.close()
@@ -151,7 +168,12 @@ type intake struct {
 	first   *importers.Item                       // what it begins with
 	pending bool                                  // if it has anything
 
-	db      *copal.DB // nil in a dry run
+	db      *copal.DB      // nil in a dry run
+	to      copying.Target // the same
+	far     bool           // it is on a server
+	types   *copal.DB      // that tells the types of maps, nil for none
+	near    *copal.DB      // that elements are put into: of a server the scratch
+	scratch scratch        // for collections of a server
 	batch   []*admin.Entry
 	bytes   int   // in batch and elements
 	skip    int64 // items that an earlier run has dealt with
@@ -165,6 +187,7 @@ type intake struct {
 	scores   []float64       // theirs, in a sorted set that has them
 	at       int64           // its place among the items
 	anew     bool            // nothing of it is in the store
+	unsent   bool            // it is in the scratch alone
 	gone     bool            // it is left out
 
 	wrong   []string // keys that differ from what was read
@@ -379,25 +402,55 @@ func (in *intake) items(yield func(*importers.Item, error) bool) {
 }
 
 // into imports into a store.
-func (in *intake) into(db *copal.DB) error {
-	in.db = db
+func (in *intake) into(db *copal.DB) (err error) {
+	in.db, in.near, in.types, in.to, in.far = db, db, db, copying.Into(db), isFar(db)
+	if in.far {
+		defer func() { err = errors.Join(err, in.scratch.close()) }()
+		closed, err := in.openTypes()
+		if err != nil {
+			return err
+		}
+		defer closed()
+	}
 	if err := in.findProgress(); err != nil {
 		return err
 	}
 	if in.mapName != "" {
-		if err := admin.DeclareMap(db, in.mapName); err != nil {
+		if err := in.to.Declare(in.ending(), in.mapName); err != nil {
 			return err
 		}
 	}
-	// What has arrived stays, whatever comes next.
-	if err := errors.Join(in.take(), in.flush()); err != nil {
+	if err := in.take(); err != nil {
+		return in.stopped(errors.Join(err, in.flush())) // what has arrived stays
+	}
+	if err := errors.Join(in.endCollection(), in.flush()); err != nil {
 		return in.stopped(err)
+	}
+	if in.far {
+		if err := in.to.Sync(in.ending()); err != nil {
+			return err
+		}
 	}
 	if err := in.forgetProgress(); err != nil || !in.format.Redis {
 		return err
 	}
 	return in.verify()
 }
+
+// openTypes opens the log of a store in a directory that a server has open: it tells the types of maps. A server
+// elsewhere does not.
+func (in *intake) openTypes() (closed func() error, err error) {
+	if in.types = nil; in.host != nil || isServer(in.dir) {
+		return func() error { return nil }, nil
+	}
+	if in.types, err = in.openStore(in.dir, copal.ReadOnly()); err != nil {
+		return nil, err
+	}
+	return in.types.Close, nil
+}
+
+// ending is for what is to be ended in order when the user has had enough.
+func (in *intake) ending() context.Context { return context.WithoutCancel(in.ctx) }
 
 // take reads the input to its end.
 func (in *intake) take() error {
@@ -427,7 +480,7 @@ func (in *intake) item(item *importers.Item) error {
 		if in.db == nil {
 			return nil
 		}
-		return admin.DeclareMap(in.db, item.Map)
+		return in.to.Declare(in.ending(), item.Map)
 	}
 	in.seen++
 	if in.seen%1024 == 0 {
@@ -467,6 +520,9 @@ func (in *intake) deal(item *importers.Item) error {
 		return nil
 	default:
 		in.result.Entries++
+		if item.Content != "" && in.db != nil && !in.to.Typed() {
+			in.result.Contents++
+		}
 		if item.Expires.IsZero() {
 			in.lasting++
 		}
@@ -483,24 +539,46 @@ func (in *intake) fits(e *admin.Entry) error {
 	switch {
 	case len(e.Key) > copal.MaxKeyBytes:
 		return fmt.Errorf("entry %d has a key of %d bytes, and the most is %d", in.seen, len(e.Key), copal.MaxKeyBytes)
-	case in.db == nil || !in.format.Redis || bytes.IndexByte(e.Key, ':') < 0:
+	case in.db == nil:
+		return nil
+	}
+	switch {
+	case in.types == nil || !in.format.Redis || bytes.IndexByte(e.Key, ':') < 0:
 		return nil
 	case e.Collection == "":
-		return admin.Fit(in.db, e)
+		return admin.Fit(in.types, e)
 	}
-	typed, err := admin.IsTyped(in.db, e.Key)
+	typed, err := admin.IsTyped(in.types, e.Key)
 	if typed {
 		return fmt.Errorf("key %q belongs to a typed map, which holds no collections", e.Key)
 	}
 	return err
 }
 
-// countReplaced counts an entry that is about to take the place of another.
-func (in *intake) countReplaced(key []byte) {
-	if in.db.Raw().Has(key) {
-		in.result.Replaced++
+// countReplaced counts entries that are about to take the place of others. A server is asked for many at once.
+func (in *intake) countReplaced(keys ...[]byte) {
+	var n atomic.Int64
+	look := func(key []byte) {
+		if in.db.Raw().Has(key) {
+			n.Add(1)
+		}
 	}
+	for some := range slices.Chunk(keys, atOnce) {
+		var wait sync.WaitGroup
+		for _, key := range some {
+			if in.far {
+				wait.Go(func() { look(key) })
+			} else {
+				look(key)
+			}
+		}
+		wait.Wait()
+	}
+	in.result.Replaced += n.Load()
 }
+
+// atOnce is how many keys a server is asked for at a time.
+const atOnce = 256
 
 func expired(e *admin.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
 
@@ -527,8 +605,8 @@ func (in *intake) put(item *importers.Item) error {
 			return err
 		}
 		in.countReplaced(item.Key)
-		if err := admin.Put(in.db, &item.Entry); err != nil {
-			return err
+		if err := in.to.Put(in.ending(), []*admin.Entry{&item.Entry}); err != nil {
+			return fmt.Errorf("key %q: %w", item.Key, err)
 		}
 		return in.save()
 	}
@@ -556,7 +634,7 @@ func (in *intake) flush() error {
 	}
 	if len(in.batch) > 0 {
 		in.countBatch()
-		if err := admin.Put(in.db, in.batch...); err != nil {
+		if err := in.to.Put(in.ending(), in.batch); err != nil {
 			return err
 		}
 		clear(in.batch)
@@ -572,6 +650,7 @@ func (in *intake) flush() error {
 // countBatch is countReplaced for the batch, in which a key may come several times.
 func (in *intake) countBatch() {
 	before := map[string]bool{} // what the batch has made of keys so far
+	var first [][]byte
 	for _, e := range in.batch {
 		is, known := before[string(e.Key)]
 		before[string(e.Key)] = !e.Deleted
@@ -580,7 +659,8 @@ func (in *intake) countBatch() {
 		case is:
 			in.result.Replaced++
 		case !known:
-			in.countReplaced(e.Key)
+			first = append(first, e.Key)
 		}
 	}
+	in.countReplaced(first...)
 }

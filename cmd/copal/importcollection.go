@@ -7,13 +7,14 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/internal/copying"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
 // begin ends the collection before an item, and notes the collection whose elements follow. The
 // elements are not in the batch, so earlier entries are written first.
 func (in *intake) begin(item *importers.Item) error {
-	err := in.flushElements()
+	err := in.endCollection()
 	in.anew = false
 	if err != nil || item.Collection == "" {
 		return err
@@ -27,6 +28,26 @@ func (in *intake) begin(item *importers.Item) error {
 	in.anew = in.seen > in.skip && !in.gone
 	if in.anew {
 		in.countReplaced(in.whole.Key)
+	}
+	if in.far {
+		in.near, err = in.scratch.open()
+	}
+	return err
+}
+
+// endCollection writes the elements that are left, and brings a whole collection to a server.
+func (in *intake) endCollection() error {
+	if err := in.flushElements(); err != nil || !in.unsent {
+		return err
+	}
+	in.unsent = false
+	view, err := copying.Look(in.ending(), in.near)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	if err := in.to.PutCollection(in.ending(), &in.whole, view.Elements(&in.whole, true)); err != nil {
+		return fmt.Errorf("key %q: %w", in.whole.Key, err)
 	}
 	return nil
 }
@@ -55,6 +76,7 @@ func (in *intake) element(item *importers.Item) error {
 		in.scores = append(in.scores, *item.Score)
 	}
 	in.unsaved += int64(size) + 64
+	in.scratch.bytes += size
 	return in.more(size)
 }
 
@@ -67,8 +89,9 @@ func (in *intake) flushElements() error {
 	if len(in.scores) > 0 {
 		err = in.putScores()
 	} else {
-		err = admin.PutElements(in.db, &in.whole, in.elements, in.anew)
+		err = admin.PutElements(in.near, &in.whole, in.elements, in.anew)
 	}
+	in.unsent = in.far
 	if err != nil {
 		err = fmt.Errorf("key %q: %w", in.whole.Key, err)
 	}
@@ -82,7 +105,7 @@ func (in *intake) putScores() error {
 	for i, e := range in.elements {
 		members[string(e.Name)] = in.scores[i]
 	}
-	raw := in.db.Raw()
+	raw := in.near.Raw()
 	if in.anew {
 		if _, err := raw.Delete(in.whole.Key); err != nil {
 			return err

@@ -42,8 +42,11 @@ func (in *intake) progressNow() importProgress {
 
 // findProgress finds out what can be skipped.
 func (in *intake) findProgress() error {
-	if !in.resume {
+	switch {
+	case !in.resume:
 		return nil
+	case in.far:
+		return errResumeFar
 	}
 	text, err := os.ReadFile(in.progressPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,6 +69,9 @@ func (in *intake) findProgress() error {
 	return nil
 }
 
+// errResumeFar is for a store on a server, which has no place for the file.
+var errResumeFar = usageError{"--resume needs a directory that no server has open: on a server nothing says how far an import is; done again from the beginning, it gives the same"}
+
 func (in *intake) progressPath() string { return filepath.Join(in.dir, progressName) }
 
 // save notes how far the import is, when enough has come since the last time.
@@ -79,6 +85,9 @@ func (in *intake) save() error {
 // saveNow makes durable what was written, and notes it. The batch is empty.
 func (in *intake) saveNow() error {
 	in.unsaved = 0
+	if in.far {
+		return in.to.Sync(in.ending())
+	}
 	if err := in.db.Sync(); err != nil || in.format.Live {
 		return err
 	}
@@ -95,6 +104,9 @@ func (in *intake) saveNow() error {
 
 // stopped notes how far an import is that ends before its time.
 func (in *intake) stopped(err error) error {
+	if in.far {
+		return fmt.Errorf("%w; the server has what was read before that, of the last %d entries perhaps a part, and the import done again from the beginning gives the same", err, batchEntries)
+	}
 	if in.done <= in.skip {
 		return err
 	}
@@ -109,6 +121,9 @@ func (in *intake) stopped(err error) error {
 
 // forgetProgress is for an import that is through.
 func (in *intake) forgetProgress() error {
+	if in.far {
+		return nil
+	}
 	if err := os.Remove(in.progressPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -26,6 +26,8 @@ type importJSON struct {
 	Different int64            `json:"different,omitempty"` // those that are not
 	Gone      int64            `json:"gone,omitempty"`      // entries without a deadline that were not there when it was read again
 
+	Contents int64 `json:"contentTypesLeftOut,omitempty"` // that the server does not keep
+
 	Bytes    int64     `json:"bytes"`
 	Complete bool      `json:"complete"`
 	Torn     *tornJSON `json:"torn,omitempty"`
@@ -108,6 +110,9 @@ func (in *intake) warn(format string, args ...any) {
 func (in *intake) finish(out *bufio.Writer) error {
 	for _, text := range in.result.Notes {
 		in.warn("%s: %s", in.path, text)
+	}
+	if n := in.result.Contents; n > 0 {
+		in.warn("the content types of %s were left out: the server takes none", countEntries(n))
 	}
 	if in.result.Bad > mostShown {
 		in.warn("%s: %d were left out in all", in.path, in.result.Bad)

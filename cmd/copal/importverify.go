@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"iter"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/copying"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -26,13 +29,18 @@ import (
 // verifier compares what is read with the store.
 type verifier struct {
 	*intake
-	now  *copal.Snapshot
+	now  *copal.Snapshot // of a server the scratch, with what is compared next
 	seed maphash.Seed
 
-	of     importers.Item // the collection whose elements are read; none if it has no type
-	sum    tally          // of its elements
-	scored bool           // they are members of a sorted set, with scores
-	found  int64          // entries that the store has without a deadline
+	server *copying.View    // nil for a directory
+	items  []importers.Item // values that are compared next
+	bytes  int              // in them
+
+	of     importers.Item  // the collection whose elements are read; none if it has no type
+	sum    tally           // of its elements
+	stream []admin.Element // those of a stream that a Redis has, of which it may keep less
+	scored bool            // they are members of a sorted set, with scores
+	found  int64           // entries that the store has without a deadline
 }
 
 // tally is a sum of elements in any order.
@@ -59,18 +67,31 @@ func (in *intake) verify() (err error) {
 		return nil
 	}
 	v := &verifier{intake: in, seed: maphash.MakeSeed()}
-	if v.now, err = in.db.Snapshot(); err != nil {
-		return err
+	take := v.item
+	if in.far {
+		if v.server, err = copying.Look(in.ctx, in.db); err != nil {
+			return err
+		}
+		defer v.server.Close()
+		take = v.collect
+	} else {
+		if v.now, err = in.db.Snapshot(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, v.now.Close()) }()
 	}
-	defer func() { err = errors.Join(err, v.now.Close()) }()
 	in.bar = in.newProgress("verifying")
 	if in.size < 0 {
 		in.bar = in.newCount("verifying", "entries")
 	}
 	defer in.bar.clear()
 	in.seen = 0
-	err = in.format.Read(&source, v.item)
-	if err == nil {
+	err = in.format.Read(&source, take)
+	switch {
+	case err != nil:
+	case in.far:
+		err = errors.Join(v.endFar(), v.compare())
+	default:
 		err = v.end()
 	}
 	if in.skip == 0 {
@@ -83,6 +104,81 @@ func (in *intake) verify() (err error) {
 		return fmt.Errorf("all that was read is in the store, and could not be verified: %s: %w", in.path, err)
 	}
 	return nil
+}
+
+// collect is item for a server. It gathers values, of which many are asked for at once. Of a collection, elements are
+// only added up: the server is asked for it when all were read.
+func (v *verifier) collect(item *importers.Item) error {
+	if item.Element != nil {
+		return v.item(item)
+	}
+	if err := v.endFar(); err != nil {
+		return err
+	}
+	if item.Collection != "" {
+		if err := v.compare(); err != nil {
+			return err
+		}
+		return v.item(item)
+	}
+	it := *item
+	it.Key, it.Value = bytes.Clone(it.Key), bytes.Clone(it.Value)
+	v.items = append(v.items, it)
+	if v.bytes += len(it.Key) + len(it.Value); v.bytes < batchBytes && len(v.items) < batchEntries {
+		return nil
+	}
+	return v.compare()
+}
+
+// endFar is end for a server.
+func (v *verifier) endFar() error {
+	if v.of.Collection == "" {
+		return v.end()
+	}
+	return v.with([][]byte{v.of.Key}, v.end)
+}
+
+// compare compares the values that were gathered.
+func (v *verifier) compare() error {
+	keys := make([][]byte, len(v.items))
+	for i := range v.items {
+		keys[i] = v.items[i].Key
+	}
+	err := v.with(keys, func() error {
+		for i := range v.items {
+			if err := v.item(&v.items[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	v.items, v.bytes = v.items[:0], 0
+	return err
+}
+
+// with calls f while v.now has what the server has under keys.
+func (v *verifier) with(keys [][]byte, f func() error) error {
+	list, errs := make([]*admin.Entry, len(keys)), make([]error, len(keys))
+	for at := 0; at < len(keys); at += atOnce {
+		var wait sync.WaitGroup
+		for i := at; i < min(at+atOnce, len(keys)); i++ {
+			wait.Go(func() {
+				e, err := v.server.Find(keys[i])
+				if errors.Is(err, copal.ErrNotFound) {
+					e, err = admin.Entry{Key: keys[i], Deleted: true}, nil
+				}
+				list[i], errs[i] = &e, err
+			})
+		}
+		wait.Wait()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return v.scratch.lend(v.ctx, v.server, v.to.Typed(), list, func(now *copal.Snapshot) error {
+		v.now = now
+		return f()
+	})
 }
 
 // item compares an item.
@@ -99,6 +195,9 @@ func (v *verifier) item(item *importers.Item) error {
 	case item.Element != nil && item.Score != nil:
 		v.scored = true
 		v.sum.add(v.seed, item.Element.Name, scoreBytes(*item.Score))
+		return nil
+	case item.Element != nil && v.of.Collection == "stream" && !v.to.Typed():
+		v.stream = append(v.stream, admin.Element{Name: bytes.Clone(item.Element.Name), Value: bytes.Clone(item.Element.Value)})
 		return nil
 	case item.Element != nil:
 		v.sum.add(v.seed, item.Element.Name, item.Element.Value)
@@ -129,8 +228,14 @@ func (v *verifier) item(item *importers.Item) error {
 
 // end compares the collection that was read last, if there is one.
 func (v *verifier) end() error {
-	of, read, scored := v.of, v.sum, v.scored
-	v.of, v.sum, v.scored = importers.Item{}, tally{}, false
+	of, read, scored, stream := v.of, v.sum, v.scored, v.stream
+	v.of, v.sum, v.scored, v.stream = importers.Item{}, tally{}, false, nil
+	for e, err := range copying.Dumped(listed(stream)) {
+		if err != nil {
+			return named(err, of.Key)
+		}
+		read.add(v.seed, e.Name, e.Value)
+	}
 	switch {
 	case of.Collection == "":
 		return nil
@@ -158,6 +263,16 @@ func (v *verifier) end() error {
 		}
 	}
 	return v.judge(&of, is == read, err)
+}
+
+func listed(list []admin.Element) iter.Seq2[admin.Element, error] {
+	return func(yield func(admin.Element, error) bool) {
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
 }
 
 func scoreBytes(score float64) []byte { return fmt.Appendf(nil, "%x", math.Float64bits(score)) }

@@ -82,6 +82,9 @@ func knownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if isServer(args[0]) {
+		return usageError{"a server comes behind a command: copal stat " + redacted(args[0])}
+	}
 	reason := "unknown command " + strconv.Quote(args[0])
 	if requireStore(args[0]) == nil {
 		return usageError{reason + "; it is a store, which comes behind a command: copal stat " + args[0]}

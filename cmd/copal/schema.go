@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +14,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/httpapi"
+	"github.com/copaldb/copal/internal/copying"
 	"github.com/copaldb/copal/internal/typedoc"
 )
 
@@ -18,7 +22,10 @@ const schemaHelp = `Print the types of values that the log knows: of MAP, or of 
 several versions of a program has several, the newest first.
 
 Other languages take them as JSON Schema (2020-12), as declarations of TypeScript or of Go, or in
-the description of the HTTP door (OpenAPI 3.1). They describe a value as get shows it, as JSON.`
+the description of the HTTP door (OpenAPI 3.1). They describe a value as get shows it, as JSON.
+
+Of a copal serve it reads the values, of MAP or all: the types are those of the values that are there,
+and stand in the order of their keys, whatever their age. A Redis keeps no types.`
 
 func newSchema(a *app) *cobra.Command {
 	var asJSONSchema, asScript, asGo, asOpenAPI, asJSON bool
@@ -32,6 +39,9 @@ func newSchema(a *app) *cobra.Command {
 	}
 	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
 		return a.view(args[0], func(db *copal.DB) error {
+			if asOpenAPI && isFar(db) {
+				return usageError{"--openapi needs a directory: a copal serve has the description at its HTTP door, /openapi.json"}
+			}
 			if asOpenAPI {
 				text, err := httpapi.OpenAPI(db)
 				if err == nil {
@@ -39,7 +49,11 @@ func newSchema(a *app) *cobra.Command {
 				}
 				return err
 			}
-			maps, err := typesOf(db, args[1:])
+			types := typesIn
+			if isFar(db) {
+				types = a.typesFar
+			}
+			maps, err := typesOf(db, args[1:], types)
 			if err != nil {
 				return err
 			}
@@ -89,17 +103,15 @@ type typeOfMap struct {
 }
 
 // typesOf are the types of the maps that are named, or of all.
-func typesOf(db *copal.DB, names []string) (list []*typedMap, err error) {
+func typesOf(db *copal.DB, names []string, of func(*copal.DB, []string) (map[string][]admin.Type, error)) (list []*typedMap, err error) {
+	all, err := of(db, names)
+	if err != nil {
+		return nil, err
+	}
 	list = []*typedMap{}
-	known, namer := map[string]bool{}, typedoc.Namer{}
-	for name := range db.Maps() {
-		if known[name] = true; len(names) > 0 && name != names[0] {
-			continue
-		}
-		types, err := admin.Types(db, name)
-		if err != nil {
-			return nil, err
-		}
+	namer := typedoc.Namer{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		types := all[name]
 		m := &typedMap{Name: name, Types: []typeOfMap{}, typeName: namer.Name(name)}
 		for _, t := range types {
 			m.Types = append(m.Types, typeOfMap(t))
@@ -109,10 +121,61 @@ func typesOf(db *copal.DB, names []string) (list []*typedMap, err error) {
 		}
 		list = append(list, m)
 	}
-	if len(names) > 0 && !known[names[0]] {
+	if len(names) > 0 && len(list) == 0 {
 		return nil, fmt.Errorf("%w: there is no map %q", copal.ErrNotFound, names[0])
 	}
 	return list, nil
+}
+
+// typesIn are the types that the log knows, by map.
+func typesIn(db *copal.DB, names []string) (all map[string][]admin.Type, err error) {
+	all = map[string][]admin.Type{}
+	for name := range db.Maps() {
+		if len(names) > 0 && name != names[0] {
+			continue
+		}
+		if all[name], err = admin.Types(db, name); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// typesFar are the types of the values that a server has, by map.
+func (a *app) typesFar(db *copal.DB, names []string) (all map[string][]admin.Type, err error) {
+	far, err := copying.Look(a.ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	defer far.Close()
+	if !far.Typed() {
+		return nil, usageError{"schema needs a directory or a copal serve: this server keeps no types of values"}
+	}
+	maps, err := far.Maps(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = map[string][]admin.Type{}
+	for _, name := range maps {
+		if len(names) == 0 || name == names[0] {
+			all[name] = nil
+		}
+	}
+	var in span
+	if len(names) > 0 {
+		in = prefixSpan(copal.MapPrefix(names[0]))
+	}
+	for e, err := range far.Entries(in.from, in.to) {
+		if err != nil {
+			return nil, err
+		}
+		escaped, _, ok := strings.Cut(string(e.Key), ":")
+		name, err := url.PathUnescape(escaped)
+		if is := (admin.Type{Codec: e.Codec, Schema: e.Schema}); ok && err == nil && e.Codec != "" && !slices.Contains(all[name], is) {
+			all[name] = append(all[name], is)
+		}
+	}
+	return all, nil
 }
 
 func writeJSONSchema(out *bufio.Writer, maps []*typedMap) error {

@@ -17,8 +17,9 @@ const serversHelp = `The store may be on a server, too: a copal serve, a Redis, 
 Then redis://host:port stands in the place of the directory, with user:password@ in front of
 the host, and further nodes of a cluster behind commas; rediss:// is by TLS, and
 unix:///path/of.sock is a socket. get, set, del, has, incr, ttl, ls, scan, range, count,
-watch and copy take servers. A store that a copal serve of yours has open is written to
-by that, and the command says so.`
+diff, watch, export, import, copy, stat, schema, sync and shell take servers; the others
+are about files or the past, and say what does their work there. A store that a copal
+serve of yours has open is written to by that, and the command says so.`
 
 // isServer reports whether the place of a store is a server, and no directory.
 func isServer(place string) bool {
@@ -27,26 +28,44 @@ func isServer(place string) bool {
 }
 
 // onServers are the commands that work with stores on servers. They write to a directory through its server, too.
-var onServers = []string{"get", "set", "del", "has", "incr", "ttl", "ls", "scan", "range", "count", "watch", "copy"}
+var onServers = []string{"get", "set", "del", "has", "incr", "ttl", "ls", "scan", "range", "count", "watch", "copy", "export", "import", "diff", "stat", "schema", "sync", "shell"}
+
+// instead says of commands that need a directory what does their work on a server.
+var instead = map[string]string{
+	"log":     "a server tells no past; copal watch tells what changes from now on, and from a copal serve what its log still has",
+	"history": "how long the past is kept is said where the server runs, by copal serve --history",
+	"undo":    "a server tells no past; undo takes changes back in the directory, when no server has it",
+	"check":   "it judges the files, in the directory, beside the server; copal copy --cutover proves that two stores are equal",
+	"repair":  "it reads damaged files, in the directory, when no server has it",
+	"compact": "a copal serve compacts by itself, and a server does at once at the command BGREWRITEAOF",
+	"backup":  "copal copy SERVER DIR makes a store of what a server has",
+	"restore": "copal copy DIR SERVER brings what a store has to a server",
+	"health":  "it asks a copal serve at its --http or --admin; copal stat says whether a server answers",
+	"serve":   "it has the files open; a client reaches the server itself",
+}
 
 // needsDirectory refuses a server where a command needs a directory.
 func (a *app) needsDirectory(cmd *cobra.Command, args []string) error {
 	a.onServers = slices.Contains(onServers, cmd.Name())
-	if a.onServers || a.host != nil {
+	if a.onServers {
 		return nil
 	}
 	n := 1
 	switch cmd.Name() {
-	case "backup", "restore", "diff":
+	case "backup", "restore":
 		n = 2
 	}
 	for _, arg := range args[:min(n, len(args))] {
 		if !isServer(arg) {
 			continue
 		}
-		reason := fmt.Sprintf("%s needs a directory, and %s is a server", cmd.Name(), redacted(arg))
-		if cmd.Name() == "export" || cmd.Name() == "import" {
-			reason += "; copal copy copies from servers, and to them"
+		needs := "a directory"
+		if cmd.Name() == "health" {
+			needs = "an address of HTTP"
+		}
+		reason := fmt.Sprintf("%s needs %s, and %s is a server", cmd.Name(), needs, redacted(arg))
+		if what := instead[cmd.Name()]; what != "" {
+			reason += "; " + what
 		}
 		return usageError{reason}
 	}

@@ -32,6 +32,8 @@ write in between; reading follows them.
 When standard input is no terminal it is a script: the first error ends it, with the exit
 code of that command. From the first command that writes to the end it holds the lock.
 
+On a server each command counts at once, and there is no lock; keys are not completed.
+
 ` + momentHelp
 
 const shellExample = `  copal shell app.db
@@ -47,8 +49,10 @@ func newShell(a *app) *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: completeDir,
 		RunE: a.runs(func(args []string, _ *bufio.Writer) error {
-			if err := requireStore(args[0]); err != nil {
-				return err
+			if !isServer(args[0]) {
+				if err := requireStore(args[0]); err != nil {
+					return err
+				}
 			}
 			return a.shell(args[0])
 		}),
@@ -62,7 +66,11 @@ func (a *app) shell(dir string) error {
 	} else {
 		defer a.catchSignals()()
 	}
-	reads, err := a.openStore(dir, copal.ReadOnly())
+	open := func(dir string) (*copal.DB, error) { return a.openStore(dir, copal.ReadOnly()) }
+	if isServer(dir) {
+		open = a.openServer
+	}
+	reads, err := open(dir)
 	if err != nil {
 		return err
 	}
@@ -76,10 +84,10 @@ func (a *app) shell(dir string) error {
 }
 
 // shell is the host of its commands. It has the store open for reading all the time, and follows
-// its writer.
+// its writer. One on a server is read and written through the same.
 type shell struct {
 	app    *app
-	dir    string
+	dir    string // or the server
 	reads  *copal.DB
 	writes *copal.DB // what a script that has written has open, or nil
 	editor *editor   // nil for a script
@@ -126,12 +134,15 @@ func (s *shell) run(ctx context.Context, words []string) int {
 		return exitOK
 	}
 	sub := newApp(nil, s.app.stdout, s.app.stderr)
-	sub.ctx, sub.host, sub.now = ctx, s, s.app.now
+	sub.ctx, sub.host, sub.now, sub.served = ctx, s, s.app.now, isFar(s.reads)
 	return sub.run(words)
 }
 
 func (s *shell) view(f func(db *copal.DB) error) error {
-	if s.writes != nil {
+	switch {
+	case isFar(s.reads):
+		return f(s.reads)
+	case s.writes != nil:
 		return f(s.writes)
 	}
 	if err := s.reads.Refresh(); err != nil {
@@ -142,6 +153,9 @@ func (s *shell) view(f func(db *copal.DB) error) error {
 
 // update lends the store to write. Where options are given, one that a script has open is opened anew.
 func (s *shell) update(f func(db *copal.DB) error, opts ...copal.Option) error {
+	if isFar(s.reads) {
+		return f(s.reads)
+	}
 	if s.writes != nil && opts != nil {
 		if err := s.writes.Close(); err != nil {
 			return err

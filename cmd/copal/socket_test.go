@@ -134,13 +134,13 @@ func TestStoresOnServers(t *testing.T) {
 	wantCommand(t, "3\n", "", "count", at)
 	wantCommand(t, "", "", "del", at, "users:bob")
 	wantCommand(t, "other\n", "", "ls", at, "--match", "o*")
-	for _, args := range [][]string{{"compact", at}, {"export", at}, {"undo", at, "--since", "1h"}, {"backup", "x", at}, {"get", at, "other", "--at", "1h"}} {
+	for _, args := range [][]string{{"compact", at}, {"export", at, "--at", "1h"}, {"undo", at, "--since", "1h"}, {"backup", "x", at}, {"get", at, "other", "--at", "1h"}} {
 		code, _, told := command(nil, args...)
 		if code != exitUsage || !strings.Contains(told, "needs a directory") {
 			t.Errorf("copal %q: exit code %d, %q", args, code, told)
 		}
 	}
-	if code, _, told := command(nil, "stat", "redis://me:secret@host:1/2"); code != exitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server") {
+	if code, _, told := command(nil, "check", "redis://me:secret@host:1/2"); code != exitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 	copied := filepath.Join(t.TempDir(), "copied")
@@ -222,6 +222,37 @@ func TestCopyTellsContentTypes(t *testing.T) {
 	code, out, told := command(nil, "copy", to, redis, "--replace", "--json")
 	if code != 0 || !strings.Contains(out, `"contentTypesLeftOut":1}`) || told != "copal: the content types of 1 entry were not copied: "+redis+" keeps none\n" {
 		t.Errorf("to a Redis: exit code %d: %q, %q", code, out, told)
+	}
+}
+
+// TestCopyHidesPasswords has no password in what it prints, and in what it notes.
+func TestCopyHidesPasswords(t *testing.T) {
+	_, address := redisserver.Start(t)
+	dialRedis(t, address).do("ACL", "SETUSER", "me", "on", ">secret", "+@all", "~*", "&*")
+	at, dir, other := "redis://me:secret@"+address, filepath.Join(t.TempDir(), "dir"), filepath.Join(t.TempDir(), "other")
+	for _, d := range []string{dir, other} {
+		db := openForTest(t, d)
+		if err := errors.Join(admin.Put(db, &admin.Entry{Key: []byte("k"), Value: []byte(d), Content: "text/plain"}), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{dir, at}, 0, "1 entry were not copied: redis://me:***@"},
+		{[]string{dir, at, "--json"}, 0, `"to":"redis://me:***@`},
+		{[]string{dir, at, "--cutover"}, 0, "is equal to"},
+		{[]string{other, at}, exitError, "has entries"},
+		{[]string{at, other}, exitError, "has entries"},
+		{[]string{at, other, "--replace"}, 0, "copied, not compared"},
+		{[]string{at, other, "--cutover"}, 0, "is equal to"},
+	} {
+		code, out, told := command(strings.NewReader("\n"), append([]string{"copy"}, c.args...)...)
+		if all := out + told; code != c.code || strings.Contains(all, "secret") || !strings.Contains(all, c.says) {
+			t.Errorf("%q: exit code %d: %s", c.args, code, all)
+		}
 	}
 }
 

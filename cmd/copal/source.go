@@ -5,17 +5,21 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/copying"
+	"github.com/copaldb/copal/internal/opened"
 )
 
 // source is what a command reads: a store as it is, or as it was at a moment.
 type source struct {
-	db *copal.DB
-	at *copal.Snapshot // nil for the present
+	db  *copal.DB
+	at  *copal.Snapshot // nil for the present
+	far *copying.View   // of a store on a server that is read whole; nil for others
 }
 
 func (s source) raw() *copal.Raw {
@@ -31,6 +35,32 @@ func (s source) keys(from, to []byte, backward bool) iter.Seq2[[]byte, error] {
 		return admin.Keys(s.db, from, to, backward)
 	}
 	return admin.Keys(s.at, from, to, backward)
+}
+
+// entries yields the entries with keys in [from, to), of a moment or of a server.
+func (s source) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
+	if s.far != nil {
+		return s.far.Entries(from, to)
+	}
+	return admin.Entries(s.at, from, to)
+}
+
+// moment is the sequence number and the time of what entries yields, 0 and now where that is of no moment.
+func (s source) moment() (seq uint64, at time.Time) {
+	if s.far != nil {
+		seq, at, _ = s.far.Moment()
+		return seq, at
+	}
+	return s.at.Seq(), s.at.Time()
+}
+
+// isMoment reports whether entries is of one moment.
+func (s source) isMoment() bool {
+	if s.far == nil {
+		return true
+	}
+	_, _, ok := s.far.Moment()
+	return ok
 }
 
 // maps yields the name and the number of entries of each map.
@@ -87,10 +117,12 @@ func (f *momentFlag) open(db *copal.DB) (*copal.Snapshot, error) {
 	return f.moment.open(db)
 }
 
+var errMomentFar = usageError{"a moment needs a directory: of a server the present is known alone"}
+
 // view lends the state of the moment to read, as app.view does.
 func (f *momentFlag) view(dir string, read func(s source) error) error {
 	if f.moment != nil && isServer(dir) {
-		return usageError{"a moment needs a directory: of a server the present is known alone"}
+		return errMomentFar
 	}
 	return f.app.view(dir, func(db *copal.DB) error {
 		if f.moment == nil {
@@ -100,8 +132,28 @@ func (f *momentFlag) view(dir string, read func(s source) error) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(read(source{db, at}), at.Close())
+		return errors.Join(read(source{db: db, at: at}), at.Close())
 	})
+}
+
+// isFar reports whether a store is on a server.
+func isFar(db *copal.DB) bool { return opened.DriverOf(db) != nil }
+
+// readWhole lends all that a store has at one moment, or on a server without moments in the present.
+func (a *app) readWhole(db *copal.DB, f func(source) error) error {
+	if !isFar(db) {
+		now, err := db.Snapshot()
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(source{db: db, at: now}), now.Close())
+	}
+	far, err := copying.Look(a.ctx, db)
+	if err != nil {
+		return err
+	}
+	defer far.Close()
+	return f(source{db: db, far: far})
 }
 
 // explainLost says of a moment that can be read no more since when moments can, and how more are kept.

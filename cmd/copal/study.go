@@ -206,6 +206,9 @@ func (a *app) studyOptions(f studyFlags, args []string, sized bool) (o study.Opt
 		}
 		return o, nil
 	}
+	if isServer(f.own) {
+		return o, usageError{"--own takes a FILE or a directory, and " + redacted(f.own) + " is a server; copal export writes its entries to a file"}
+	}
 	if o.Own, err = a.ownRecords(f.own, args); err != nil {
 		return o, err
 	}

@@ -14,7 +14,10 @@ A command that writes does so at its end. It is of use in a shell's script, betw
 commands, and for a store that a killed process has left: what that had written, and
 not synced, is verified, copied, and on the disk then.
 
-With --json the output is {"records":…}, of the log that is durable.`
+On a server it ends when what was written there before is on a disk. A Redis can say that from
+7.2 on, with appendonly; one that cannot is an error, with exit code 1.
+
+With --json the output is {"records":…}, of the log that is durable; null on a server.`
 
 func newSync(a *app) *cobra.Command {
 	var asJSON bool
@@ -37,7 +40,11 @@ func syncStore(db *copal.DB, asJSON bool, out *bufio.Writer) error {
 	if err := db.Sync(); err != nil || !asJSON {
 		return err
 	}
+	var records *int64
+	if n := db.Stats().Records; !isFar(db) {
+		records = &n
+	}
 	return writeJSON(out, struct {
-		Records int64 `json:"records"`
-	}{db.Stats().Records})
+		Records *int64 `json:"records"`
+	}{records})
 }

@@ -110,7 +110,7 @@ func (u *undo) run(db *copal.DB, out *bufio.Writer) error {
 	if now.Seq() < then.Seq() {
 		return usageError{"--until is a moment before --since"}
 	}
-	p := newDifferences(u.app, source{db, now}, source{db, then}, u.flags.json, out)
+	p := newDifferences(u.app, source{db: db, at: now}, source{db: db, at: then}, u.flags.json, out)
 	if err := u.show(db, p); err != nil || u.flags.dryRun || p.all() == 0 {
 		return err
 	}

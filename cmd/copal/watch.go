@@ -103,6 +103,8 @@ func (a *app) watch(db *copal.DB, s selection, f *watchFlags, opts []copal.Watch
 			return nil // it is how a watch ends
 		case errors.Is(err, copal.ErrHistoryLost):
 			return fmt.Errorf("%w; without --after what comes from now on is told, and copal export has what there is", err)
+		case errors.Is(err, errors.ErrUnsupported):
+			return usageError{"watch needs a directory or a copal serve: this server tells no changes"}
 		case err != nil:
 			return err
 		case !c.Range && !s.has(c.Key):

@@ -341,7 +341,7 @@ func (c *Copy) bringKeys(ctx context.Context, now, old view, keys []string) erro
 			for p, err := range pairs(now, old, []byte(key), append([]byte(key), 0)) {
 				same := false
 				if err == nil {
-					same, _, err = c.alike(now, old, &p)
+					same, _, err = alike(now, old, &p, c.typed)
 				}
 				if errs[i] = err; err == nil && !same {
 					found[i] = &p
@@ -385,7 +385,7 @@ func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save f
 				return err
 			}
 		}
-		same, _, err := c.alike(now, old, &p)
+		same, _, err := alike(now, old, &p, c.typed)
 		if err == nil && !same {
 			err = c.write(ctx, now, &p)
 		}
@@ -397,14 +397,14 @@ func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save f
 }
 
 // alike reports whether both have an entry alike, and its checksum in the source.
-func (c *Copy) alike(now, old view, p *pair) (same bool, sum Sum, err error) {
+func alike(now, old view, p *pair, typed bool) (same bool, sum Sum, err error) {
 	if p.from == nil {
 		return false, sum, nil
 	}
-	if sum, err = sumOf(now, p.from, c.typed); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
+	if sum, err = sumOf(now, p.from, typed); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
 		return false, sum, err
 	}
-	other, err := sumOf(old, p.to, c.typed)
+	other, err := sumOf(old, p.to, typed)
 	return sum == other, sum, err
 }
 
@@ -485,7 +485,7 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 		if n%1024 == 0 {
 			c.Show(n, total)
 		}
-		same, sum, err := c.alike(now, old, &p)
+		same, sum, err := alike(now, old, &p, c.typed)
 		if err != nil {
 			return fmt.Errorf("key %q: %w", p.key(), err)
 		}
@@ -572,7 +572,7 @@ func (c *Copy) alikeAgain(ctx context.Context, now view, key []byte) (bool, erro
 		if err != nil {
 			return false, err
 		}
-		same, _, err := c.alike(now, old, &p)
+		same, _, err := alike(now, old, &p, c.typed)
 		return same || expired(&p), err
 	}
 	return true, nil // neither has it any more

@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -483,6 +484,15 @@ func (v look) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 			}
 		}
 	}
+}
+
+func (v look) one(key []byte) (admin.Entry, error) {
+	for e, err := range v.entries(key, append(bytes.Clone(key), 0)) {
+		if bytes.Equal(e.Key, key) {
+			return e, err
+		}
+	}
+	return admin.Entry{}, copal.ErrNotFound
 }
 
 // TestDeadlinesAreNoDifferences compares entries whose deadlines have come on one side.

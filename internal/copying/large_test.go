@@ -52,7 +52,7 @@ func TestLargeValues(t *testing.T) {
 	defer v.close()
 	for whole, err := range v.entries(nil, nil) {
 		must(t, err)
-		for e, err := range v.entries(whole.Key, append(whole.Key, 0)) {
+		for e, err := range entriesOf(v, whole.Key, append(whole.Key, 0)) {
 			must(t, err)
 			a, err := sumOf(v, &whole, true)
 			must(t, err)

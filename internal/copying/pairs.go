@@ -22,9 +22,9 @@ func (p *pair) key() []byte {
 // of a copy is no entry.
 func pairs(a, b view, from, to []byte) iter.Seq2[pair, error] {
 	return func(yield func(pair, error) bool) {
-		nextA, stopA := iter.Pull2(a.entries(from, to))
+		nextA, stopA := iter.Pull2(entriesOf(a, from, to))
 		defer stopA()
-		nextB, stopB := iter.Pull2(b.entries(from, to))
+		nextB, stopB := iter.Pull2(entriesOf(b, from, to))
 		defer stopB()
 		next := func(pull func() (admin.Entry, error, bool)) (*admin.Entry, error) {
 			e, err, ok := pull()

@@ -41,7 +41,7 @@ func (c *Copy) find(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	defer to.close()
-	for e, err := range to.entries(positionKey, append(positionKey[:len(positionKey):len(positionKey)], 0)) {
+	for e, err := range entriesOf(to, positionKey, append(positionKey[:len(positionKey):len(positionKey)], 0)) {
 		if err != nil {
 			return false, err
 		}

@@ -205,9 +205,6 @@ func (p present) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 
 // keys are the keys in [from, to), in order.
 func (p present) keys(from, to []byte) (keys [][]byte, err error) {
-	if isOne(from, to) {
-		return [][]byte{from}, nil
-	}
 	for e, err := range p.s.d.Entries(p.ctx, nil, false) {
 		if err != nil {
 			return nil, err
@@ -234,17 +231,21 @@ func (p present) look(keys [][]byte) ([]admin.Entry, []error) {
 	return list, errs
 }
 
-func (p present) one(key []byte) (admin.Entry, error) {
-	e, err := p.s.d.Get(p.ctx, key, true)
+func (p present) one(key []byte) (admin.Entry, error)     { return p.s.one(p.ctx, p.s.d, key) }
+func (v sessionView) one(key []byte) (admin.Entry, error) { return v.s.one(v.ctx, v.session, key) }
+
+// one is the entry under a key in a session, or now.
+func (s server) one(ctx context.Context, in driver.Driver, key []byte) (admin.Entry, error) {
+	e, err := in.Get(ctx, key, true)
 	if c := (*engine.CollectionError)(nil); errors.As(err, &c) {
 		e = driver.Entry{Type: engine.CollectionType(c.Type)}
-		e.Deadline, err = p.s.d.Deadline(p.ctx, key)
+		e.Deadline, err = in.Deadline(ctx, key)
 	}
 	if err != nil {
 		return admin.Entry{}, err
 	}
 	e.Key = key
-	return p.s.entryOf(&e)
+	return s.entryOf(&e)
 }
 
 // mostServed is how long a value may be on a server: a Redis takes no longer one unless it is told to, and copal serve

@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/redisserver"
+	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/remote"
 )
 
@@ -297,5 +299,50 @@ func TestRedisThatMayNotBeListenedTo(t *testing.T) {
 	copyAll(t, client, to)
 	if got, ok := to.Raw().Get([]byte("a")); string(got) != "1" || !ok {
 		t.Errorf("there is %q, %v", got, ok)
+	}
+}
+
+// TestOneKeyOfAServer looks a single key up by itself: a range would have the server put all keys of a table in order.
+func TestOneKeyOfAServer(t *testing.T) {
+	db := open(t, t.TempDir())
+	hash := db.Raw().Hash([]byte("h"))
+	must(t, db.Raw().Set([]byte("k"), []byte("v")), hash.Set("f", []byte("1")))
+	address := serving(t, db)
+	v, err := Look(t.Context(), dial(t, address))
+	must(t, err)
+	defer v.Close()
+	must(t, db.Raw().Set([]byte("k"), []byte("later")))
+	nc, err := net.Dial("tcp", address)
+	must(t, err)
+	defer nc.Close()
+	seen := bufio.NewReader(nc)
+	_, err = nc.Write(resp.AppendRequest(nil, "MONITOR"))
+	must(t, err)
+	if line, err := seen.ReadString('\n'); line != "+OK\r\n" {
+		t.Fatal(line, err)
+	}
+	got := ""
+	for _, key := range []string{"h", "k", "none"} {
+		for e, err := range v.Entries([]byte(key), []byte(key+"\x00")) {
+			must(t, err)
+			got += fmt.Sprintf("%s %s %s,", e.Key, e.Collection, e.Value)
+		}
+	}
+	if got != "h hash ,k  v," {
+		t.Error(got)
+	}
+	commands(t, address, "PING last")
+	for entries, line := 0, ""; !strings.Contains(line, "last"); {
+		line, err = seen.ReadString('\n')
+		must(t, err)
+		if strings.Contains(line, "COPAL.RANGE") {
+			t.Error(line)
+		}
+		if strings.Contains(line, "COPAL.ENTRY") {
+			entries++
+		}
+		if strings.Contains(line, "last") && entries != 3 {
+			t.Errorf("%d single keys were read", entries)
+		}
 	}
 }

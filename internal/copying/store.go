@@ -70,6 +70,10 @@ type view interface {
 	entries(from, to []byte) iter.Seq2[admin.Entry, error]
 	open(e *admin.Entry) (io.ReadCloser, error)
 
+	// one is the entry under a key, which it may leave the value out of as entries does. The error is
+	// copal.ErrNotFound if there is none.
+	one(key []byte) (admin.Entry, error)
+
 	// elements yields the elements of a collection. The name of one is the field of a hash, or the member of a set or
 	// a sorted set, whose value then is the score as text. Elements of a list come in order, without a name. Those of a
 	// stream are of internal/redisstream.
@@ -78,6 +82,19 @@ type view interface {
 	seq() uint64  // 0 for no moment
 	total() int64 // entries, about
 	close()
+}
+
+// entriesOf yields the entries with keys in [from, to). One key is looked up: a walk would put all keys in order to
+// begin there.
+func entriesOf(v view, from, to []byte) iter.Seq2[admin.Entry, error] {
+	if len(to) != len(from)+1 || to[len(from)] != 0 || !bytes.HasPrefix(to, from) {
+		return v.entries(from, to)
+	}
+	return func(yield func(admin.Entry, error) bool) {
+		if e, err := v.one(from); !errors.Is(err, copal.ErrNotFound) {
+			yield(e, err)
+		}
+	}
 }
 
 // directory is a store that the engine keeps.
@@ -100,12 +117,6 @@ type moment struct {
 
 func (m moment) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		if isOne(from, to) {
-			if e, err := m.one(from); !errors.Is(err, copal.ErrNotFound) {
-				yield(e, err)
-			}
-			return
-		}
 		for e, err := range admin.Entries(m.s, from, to) {
 			if errors.Is(err, copal.ErrTooLarge) {
 				e, err = m.one(e.Key)
@@ -119,12 +130,6 @@ func (m moment) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 
 func (m moment) open(e *admin.Entry) (io.ReadCloser, error) { return admin.Open(m.s, e.Key) }
 
-// isOne reports whether no other key than from is in [from, to).
-func isOne(from, to []byte) bool {
-	return len(to) == len(from)+1 && to[len(from)] == 0 && bytes.HasPrefix(to, from)
-}
-
-// one is the entry under a key. A walk would put all keys in order to begin there.
 func (m moment) one(key []byte) (e admin.Entry, err error) {
 	err = admin.Look(m.s, key, func(found *admin.Found) error {
 		e = found.Entry

@@ -38,7 +38,7 @@ func dumpOf(elements iter.Seq2[admin.Element, error]) ([]byte, error) {
 	}
 	dump, err := rdb.Append(nil, v)
 	if err != nil {
-		return nil, fmt.Errorf("an element of the stream was written by other means than the commands of streams, and makes no sense: %w", err)
+		return nil, fmt.Errorf("the stream has an element that no command of streams has written, and that a Redis does not take: %w", errors.ErrUnsupported)
 	}
 	return dump, nil
 }
@@ -51,7 +51,7 @@ func elementsIn(dump []byte) iter.Seq2[admin.Element, error] {
 		case err == nil && v.Type != string(engine.StreamType):
 			err = fmt.Errorf("%w: a %s, and no stream", copal.ErrType, v.Type)
 		case err != nil:
-			err = fmt.Errorf("the stream is of a later version of Redis, or damaged: %w", err)
+			err = fmt.Errorf("the stream is of a later version of Redis, or damaged (%v): %w", err, errors.ErrUnsupported)
 		}
 		if err != nil {
 			yield(admin.Element{}, err)
@@ -65,8 +65,27 @@ func elementsIn(dump []byte) iter.Seq2[admin.Element, error] {
 	}
 }
 
-// dumped yields the elements of a stream as they are behind a dump.
-func dumped(elements iter.Seq2[admin.Element, error]) iter.Seq2[admin.Element, error] {
+// elementsOf yields the elements of a collection in a view, all of each or, unless typed, what each store keeps.
+func elementsOf(v view, e *admin.Entry, typed bool) iter.Seq2[admin.Element, error] {
+	elements := v.elements(e)
+	switch {
+	case typed:
+		return elements
+	case e.Collection == string(engine.StreamType):
+		return Dumped(elements)
+	}
+	return func(yield func(admin.Element, error) bool) {
+		for element, err := range elements {
+			element.Codec, element.Schema = "", ""
+			if !yield(element, err) {
+				return
+			}
+		}
+	}
+}
+
+// Dumped yields the elements of a stream as they are behind a dump.
+func Dumped(elements iter.Seq2[admin.Element, error]) iter.Seq2[admin.Element, error] {
 	dump, err := dumpOf(elements)
 	if err != nil {
 		return func(yield func(admin.Element, error) bool) { yield(admin.Element{}, err) }

@@ -60,11 +60,7 @@ func sumOf(v view, e *admin.Entry, typed bool) (Sum, error) {
 func sumElements(v view, e *admin.Entry, typed bool) ([]byte, error) {
 	var all Sum
 	ordered := sha256.New()
-	elements := v.elements(e)
-	if !typed && e.Collection == string(engine.StreamType) {
-		elements = dumped(elements)
-	}
-	for element, err := range elements {
+	for element, err := range elementsOf(v, e, typed) {
 		if err != nil {
 			return nil, err
 		}

@@ -4,8 +4,8 @@
 // map has encoded them. A driver keeps its own time: what has expired does not exist.
 //
 // Driver is what each store can do. What only some can do is an interface of its own, which the driver implements or
-// not: Sorted, Schemas, Caching, Collections, Sessions, Feed. Where it is not implemented, the verbs that need it are
-// errors.ErrUnsupported. Noticing, Maps and Dumps are for copies of whole stores.
+// not: Sorted, Schemas, Caching, Collections, Sessions, Feed, Informing. Where it is not implemented, the verbs that
+// need it are errors.ErrUnsupported. Noticing, Maps and Dumps are for copies of whole stores.
 package driver
 
 import (
@@ -269,6 +269,12 @@ type Dumps interface {
 
 	// Restore gives the key what Dump has returned, with a deadline, 0 for none, in the place of what it holds.
 	Restore(ctx context.Context, key, dump []byte, deadline uint64, d engine.Durability) error
+}
+
+// Informing is a driver whose servers tell about themselves.
+type Informing interface {
+	// Info returns what each server that takes writes says of itself, as names and values of its own.
+	Info(ctx context.Context) ([]map[string]string, error)
 }
 
 // Watching says what Watch yields.

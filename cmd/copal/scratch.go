@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/copying"
+)
+
+// scratch is a store in memory that has some entries of a server, or those that are to go there. In it they are as in
+// a directory: lists have positions, sorted sets their order, and elements are counted. So whatever reads and writes
+// entries of directories works for servers, too.
+type scratch struct {
+	db    *copal.DB
+	bytes int // that were put since it was opened
+}
+
+// mostScratch is how many bytes are put before what has been overwritten is given back.
+const mostScratch = 16 << 20
+
+// open returns the store, which may have entries of before. No snapshot of it is open.
+func (s *scratch) open() (*copal.DB, error) {
+	if s.db != nil && s.bytes < mostScratch {
+		return s.db, nil
+	}
+	err := s.close()
+	if err == nil {
+		s.db, err = copal.OpenMemory()
+	}
+	return s.db, err
+}
+
+func (s *scratch) close() error {
+	db := s.db
+	s.db, s.bytes = nil, 0
+	if db == nil {
+		return nil
+	}
+	return db.Close()
+}
+
+// take puts entries of a view into the store, and takes a snapshot, which the caller closes. A Deleted entry is one
+// that the view has not. With typed false it keeps of a collection what a Redis would.
+func (s *scratch) take(ctx context.Context, from *copying.View, typed bool, list ...*admin.Entry) (*copal.Snapshot, error) {
+	db, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	var values []*admin.Entry
+	for _, e := range list {
+		s.bytes += len(e.Key) + len(e.Value)
+		switch {
+		case e.Large > 0: // the view has left the value out
+			return nil, fmt.Errorf("%w: a value of %d bytes", copal.ErrTooLarge, e.Large)
+		case e.Collection == "":
+			values = append(values, e)
+			continue
+		}
+		if err := copying.Into(db).PutCollection(ctx, e, s.elements(from, typed, e)); err != nil {
+			return nil, err
+		}
+	}
+	if err := copying.Into(db).Put(ctx, values); err != nil {
+		return nil, err
+	}
+	return db.Snapshot()
+}
+
+// elements are those of a collection in a view.
+func (s *scratch) elements(from *copying.View, typed bool, e *admin.Entry) func(func(admin.Element, error) bool) {
+	return func(yield func(admin.Element, error) bool) {
+		for element, err := range from.Elements(e, typed) {
+			s.bytes += len(element.Name) + len(element.Value)
+			if !yield(element, err) {
+				return
+			}
+		}
+	}
+}
+
+// lend calls f with a snapshot as take makes it.
+func (s *scratch) lend(ctx context.Context, from *copying.View, typed bool, list []*admin.Entry, f func(*copal.Snapshot) error) error {
+	now, err := s.take(ctx, from, typed, list...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(now), now.Close())
+}
