@@ -18,9 +18,9 @@ import (
 
 // startCluster starts a cluster whose nodes say at once that they have waited for their disks. It lends the name
 // WAITAOF to FCALL_RO, which calls the function 1: so the tests need no Redis of 7.2.
-func startCluster(t *testing.T) *redisserver.Cluster {
+func startCluster(t *testing.T, settings ...string) *redisserver.Cluster {
 	t.Helper()
-	c := redisserver.StartCluster(t, "--rename-command", "FCALL_RO", "WAITAOF")
+	c := redisserver.StartCluster(t, append(settings, "--rename-command", "FCALL_RO", "WAITAOF")...)
 	for _, n := range c.Nodes[:3] {
 		canWait(t, n)
 	}

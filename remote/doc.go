@@ -75,7 +75,11 @@
 // # Errors
 //
 // A write whose answer does not come, for the connection has ended or the context, is copal.ErrUnknown: the server
-// may have carried it out. It is never sent again. Reads whose connection ends are sent again, three times at most.
+// may have carried it out. It is never sent again. Reads whose connection ends are sent again, four times at most.
+//
+// Calls share one to four connections. A call waits for the replies before it there: values of many megabytes, and
+// walks that take the server long, belong on a store that was opened for them alone.
+//
 // Each call ends with the context of its handle (Map.WithContext), and with the time limit of Config.Timeout.
 //
 // Package remote is the only one for which a program links other people's code: the client github.com/redis/rueidis.

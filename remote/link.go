@@ -294,7 +294,11 @@ func (l *link) node(ctx context.Context, address string) (rueidis.Client, error)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if client := known(); client != nil || l.closed.Load() { // another call was faster
+	if l.closed.Load() {
+		made.Close()
+		return nil, copal.ErrClosed
+	}
+	if client := known(); client != nil { // another call was faster
 		made.Close()
 		return client, nil
 	}

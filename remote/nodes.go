@@ -51,6 +51,7 @@ type view struct {
 	member
 	owners [slotCount]string // the masters that have the slots, by their addresses
 	names  []string          // the addresses of these masters, and of nodes that this one gives slots to
+	named  map[string]string // the addresses of these masters by their IDs
 }
 
 // masters are the nodes that have keys. A single server is the one that has all.
@@ -105,7 +106,7 @@ func (r *redis) viewOf(ctx context.Context, address string, node rueidis.Command
 	if err != nil {
 		return nil, err
 	}
-	v := &view{member: member{address: address, on: node}}
+	v := &view{member: member{address: address, on: node}, named: map[string]string{}}
 	if err := v.readSlots(replies[0]); err != nil {
 		return nil, err
 	}
@@ -135,8 +136,12 @@ func (v *view) readSlots(m rueidis.RedisMessage) error {
 		}
 		host, _ := node[0].ToString()
 		port, _ := node[1].AsInt64()
-		name := net.JoinHostPort(host, strconv.FormatInt(port, 10))
+		name := v.at(host, strconv.FormatInt(port, 10))
 		v.names = append(v.names, name)
+		if len(node) > 2 {
+			id, _ := node[2].ToString()
+			v.named[id] = name
+		}
 		for i := from; i <= to; i++ {
 			v.owners[i] = name
 		}
@@ -148,14 +153,16 @@ func (v *view) readSlots(m rueidis.RedisMessage) error {
 //
 //	ID ADDRESS FLAGS MASTER PING PONG EPOCH LINK 0-5460 [5461-<-ID] [93->-ID]
 func (v *view) readNodes(text string) error {
-	addresses := map[string]string{}
+	places, byName := map[string]place{}, false
 	var own []string
 	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // RESP3 says of a text what it is
 		words := strings.Fields(line)
 		if len(words) < 8 {
 			return errAnswer
 		}
-		addresses[words[0]] = nodeAddress(words[1])
+		p := placeOf(words[1])
+		places[words[0]] = p
+		byName = byName || p.name != "" && v.named[words[0]] == v.at(p.name, p.port)
 		if strings.Contains(words[2], "myself") {
 			own = words[8:]
 		}
@@ -166,7 +173,7 @@ func (v *view) readNodes(text string) error {
 			if slot, to, gives := strings.Cut(strings.TrimSuffix(way, "]"), "->-"); gives {
 				n, _ := strconv.Atoi(slot)
 				v.gives[n] = true
-				v.names = append(v.names, addresses[to])
+				v.names = append(v.names, v.addressOf(to, places[to], byName))
 			} else if slot, _, gets := strings.Cut(way, "-<-"); gets {
 				n, _ := strconv.Atoi(slot)
 				v.gets[n] = true
@@ -187,17 +194,35 @@ func (v *view) readNodes(text string) error {
 	return nil
 }
 
-// nodeAddress is the address in 10.0.0.1:6379@16379,host: by the name, if there is one.
-func nodeAddress(word string) string {
+// place is where CLUSTER NODES says that a node is, as in 10.0.0.1:6379@16379,name.
+type place struct{ host, port, name string }
+
+func placeOf(word string) (p place) {
 	address, names, _ := strings.Cut(word, ",")
 	address, _, _ = strings.Cut(address, "@")
-	i := strings.LastIndexByte(address, ':')
-	if i < 0 {
-		return ""
+	p.name, _, _ = strings.Cut(names, ",")
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		p.host, p.port = strings.Trim(address[:i], "[]"), address[i+1:]
 	}
-	host, _, _ := strings.Cut(names, ",")
+	return p
+}
+
+// addressOf is the address of a node. CLUSTER SLOTS has it as clients are to have it, of nodes with slots; others have
+// a name in it if these have.
+func (v *view) addressOf(id string, p place, byName bool) string {
+	switch name := v.named[id]; {
+	case name != "" || p.port == "":
+		return name
+	case byName && p.name != "":
+		return v.at(p.name, p.port)
+	}
+	return v.at(p.host, p.port)
+}
+
+// at is an address. A node that does not know its host says none: it is where it was asked.
+func (v *view) at(host, port string) string {
 	if host == "" {
-		host = address[:i]
+		host, _, _ = net.SplitHostPort(v.address)
 	}
-	return net.JoinHostPort(strings.Trim(host, "[]"), address[i+1:])
+	return net.JoinHostPort(host, port)
 }

@@ -152,10 +152,12 @@ func TestWhatANodeSays(t *testing.T) {
 		"b 10.0.0.2:6379@16379 myself,slave a 0 0 1 connected": {gives: map[int]bool{}, gets: map[int]bool{}},
 	} {
 		v := &view{}
+		v.address = "10.0.0.9:6379" // where it was asked
+		want.address = v.address
 		if err := v.readNodes(text); err != nil || !reflect.DeepEqual(v.member, want) {
 			t.Errorf("%s is %+v, %v", text, v.member, err)
 		}
-		if len(want.has) > 0 && (!slices.Equal(v.names, []string{"two.example:6379"}) || !v.takes(5460) || v.takes(5461) || v.takes(7000) || !v.takes(93)) {
+		if len(want.has) > 0 && (!slices.Equal(v.names, []string{"10.0.0.2:6379"}) || !v.takes(5460) || v.takes(5461) || v.takes(7000) || !v.takes(93)) {
 			t.Errorf("it names %v", v.names)
 		}
 	}
@@ -164,12 +166,69 @@ func TestWhatANodeSays(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	for word, want := range map[string]string{
-		"10.0.0.1:6379@16379": "10.0.0.1:6379", "::1:6379@1": "[::1]:6379", "10.0.0.1:6379@1,host": "host:6379", "10.0.0.1:6379@1,,x=y": "10.0.0.1:6379",
-		"": "", "x": "",
+	for word, want := range map[string]place{
+		"10.0.0.1:6379@16379": {"10.0.0.1", "6379", ""}, "::1:6379@1": {"::1", "6379", ""}, "10.0.0.1:6379@1,host": {"10.0.0.1", "6379", "host"},
+		"10.0.0.1:6379@1,,x=y": {"10.0.0.1", "6379", ""}, ":6379@1": {"", "6379", ""}, "": {}, "x": {},
 	} {
-		if got := nodeAddress(word); got != want {
+		if got := placeOf(word); got != want {
 			t.Errorf("%q is %q, and not %q", word, got, want)
 		}
+	}
+	v := &view{member: member{address: "10.0.0.9:1"}, named: map[string]string{"a": "one.example:1"}}
+	for _, c := range []struct {
+		id     string
+		p      place
+		byName bool
+		want   string
+	}{
+		{"a", place{"10.0.0.1", "1", "one.example"}, true, "one.example:1"}, {"b", place{"10.0.0.2", "2", "two.example"}, true, "two.example:2"},
+		{"b", place{"10.0.0.2", "2", "two.example"}, false, "10.0.0.2:2"}, {"b", place{"", "2", ""}, false, "10.0.0.9:2"}, {"b", place{}, false, ""},
+	} {
+		if got := v.addressOf(c.id, c.p, c.byName); got != c.want {
+			t.Errorf("%+v is at %q", c, got)
+		}
+	}
+}
+
+// TestNamesThatNobodyKnows: a node may announce a name that clients are not to use.
+func TestNamesThatNobodyKnows(t *testing.T) {
+	t.Parallel() // most of it is waiting
+	c := startCluster(t, "--cluster-announce-hostname", "node.invalid")
+	m := moveOf(t, c, "{t}", true)
+	db := store(t, inCluster.driverOf(t, strings.Join(c.Addresses(), ",")))
+	for _, key := range []string{"here{t}", "there{t}"} {
+		if err := db.Raw().Set([]byte(key), []byte("v")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.begin(t, "there{t}")
+	if n := db.Raw().Len(); n != 2 {
+		t.Errorf("there are %d", n)
+	}
+	if err := db.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClusterOfOne: a node that is alone does not know at which address it is.
+func TestClusterOfOne(t *testing.T) {
+	n := redisserver.StartNode(t, "--rename-command", "FCALL_RO", "WAITAOF")
+	canWait(t, n)
+	if _, err := n.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a cluster", func() bool {
+		info, _ := n.Do("CLUSTER", "INFO")
+		return strings.Contains(fmt.Sprintf("%s", info), "cluster_state:ok")
+	})
+	db := store(t, inCluster.driverOf(t, n.Address))
+	if err := db.Raw().Set([]byte("k"), []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Raw().Len(); n != 1 {
+		t.Errorf("there are %d", n)
+	}
+	if err := db.Sync(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
 )
 
@@ -153,6 +155,9 @@ func (n *notices) hear(ctx context.Context, r *redis, address string, listening 
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
+	}
+	if !began {
+		listening <- cmp.Or(ended(ctx), copal.ErrClosed)
 	}
 }
 

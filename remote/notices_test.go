@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/redisserver"
 )
@@ -90,5 +92,18 @@ func TestNewMastersThatSayNothing(t *testing.T) {
 	m.begin(t)
 	for range 2 {
 		hears(t, n, "a node that a slot is on its way to", "")
+	}
+}
+
+// TestListenOfAClosedStore: whoever waits hears that there is nothing to listen to any more.
+func TestListenOfAClosedStore(t *testing.T) {
+	r := base(inCluster.driverOf(t, serveCopal(t)))
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan error, 1)
+	new(notices).hear(t.Context(), r, "", listening)
+	if err := <-listening; !errors.Is(err, copal.ErrClosed) {
+		t.Error(err)
 	}
 }

@@ -191,3 +191,21 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// TestUsersWithoutHashes: a user may have the right to a script, and not to call it by its hash.
+func TestUsersWithoutHashes(t *testing.T) {
+	address := startRedis(t)
+	admin := base(inCluster.driverOf(t, address))
+	if _, err := admin.get(t.Context(), plain("ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-evalsha")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := copal.OpenMap[string, int](store(t, inCluster.connect(t, Config{Addresses: []string{address}, Username: "me", Password: "secret"})), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want := range 2 {
+		if n, _, err := m.Update("n", func(e *copal.Entry[int]) error { e.Value = want; return nil }); n != want || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+}

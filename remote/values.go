@@ -207,7 +207,7 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 		}
 		call := command{name: "EVALSHA", words: []string{swapHash, "1"}, keyed: true, key: string(w.Key), args: args}
 		m, err := r.change(ctx, w.Durability, call)
-		if refused(err, "NOSCRIPT") {
+		if refused(err, "NOSCRIPT", "NOPERM") { // a user may have the right to the other alone
 			call.name, call.words[0] = "EVAL", swapScript
 			m, err = r.change(ctx, w.Durability, call)
 		}

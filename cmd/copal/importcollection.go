@@ -87,7 +87,11 @@ func (in *intake) flushElements() error {
 	}
 	err := error(nil)
 	if len(in.scores) > 0 {
-		err = in.putScores()
+		members := make(map[string]float64, len(in.scores))
+		for i, e := range in.elements {
+			members[string(e.Name)] = in.scores[i]
+		}
+		err = copying.PutMembers(in.near, &in.whole, members, in.anew)
 	} else {
 		err = admin.PutElements(in.near, &in.whole, in.elements, in.anew)
 	}
@@ -96,24 +100,5 @@ func (in *intake) flushElements() error {
 		err = fmt.Errorf("key %q: %w", in.whole.Key, err)
 	}
 	in.anew, in.elements, in.scores = false, in.elements[:0], in.scores[:0]
-	return err
-}
-
-// putScores is admin.PutElements for members of a sorted set and their scores.
-func (in *intake) putScores() error {
-	members := make(map[string]float64, len(in.scores))
-	for i, e := range in.elements {
-		members[string(e.Name)] = in.scores[i]
-	}
-	raw := in.near.Raw()
-	if in.anew {
-		if _, err := raw.Delete(in.whole.Key); err != nil {
-			return err
-		}
-	}
-	err := raw.SortedSet(in.whole.Key).SetAll(members)
-	if err == nil && in.anew && !in.whole.Expires.IsZero() {
-		err = raw.ExpireAt(in.whole.Key, in.whole.Expires)
-	}
 	return err
 }

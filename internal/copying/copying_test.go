@@ -546,3 +546,25 @@ func TestEntriesOfOthersStay(t *testing.T) {
 	must(t, err, New(from, to).CatchUp(t.Context()))
 	equal(t, from, to)
 }
+
+// TestCollectionsWhoseTimeHasCome are none, whatever was read of them.
+func TestCollectionsWhoseTimeHasCome(t *testing.T) {
+	db := open(t, t.TempDir())
+	d := directory{db}
+	for _, of := range []string{"hash", "list", "set", "zset", "stream"} {
+		for _, at := range []time.Time{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
+			e := &admin.Entry{Key: []byte(of), Collection: of, Expires: at}
+			must(t, d.putCollection(t.Context(), e, func(func(admin.Element, error) bool) {}))
+			if db.Raw().Has(e.Key) {
+				t.Errorf("there is a %s without elements", of)
+			}
+		}
+		e := &admin.Entry{Key: []byte(of), Collection: of, Expires: time.Now().Add(-time.Hour)}
+		must(t, d.putCollection(t.Context(), e, func(yield func(admin.Element, error) bool) {
+			yield(admin.Element{Name: []byte("m"), Value: []byte("1")}, nil)
+		}))
+		if db.Raw().Has(e.Key) {
+			t.Errorf("a %s has outlived its deadline", of)
+		}
+	}
+}

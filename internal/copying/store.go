@@ -9,6 +9,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
@@ -208,7 +209,10 @@ func (d directory) putCollection(_ context.Context, e *admin.Entry, elements ite
 			}
 			err = admin.PutElements(d.db, e, list, anew)
 		case engine.SortedSetType:
-			err = d.putMembers(e, list, anew)
+			var members map[string]float64
+			if members, err = scoresOf(e, list); err == nil {
+				err = PutMembers(d.db, e, members, anew)
+			}
 		default:
 			err = admin.PutElements(d.db, e, list, anew)
 		}
@@ -218,28 +222,39 @@ func (d directory) putCollection(_ context.Context, e *admin.Entry, elements ite
 	if err == nil && anew { // there are none
 		err = admin.PutElements(d.db, e, nil, true)
 	}
+	if errors.Is(err, copal.ErrNotFound) { // its deadline has come, or it has gone meanwhile
+		return nil
+	}
 	return err
 }
 
-// putMembers is admin.PutElements for members and their scores.
-func (d directory) putMembers(e *admin.Entry, list []admin.Element, anew bool) error {
+func scoresOf(e *admin.Entry, list []admin.Element) (map[string]float64, error) {
 	members := make(map[string]float64, len(list))
 	for _, m := range list {
 		score, err := strconv.ParseFloat(string(m.Value), 64)
 		if err != nil {
-			return fmt.Errorf("%w: the score of a member of key %q is %q", copal.ErrType, e.Key, m.Value)
+			return nil, fmt.Errorf("%w: the score of a member of key %q is %q", copal.ErrType, e.Key, m.Value)
 		}
 		members[string(m.Name)] = score
 	}
-	raw := d.db.Raw()
+	return members, nil
+}
+
+// PutMembers is admin.PutElements for members of a sorted set and their scores.
+func PutMembers(db *copal.DB, e *admin.Entry, members map[string]float64, anew bool) error {
+	raw := db.Raw()
 	if anew {
 		if _, err := raw.Delete(e.Key); err != nil {
 			return err
 		}
 	}
 	err := raw.SortedSet(e.Key).SetAll(members)
-	if err == nil && anew && !e.Expires.IsZero() {
-		err = raw.ExpireAt(e.Key, e.Expires)
+	if err != nil || !anew || e.Expires.IsZero() {
+		return err
+	}
+	err = raw.ExpireAt(e.Key, e.Expires)
+	if err != nil && !e.Expires.After(time.Now()) { // which is no deadline any more
+		_, err = raw.Delete(e.Key)
 	}
 	return err
 }

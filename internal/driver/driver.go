@@ -66,7 +66,7 @@ type Entry struct {
 	Type       engine.CollectionType // of the collection that the key holds, "" for a value
 	Schema     uint64                // of the value, a number of Schemas; 0 without
 	Deadline   uint64                // in Unix milliseconds, 0 for none
-	Content    string                // the content type of the value, "" where none is known; of Sorted.InOrder alone
+	Content    string                // the content type of the value, "" where none is known; only InOrder and a dated Get tell it
 }
 
 // Write is a write of one entry. Its durability is never engine.Memory.

@@ -333,3 +333,14 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestStreamsThatMakeNoSense are refused: an element may be anything, unless a command of streams has written it.
+func TestStreamsThatMakeNoSense(t *testing.T) {
+	name := []byte("e" + strings.Repeat("\x00", 15) + "\x01")
+	for _, element := range [][2]string{{string(name), "\x01a"}, {string(name), "\x01a\x01b\x01c"}, {"e", "\x01a\x01b"}, {"x", ""}, {"", ""}} {
+		v := &Value{Type: "stream", Elements: [][]byte{[]byte(element[0]), []byte(element[1])}}
+		if dump, err := Append(nil, v); err == nil {
+			t.Errorf("%q is dumped as %q", element, dump)
+		}
+	}
+}

@@ -226,8 +226,9 @@ func (d *dumpedStream) take(name string, value []byte) (ok bool) {
 	case kind == 'e':
 		id, isID := redisstream.IDOf(name)
 		fields, whole := redisstream.FieldsOf(value)
-		d.add(id, fields)
-		return isID && whole
+		if ok = isID && whole; ok {
+			d.add(id, fields)
+		}
 	case kind == 'm':
 		d.head, ok = redisstream.ParseHead(value)
 	case kind == 'g':

@@ -43,12 +43,7 @@ type Node struct {
 // state of the cluster is ok, and every master has its replica. The test is skipped where redis-server is missing.
 func StartCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed, so there is no cluster to test with")
-	}
-	t.TempDir() // which is removed when all has ended
-	c := &Cluster{run: func() (*Node, error) { return runNode(program, t.TempDir, settings) }}
+	c := &Cluster{run: runs(t, settings)}
 	t.Cleanup(func() {
 		for _, n := range c.Nodes {
 			n.Kill()
@@ -65,6 +60,29 @@ func StartCluster(t testing.TB, settings ...string) *Cluster {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// StartNode runs a node that is alone, and has no slots, until the test ends. The test is skipped where redis-server is
+// missing.
+func StartNode(t testing.TB, settings ...string) *Node {
+	t.Helper()
+	n, err := runs(t, settings)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Kill)
+	return n
+}
+
+// runs returns what starts nodes.
+func runs(t testing.TB, settings []string) func() (*Node, error) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not installed, so there is no cluster to test with")
+	}
+	t.TempDir() // which is removed when all has ended
+	return func() (*Node, error) { return runNode(program, t.TempDir, settings) }
 }
 
 // runNode starts a node. Somebody else may take its ports before it does: then it is tried again, with others.
