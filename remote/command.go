@@ -252,10 +252,13 @@ func (r *redis) atOnce(ctx context.Context, d engine.Durability, list []command)
 		return nil, r.has.noFSync
 	}
 	err = r.alone(ctx, func(ctx context.Context, on rueidis.CommandClient) error {
-		one := r.onto(on)
-		replies, _, err = one.together(ctx, d, list)
+		one, done := r.onto(on), false
+		replies, done, err = one.together(ctx, d, list)
 		if unknown := new(undeclared); errors.As(err, unknown) {
-			replies, _, err = one.together(ctx, d, list)
+			replies, done, err = one.together(ctx, d, list)
+		}
+		if err == nil && !done { // although nothing is watched
+			err = errAnswer
 		}
 		return err
 	})
