@@ -131,7 +131,7 @@ func (r *redis) fits(ctx context.Context, key []byte, err error) error {
 func (r *redis) misfit(ctx context.Context, key []byte) error {
 	switch of, err := r.Type(ctx, key); {
 	case errors.Is(err, engine.ErrNotFound), err == nil && of == "":
-		return fmt.Errorf("%w: key %q has a value, and no collection", engine.ErrType, key)
+		return fmt.Errorf("%w: key %q has a value, and no collection, or has gone meanwhile", engine.ErrType, key)
 	case err != nil:
 		return err
 	default:

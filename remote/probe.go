@@ -74,9 +74,9 @@ func (r *redis) probeFSync(ctx context.Context, key []byte) error {
 		switch _, err := message(replies[1]); {
 		case err == nil:
 		case strings.Contains(err.Error(), "unknown command"):
-			r.has.noFSync = fmt.Errorf("%w: the server has no WAITAOF, which Redis has from 7.2 on; nothing was written", copal.ErrDurability)
+			r.has.noFSync = fmt.Errorf("%w: the server has no WAITAOF, which Redis has from 7.2 on; a write that needs it is not made", copal.ErrDurability)
 		default:
-			r.has.noFSync = fmt.Errorf("%w: the server cannot wait for its disk, and nothing was written: %w", copal.ErrDurability, err)
+			r.has.noFSync = fmt.Errorf("%w: the server cannot wait for its disk, and a write that needs it is not made: %w", copal.ErrDurability, err)
 		}
 		return nil
 	})

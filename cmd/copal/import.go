@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ which are recognized where --from does not say:
   rdb         a file of Redis or Valkey, with deadlines; the keys of database 1 get db%3a1:
               in front, as those of a map db:1
   redis       what a server of Redis has now: FILE is redis://user:password@host:port/1,
-              without a database all of them, rediss:// for TLS, redis+unix:///run/redis.sock;
+              without a database all of them, rediss:// for TLS, unix:///run/redis.sock;
               the password may stand in the variable REDISCLI_AUTH instead
 
 What is refused, for what the file is or begins with, changes nothing and makes no store.
@@ -167,6 +168,7 @@ type intake struct {
 	stop    func()                                // ends that
 	first   *importers.Item                       // what it begins with
 	pending bool                                  // if it has anything
+	broken  bool                                  // the store takes no more
 
 	db      *copal.DB      // nil in a dry run
 	to      copying.Target // the same
@@ -556,25 +558,36 @@ func (in *intake) fits(e *admin.Entry) error {
 }
 
 // countReplaced counts entries that are about to take the place of others. A server is asked for many at once.
-func (in *intake) countReplaced(keys ...[]byte) {
-	var n atomic.Int64
-	look := func(key []byte) {
-		if in.db.Raw().Has(key) {
-			n.Add(1)
-		}
-	}
-	for some := range slices.Chunk(keys, atOnce) {
-		var wait sync.WaitGroup
-		for _, key := range some {
-			if in.far {
-				wait.Go(func() { look(key) })
-			} else {
-				look(key)
+func (in *intake) countReplaced(keys ...[]byte) error {
+	if !in.far {
+		for _, key := range keys {
+			if in.db.Raw().Has(key) {
+				in.result.Replaced++
 			}
 		}
+		return nil
+	}
+	var n atomic.Int64
+	for some := range slices.Chunk(keys, atOnce) {
+		errs := make([]error, len(some))
+		var wait sync.WaitGroup
+		for i, key := range some {
+			wait.Go(func() {
+				_, err := in.db.Raw().Type(key)
+				if err == nil {
+					n.Add(1)
+				} else if !errors.Is(err, copal.ErrNotFound) {
+					errs[i] = err
+				}
+			})
+		}
 		wait.Wait()
+		if err := cmp.Or(errs...); err != nil { // one of many that say the same
+			return err
+		}
 	}
 	in.result.Replaced += n.Load()
+	return nil
 }
 
 // atOnce is how many keys a server is asked for at a time.
@@ -604,7 +617,9 @@ func (in *intake) put(item *importers.Item) error {
 		if err := in.flush(); err != nil {
 			return err
 		}
-		in.countReplaced(item.Key)
+		if err := in.countReplaced(item.Key); err != nil {
+			return in.broke(err)
+		}
 		if err := in.to.Put(in.ending(), []*admin.Entry{&item.Entry}); err != nil {
 			return fmt.Errorf("key %q: %w", item.Key, err)
 		}
@@ -629,13 +644,19 @@ func (in *intake) more(size int) error {
 
 // flush writes what is to be written together.
 func (in *intake) flush() error {
+	if in.broken {
+		return nil // its error was told
+	}
 	if err := in.flushElements(); err != nil {
-		return err
+		return in.broke(err)
 	}
 	if len(in.batch) > 0 {
-		in.countBatch()
-		if err := in.to.Put(in.ending(), in.batch); err != nil {
-			return err
+		err := in.countBatch()
+		if err == nil {
+			err = in.to.Put(in.ending(), in.batch)
+		}
+		if err != nil {
+			return in.broke(err)
 		}
 		clear(in.batch)
 		in.batch = in.batch[:0]
@@ -647,8 +668,14 @@ func (in *intake) flush() error {
 	return nil
 }
 
+// broke notes that the store has not taken what was to be written, which is not tried once more.
+func (in *intake) broke(err error) error {
+	in.broken = true
+	return err
+}
+
 // countBatch is countReplaced for the batch, in which a key may come several times.
-func (in *intake) countBatch() {
+func (in *intake) countBatch() error {
 	before := map[string]bool{} // what the batch has made of keys so far
 	var first [][]byte
 	for _, e := range in.batch {
@@ -662,5 +689,5 @@ func (in *intake) countBatch() {
 			first = append(first, e.Key)
 		}
 	}
-	in.countReplaced(first...)
+	return in.countReplaced(first...)
 }

@@ -27,7 +27,9 @@ func (in *intake) begin(item *importers.Item) error {
 	in.gone = expired(&item.Entry) || in.misfit != nil
 	in.anew = in.seen > in.skip && !in.gone
 	if in.anew {
-		in.countReplaced(in.whole.Key)
+		if err := in.countReplaced(in.whole.Key); err != nil {
+			return in.broke(err)
+		}
 	}
 	if in.far {
 		in.near, err = in.scratch.open()

@@ -15,7 +15,8 @@ import (
 // entries of directories works for servers, too.
 type scratch struct {
 	db    *copal.DB
-	bytes int // that were put since it was opened
+	bytes int      // that were put since it was opened
+	taken [][]byte // the keys that take has put last
 }
 
 // mostScratch is how many bytes are put before what has been overwritten is given back.
@@ -35,23 +36,31 @@ func (s *scratch) open() (*copal.DB, error) {
 
 func (s *scratch) close() error {
 	db := s.db
-	s.db, s.bytes = nil, 0
+	s.db, s.bytes, s.taken = nil, 0, nil
 	if db == nil {
 		return nil
 	}
 	return db.Close()
 }
 
-// take puts entries of a view into the store, and takes a snapshot, which the caller closes. A Deleted entry is one
-// that the view has not. With typed false it keeps of a collection what a Redis would.
+// take puts entries of a view into the store, in the place of those that it has put before, and takes a snapshot, which
+// the caller closes: a walk through that passes what was asked for alone. A Deleted entry is one that the view has not.
+// With typed false it keeps of a collection what a Redis would.
 func (s *scratch) take(ctx context.Context, from *copying.View, typed bool, list ...*admin.Entry) (*copal.Snapshot, error) {
 	db, err := s.open()
 	if err != nil {
 		return nil, err
 	}
+	for _, key := range s.taken {
+		if _, err := db.Raw().Delete(key); err != nil {
+			return nil, err
+		}
+	}
+	s.taken = s.taken[:0]
 	var values []*admin.Entry
 	for _, e := range list {
-		s.bytes += len(e.Key) + len(e.Value)
+		s.taken = append(s.taken, e.Key)
+		s.bytes += 2*len(e.Key) + len(e.Value)
 		switch {
 		case e.Large > 0: // the view has left the value out
 			return nil, fmt.Errorf("%w: a value of %d bytes", copal.ErrTooLarge, e.Large)

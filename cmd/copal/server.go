@@ -75,19 +75,15 @@ func (a *app) needsDirectory(cmd *cobra.Command, args []string) error {
 // redacted is a server without its password.
 func redacted(server string) string {
 	scheme, rest, _ := strings.Cut(server, "://")
-	authority, path, slash := strings.Cut(rest, "/")
-	i := strings.LastIndexByte(authority, '@')
+	i := strings.LastIndexByte(rest, '@') // the last one, for a password may have any character, although it should not
 	if i < 0 {
 		return server
 	}
-	user, _, password := strings.Cut(authority[:i], ":")
+	user, _, password := strings.Cut(rest[:i], ":")
 	if password {
 		user += ":***"
 	}
-	if slash {
-		path = "/" + path
-	}
-	return scheme + "://" + user + authority[i:] + path
+	return scheme + "://" + user + rest[i:]
 }
 
 // reach opens a store on a server, lends it to f and closes it.

@@ -658,6 +658,11 @@ func TestInstead(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q", args, code, told)
 		}
 	}
+	for server, want := range map[string]string{"redis://u:p/a:ss@h:1/2": "redis://u:***@h:1/2", "redis://:p@h": "redis://:***@h", "redis://u@h/1": "redis://u@h/1", "redis://h/1": "redis://h/1", "unix://u:p@/run/s": "unix://u:***@/run/s"} {
+		if got := redacted(server); got != want {
+			t.Errorf("%s is shown as %s", server, got)
+		}
+	}
 	known := map[string]bool{"help": true, "token": true, "bench": true, "study": true, "version": true, "completion": true}
 	for _, cmd := range newRoot(newApp(nil, io.Discard, io.Discard)).Commands() {
 		known[cmd.Name()] = known[cmd.Name()] || instead[cmd.Name()] != ""
@@ -751,5 +756,50 @@ func TestImportOfWhatServersDoNotTake(t *testing.T) {
 	})
 	if !errors.Is(err, copal.ErrTooLarge) || !strings.Contains(err.Error(), `key "long"`) {
 		t.Error(err)
+	}
+}
+
+// TestScratchForgets: what is read through a scratch is what was asked for last, so that it does not take longer each
+// time.
+func TestScratchForgets(t *testing.T) {
+	address, _ := serveCopal(t, storeOf(t, 3))
+	err := newApp(nil, io.Discard, io.Discard).reach("redis://"+address, func(db *copal.DB) error {
+		from, err := copying.Look(t.Context(), db)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		var s scratch
+		defer s.close()
+		for e, err := range from.Entries(nil, nil) {
+			if err != nil {
+				return err
+			}
+			now, err := s.take(t.Context(), from, true, &e)
+			if err != nil {
+				return err
+			}
+			if n := now.Raw().Len(); n != 1 || !now.Raw().Has(e.Key) {
+				t.Errorf("there are %d entries for key %q", n, e.Key)
+			}
+			now.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRefusalsAreToldOnce of an import into a server that takes nothing.
+func TestRefusalsAreToldOnce(t *testing.T) {
+	defer func(n int) { batchEntries = n }(batchEntries)
+	batchEntries = 2
+	_, address := redisserver.Start(t)
+	dialRedis(t, address).do("ACL", "SETUSER", "shy", "on", ">word", "+@all", "~people:*")
+	file := writeFile(t, strings.Repeat("{\"key\":\"a\",\"value\":1}\n", 3))
+	code, _, told := command(nil, "import", "redis://shy:word@"+address, file)
+	if code != exitError || strings.Count(told, "NOPERM") != 1 || strings.Count(told, "\n") != 1 {
+		t.Errorf("exit code %d, %q", code, told)
 	}
 }

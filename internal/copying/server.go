@@ -234,8 +234,21 @@ func (p present) look(keys [][]byte) ([]admin.Entry, []error) {
 func (p present) one(key []byte) (admin.Entry, error)     { return p.s.one(p.ctx, p.s.d, key) }
 func (v sessionView) one(key []byte) (admin.Entry, error) { return v.s.one(v.ctx, v.session, key) }
 
+// mostLooks is how often a key is looked at that becomes something else each time.
+const mostLooks = 100
+
 // one is the entry under a key in a session, or now.
-func (s server) one(ctx context.Context, in driver.Driver, key []byte) (admin.Entry, error) {
+func (s server) one(ctx context.Context, in driver.Driver, key []byte) (e admin.Entry, err error) {
+	for range mostLooks {
+		e, err = s.look(ctx, in, key)
+		if !errors.Is(err, copal.ErrType) { // which is not known: it held a collection when it was read, and not any more
+			break
+		}
+	}
+	return e, err
+}
+
+func (s server) look(ctx context.Context, in driver.Driver, key []byte) (admin.Entry, error) {
 	e, err := in.Get(ctx, key, true)
 	if c := (*engine.CollectionError)(nil); errors.As(err, &c) {
 		e = driver.Entry{Type: engine.CollectionType(c.Type)}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/redisserver"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/remote"
@@ -344,5 +345,30 @@ func TestOneKeyOfAServer(t *testing.T) {
 		if strings.Contains(line, "last") && entries != 3 {
 			t.Errorf("%d single keys were read", entries)
 		}
+	}
+}
+
+// flipping is a driver whose keys hold something else each time that they are looked at.
+type flipping struct {
+	driver.Driver
+	times int
+}
+
+func (f *flipping) Get(_ context.Context, key []byte, _ bool) (driver.Entry, error) {
+	if f.times--; f.times >= 0 {
+		return driver.Entry{}, fmt.Errorf("%w: key %q", copal.ErrType, key)
+	}
+	return driver.Entry{Key: key, Value: []byte("v")}, nil
+}
+
+// TestKeysThatChangeTheirKind are looked at again.
+func TestKeysThatChangeTheirKind(t *testing.T) {
+	d := &flipping{times: 5}
+	if e, err := (server{d}).one(t.Context(), d, []byte("k")); string(e.Value) != "v" || err != nil {
+		t.Errorf("%q, %v", e.Value, err)
+	}
+	d.times = 1 << 30
+	if _, err := (server{d}).one(t.Context(), d, []byte("k")); !errors.Is(err, copal.ErrType) {
+		t.Error(err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 
 // IsServer reports whether a path is the URL of a server of Redis.
 func IsServer(path string) bool {
-	return strings.HasPrefix(path, "redis://") || strings.HasPrefix(path, "rediss://") || strings.HasPrefix(path, "redis+unix://")
+	return strings.HasPrefix(path, "redis://") || strings.HasPrefix(path, "rediss://") || strings.HasPrefix(path, "redis+unix://") || strings.HasPrefix(path, "unix://")
 }
 
 // Redacted is a URL of a server without its password.
@@ -77,8 +77,8 @@ type address struct {
 	database       int // -1 for all
 }
 
-// parseServer reads a URL: redis://user:password@host:port/database, rediss:// for TLS, redis+unix:///path. The
-// password may stand in the variable of the environment that redis-cli reads, too.
+// parseServer reads a URL: redis://user:password@host:port/database, rediss:// for TLS, unix:///path or
+// redis+unix:///path. The password may stand in the variable of the environment that redis-cli reads, too.
 func parseServer(text string) (a address, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -88,7 +88,7 @@ func parseServer(text string) (a address, err error) {
 	a.user = u.User.Username()
 	a.password, _ = u.User.Password()
 	a.password = cmp.Or(a.password, os.Getenv("REDISCLI_AUTH"))
-	if u.Scheme == "redis+unix" {
+	if u.Scheme == "redis+unix" || u.Scheme == "unix" {
 		a.network, a.host = "unix", u.Path
 		return a, nil
 	}

@@ -22,6 +22,7 @@ func TestParseServer(t *testing.T) {
 		"redis://u:p%40@[::1]:7000/3":      "{tcp [::1]:7000 false u p@ 3}",
 		"rediss://:p@h":                    "{tcp h:6379 true  p -1}",
 		"redis+unix://u:p@/run/redis.sock": "{unix /run/redis.sock false u p -1}",
+		"unix://u:p@/run/redis.sock":       "{unix /run/redis.sock false u p -1}",
 	} {
 		got, err := parseServer(text)
 		if err != nil || fmt.Sprint(got) != want {
@@ -32,6 +33,9 @@ func TestParseServer(t *testing.T) {
 		if got, err := parseServer(text); err == nil {
 			t.Errorf("%s: %v", text, got)
 		}
+	}
+	if !IsServer("unix:///run/redis.sock") {
+		t.Error("a socket is a file")
 	}
 	if got := Redacted("redis://u:secret@h/1"); got != "redis://u:xxxxx@h/1" {
 		t.Error(got)
