@@ -32,7 +32,9 @@ write in between; reading follows them.
 When standard input is no terminal it is a script: the first error ends it, with the exit
 code of that command. From the first command that writes to the end it holds the lock.
 
-On a server each command counts at once, and there is no lock; keys are not completed.
+On a server each command counts at once, and there is no lock; keys are not completed. In
+the directory of a store that a copal serve has open, a shell reads and cannot write;
+use copal shell unix:///…/app.db/SOCKET.
 
 ` + momentHelp
 

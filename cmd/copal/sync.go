@@ -17,7 +17,8 @@ not synced, is verified, copied, and on the disk then.
 On a server it ends when what was written there before is on a disk. A Redis can say that from
 7.2 on, with appendonly; one that cannot is an error, with exit code 1.
 
-With --json the output is {"records":…}, of the log that is durable; null on a server.`
+With --json the output is {"records":…}, of the log that is durable; null where a
+server has the store.`
 
 func newSync(a *app) *cobra.Command {
 	var asJSON bool
