@@ -93,7 +93,7 @@ func runNode(program string, dir func() string, settings []string) (n *Node, err
 			return nil, err
 		}
 		n.Process, err = Run(program, dir(), append([]string{"--cluster-enabled", "yes", "--cluster-port", n.bus, "--cluster-node-timeout", "2000",
-			"--repl-diskless-sync-delay", "0"}, settings...)...)
+			"--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0"}, settings...)...)
 		if err == nil {
 			n.ID, err = text(n.Do("CLUSTER", "MYID"))
 			return n, err
@@ -137,9 +137,19 @@ func (n *Node) meet(other *Node) error {
 	return err
 }
 
-// met waits until all nodes know each other.
+// met waits until all nodes know each other. A node forgets one that it has met, if that takes long to answer; then the
+// two meet again.
 func (c *Cluster) met() error {
-	return c.wait(func(n *Node) (bool, error) { return n.knows(len(c.Nodes)) })
+	began := time.Now()
+	return c.wait(func(n *Node) (bool, error) {
+		if time.Since(began) > 6*time.Second {
+			began = time.Now()
+			if first := c.running(); first != n {
+				return false, first.meet(n)
+			}
+		}
+		return n.knows(len(c.Nodes))
+	})
 }
 
 // Add adds a master without slots.
@@ -272,13 +282,24 @@ func (c *Cluster) Kill(n *Node) {
 // then. Of one that was killed it waits until the others have elected the replica.
 func (c *Cluster) Failover(master *Node) (*Node, error) {
 	replica, err := c.Replica(master)
-	if err == nil && !master.killed {
-		_, err = replica.Do("CLUSTER", "FAILOVER")
-	}
 	if err != nil {
 		return nil, err
 	}
+	var began time.Time
+	begin := func() (err error) { // again if the nodes have given it up, as they do after five seconds
+		if !master.killed && time.Since(began) > 6*time.Second {
+			first := began.IsZero()
+			if _, err = replica.Do("CLUSTER", "FAILOVER"); !first {
+				err = nil // it is a master by now
+			}
+			began = time.Now()
+		}
+		return err
+	}
 	err = c.wait(func(n *Node) (bool, error) {
+		if err := begin(); err != nil {
+			return false, err
+		}
 		table, err := n.table()
 		i := slices.IndexFunc(table, func(r row) bool { return r.id == replica.ID })
 		return i >= 0 && len(table[i].slots) > 0, err
