@@ -34,6 +34,7 @@ func newServer(t *testing.T, change ...func(*Server)) (s *Server, address string
 		if err := s.Shutdown(t.Context()); err != nil && t.Context().Err() == nil {
 			t.Error(err)
 		}
+		s.running.Wait() // for the context has ended, and Shutdown did not wait
 		if err := <-ended; err != ErrServerClosed {
 			t.Error(err)
 		}

@@ -41,8 +41,8 @@ func newServed(r *redis) *served {
 func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
 		var after *string
-		for {
-			page, more, err := o.page(ctx, &in, after, down, values)
+		for count := entriesPerPage; ; count = min(2*count, mostPerPage) {
+			page, more, err := o.page(ctx, &in, after, down, values, count)
 			if err != nil {
 				yield(driver.Entry{}, err)
 				return
@@ -61,11 +61,16 @@ func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool
 	}
 }
 
-const entriesPerPage = 512
+// The first page of a walk is small, for the caller may want no more. Each further one is larger, up to what a server
+// returns: where keys are not ordered by their bytes it sorts all of them for each. It ends a page behind a MiB.
+const (
+	entriesPerPage = 512
+	mostPerPage    = 1 << 16
+)
 
-func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down, values bool) (list []driver.Entry, more bool, err error) {
+func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down, values bool, count int) (list []driver.Entry, more bool, err error) {
 	start, rest := in.Asked()
-	c := ask("COPAL.RANGE", string(start), string(rest), "COUNT", itoa(entriesPerPage))
+	c := ask("COPAL.RANGE", string(start), string(rest), "COUNT", itoa(count))
 	if down {
 		c.args = append(c.args, "REV")
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -572,4 +573,38 @@ func TestSessionsTellThatTheyLive(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// TestLongWalksTakeFewPages: where keys are not ordered by their bytes, a server sorts all of them for each page.
+func TestLongWalksTakeFewPages(t *testing.T) {
+	d := ofCopal.driver(t)
+	m, err := copal.OpenMap[int, int](store(t, d), "m", copal.Ordered())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 20_000
+	var writes []*driver.Write
+	for i := range n {
+		writes = append(writes, &driver.Write{Key: fmt.Appendf(nil, "m:%d", i), Value: fmt.Append(nil, i)})
+	}
+	if err := d.WriteAll(t.Context(), writes); err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	for k := range m.From(0) {
+		if k != next {
+			t.Fatalf("behind %d comes %d", next-1, k)
+		}
+		next++
+	}
+	reply, err := base(d).get(t.Context(), ask("INFO", "commandstats"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := reply.ToString()
+	_, calls, _ := strings.Cut(stats, "cmdstat_copal.range:calls=")
+	calls, _, _ = strings.Cut(calls, ",")
+	if pages, bad := strconv.Atoi(calls); next != n || bad != nil || pages > 6 || err != nil {
+		t.Errorf("%d entries came in %q pages, %v", next, calls, err)
+	}
 }
