@@ -191,6 +191,23 @@ func edit(t *testing.T, d driver.Driver, key []byte) error {
 	return err
 }
 
+// TestDeadlineWhileTheClockTicks: a deadline is what it was set to, to the millisecond, whenever it is asked for.
+func TestDeadlineWhileTheClockTicks(t *testing.T) {
+	each(t, func(t *testing.T, at target) {
+		d, key, ctx := at.driver(t), []byte("key"), t.Context()
+		if _, err := d.Write(ctx, &driver.Write{Key: key, Value: []byte("a"), Deadline: 4e12}); err != nil {
+			t.Fatal(err)
+		}
+		for range 300 {
+			e, err := d.Get(ctx, key, true)
+			at, told := d.Deadline(ctx, key)
+			if err != nil || told != nil || e.Deadline != 4e12 || at != 4e12 {
+				t.Fatal(e.Deadline, err, at, told)
+			}
+		}
+	})
+}
+
 // TestConflicts: a write that depends on an entry is made only if that is as it was read.
 func TestConflicts(t *testing.T) {
 	each(t, func(t *testing.T, at target) {

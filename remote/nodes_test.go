@@ -118,6 +118,12 @@ func TestSyncOfAKilledMaster(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := startCluster(t)
 	r := base(inCluster.driverOf(t, strings.Join(c.Addresses(), ",")))
+	for _, n := range c.Nodes { // a replica that has not heard of the function yet would never get it
+		until(t, "a node that can wait", func() bool {
+			list, err := n.Do("FUNCTION", "LIST")
+			return err == nil && len(list.([]any)) == 1
+		})
+	}
 	c.Kill(c.Nodes[1])
 	if err := r.Sync(t.Context()); err == nil {
 		t.Error("Sync has not missed a master")

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -46,24 +47,38 @@ func (r *redis) ask(ctx context.Context, key []byte, dated bool) (driver.Entry, 
 // getDated reads a value and its deadline. Another write may come between the two, but then the value is another,
 // too, or is the same with this deadline: a Write that depends on it is right either way.
 func (r *redis) getDated(ctx context.Context, key []byte) (m rueidis.RedisMessage, deadline uint64, err error) {
-	replies, err := r.reads(ctx, append([]command{read("GET", key)}, r.whenDead(key)...))
+	replies, deadline, _, err := r.dated(ctx, key, read("GET", key))
 	if err != nil {
 		return m, 0, err
 	}
-	if m, err = message(replies[0]); err != nil || m.IsNil() {
-		return m, 0, err
-	}
-	deadline, _, err = r.deadline(replies[1:])
+	m, err = message(replies[0])
 	return m, deadline, err
 }
 
+// dated sends commands about a key and asks for its deadline behind them, again if the clock of the server ticked
+// meanwhile. If it always does, the deadline is later by what passed between two commands.
+func (r *redis) dated(ctx context.Context, key []byte, list ...command) (replies []rueidis.RedisResult, deadline uint64, exists bool, err error) {
+	for range mostTicks {
+		if replies, err = r.reads(ctx, slices.Concat(list, r.whenDead(key))); err != nil {
+			return nil, 0, false, err
+		}
+		var ticked bool
+		if deadline, exists, ticked, err = r.deadline(replies[len(list):]); !ticked {
+			break
+		}
+	}
+	return replies, deadline, exists, err
+}
+
+const mostTicks = 100
+
 // whenDead are the commands that ask for the deadline of a key. Servers before 7.0 tell only how long it has, by
-// their own clock.
+// their own clock, which did not tick between two equal answers.
 func (r *redis) whenDead(key []byte) []command {
 	if r.has.expireTime {
 		return []command{read("PEXPIRETIME", key)}
 	}
-	return []command{read("PTTL", key), ask("TIME")}
+	return []command{read("PTTL", key), ask("TIME"), read("PTTL", key)}
 }
 
 // reads sends commands about one key. Those without a key must reach the same node.
@@ -80,26 +95,27 @@ func (r *redis) reads(ctx context.Context, list []command) (replies []rueidis.Re
 	return replies, err
 }
 
-// deadline is what the replies of whenDead say, and whether there is an entry.
-func (r *redis) deadline(replies []rueidis.RedisResult) (deadline uint64, exists bool, err error) {
+// deadline is what the replies of whenDead say, whether there is an entry, and whether the clock ticked meanwhile.
+func (r *redis) deadline(replies []rueidis.RedisResult) (deadline uint64, exists, ticked bool, err error) {
 	list, err := messages(replies)
 	if err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
 	n, err := whole(list[0])
 	switch {
 	case err != nil || n == -2:
-		return 0, false, err
+		return 0, false, false, err
 	case n < 0:
-		return 0, true, nil
+		return 0, true, false, nil
 	case r.has.expireTime:
-		return uint64(n), true, nil
+		return uint64(n), true, false, nil
 	}
 	now, err := list[1].AsIntSlice()
 	if err != nil || len(now) != 2 {
-		return 0, false, errAnswer
+		return 0, false, false, errAnswer
 	}
-	return uint64(now[0]*1000 + now[1]/1000 + n), true, nil
+	again, err := whole(list[2])
+	return uint64(now[0]*1000 + now[1]/1000 + n), true, again != n, err
 }
 
 // Has reports whether there is an entry.
@@ -110,11 +126,7 @@ func (r *redis) Has(ctx context.Context, key []byte) (bool, error) {
 
 // Deadline returns the deadline of an entry.
 func (r *redis) Deadline(ctx context.Context, key []byte) (uint64, error) {
-	replies, err := r.reads(ctx, r.whenDead(key))
-	if err != nil {
-		return 0, err
-	}
-	deadline, exists, err := r.deadline(replies)
+	_, deadline, exists, err := r.dated(ctx, key)
 	if err == nil && !exists {
 		err = engine.ErrNotFound
 	}

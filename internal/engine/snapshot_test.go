@@ -922,9 +922,6 @@ func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 				mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
 			}
 			s.housekeeping.Lock() // no other snapshot is taken
-			tail, damaged := s.log.Tail.Path, s.log.Tail.End.Load()
-			mustSet(t, s, "damaged", "value")
-			mustSet(t, s, "follows", "value")
 			roll := func() {
 				readySpare(t, s) // so that no manifest is written when the tail ends, which would seal it
 				if err := s.sealTail(); err != nil {
@@ -932,6 +929,10 @@ func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 				}
 				mustSet(t, s, "in the next segment", "value")
 			}
+			roll() // or one of the next writes would, if the segment was full before there was another
+			tail, damaged := s.log.Tail.Path, s.log.Tail.End.Load()
+			mustSet(t, s, "damaged", "value")
+			mustSet(t, s, "follows", "value")
 			if rolled == "before" {
 				roll()
 			}
