@@ -84,11 +84,11 @@ func OpenMemory(opts ...Option) (*DB, error) {
 
 func open(dir string, c config) (*DB, error) {
 	window, windowBytes := c.window()
-	s, err := store.Open(dir, engine.Options{
-		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, FollowEvery: c.followEvery,
+	s, err := engine.Open(dir, store.Writing(engine.Options{
+		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, Follower: c.follower, FollowEvery: c.followEvery,
 		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, LogPerIndex: c.logPerIndex, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction, Window: window, WindowBytes: windowBytes, CompactEvery: c.compactEvery, CompactRatio: c.compactRatio,
 		ExpiryEvents: c.maps.expiry,
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}

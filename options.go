@@ -10,6 +10,9 @@ import (
 
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -33,6 +36,7 @@ type config struct {
 	compactEvery time.Duration
 	compactRatio float64
 	followEvery  time.Duration
+	follower     func(*engine.Store, *seglog.Recovery) engine.Follower // filled in by ReadOnly
 	maxMemory    int64
 	onError      func(error)
 	progress     func(done, total int64)
@@ -207,7 +211,7 @@ func (c *config) window() (millis, bytes int64) {
 // A directory that no process has opened for writing has no store: the error of Open is fs.ErrNotExist.
 // One that was opened for writing, and not written to yet, is an empty store.
 func ReadOnly() Option {
-	return storeOption(func(c *config) { c.readOnly = true })
+	return storeOption(func(c *config) { c.readOnly, c.follower = true, store.Follower })
 }
 
 // WithErrorHandler passes to f each error that no call can return: of syncing in the background, and of

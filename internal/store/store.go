@@ -13,14 +13,24 @@ func Open(dir string, opts engine.Options) (*engine.Store, error) {
 	return engine.Open(dir, WithRooms(opts))
 }
 
-// Without is engine.Without with all rooms, which have nothing to do.
+// Without is engine.Without with the rooms of a writer, which have nothing to do.
 func Without(why error, opts engine.Options) *engine.Store {
-	return engine.Without(why, WithRooms(opts))
+	return engine.Without(why, Writing(opts))
 }
 
 // WithRooms are options by which the engine opens with all rooms at work.
 func WithRooms(opts engine.Options) engine.Options {
-	opts.Compaction = func(s *engine.Store) engine.Compaction { return compaction.New(s) }
-	opts.Follower = func(s *engine.Store, r *seglog.Recovery) engine.Follower { return follow.New(s, r) }
+	opts = Writing(opts)
+	opts.Follower = Follower
 	return opts
 }
+
+// Writing are options by which the engine opens with the rooms of a writer alone. A program that names
+// no Follower does not carry one.
+func Writing(opts engine.Options) engine.Options {
+	opts.Compaction = func(s *engine.Store) engine.Compaction { return compaction.New(s) }
+	return opts
+}
+
+// Follower is engine.Options.Follower. The option copal.ReadOnly fills it in.
+func Follower(s *engine.Store, r *seglog.Recovery) engine.Follower { return follow.New(s, r) }
