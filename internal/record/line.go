@@ -239,7 +239,7 @@ func (f *Fields) Fixed(name string) uint64 { return f.Digits(name, 16) }
 func (f *Fields) Digits(name string, n int) uint64 {
 	w := f.Word(name)
 	v, err := strconv.ParseUint(w, 16, 64)
-	if err == nil && (len(w) != n || strings.ToLower(w) != w) {
+	if err == nil && (len(w) != n || strings.ContainsAny(w, "ABCDEF")) {
 		err = fmt.Errorf("%w: %s %q", ErrSyntax, name, w)
 	}
 	f.note(err)

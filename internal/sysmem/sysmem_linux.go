@@ -1,10 +1,9 @@
 package sysmem
 
 import (
-	"bufio"
 	"math"
 	"os"
-	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,14 +20,13 @@ func machine() int64 {
 // group is the least limit of the control groups of the process and of those above them. In a container the
 // path that the kernel tells may not be there; then the root, as seen from inside, is the container's.
 func group() int64 {
-	f, err := os.Open("/proc/self/cgroup")
+	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return math.MaxInt64
 	}
-	defer f.Close()
 	limit := int64(math.MaxInt64)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		parts := strings.SplitN(lines.Text(), ":", 3)
+	for line := range strings.SplitSeq(string(text), "\n") {
+		parts := strings.SplitN(line, ":", 3)
 		if len(parts) != 3 {
 			continue
 		}
@@ -39,7 +37,7 @@ func group() int64 {
 				continue
 			}
 		}
-		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
+		for dir := filepath.Clean("/" + parts[2]); ; dir = filepath.Dir(dir) {
 			limit = min(limit, readLimit(root+dir+"/"+name))
 			if dir == "/" {
 				break
