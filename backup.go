@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/copaldb/copal/internal/backup"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -39,7 +39,7 @@ func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total 
 	opts := backup.Options{FS: db.config.backupTo, Progress: progress}
 	if opts.FS == nil || opts.FS == vfs.OS() {
 		var err error
-		if dir, err = filepath.Abs(dir); err != nil {
+		if dir, err = files.Path(dir); err != nil {
 			return BackupReport{}, fmt.Errorf("copal: %w", err)
 		}
 	}

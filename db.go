@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/feed"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/render"
 	"github.com/copaldb/copal/internal/store"
@@ -39,7 +39,9 @@ type DB struct {
 
 type closer interface{ Close() error }
 
-// Open opens the store in directory dir, and creates the directory when it is missing.
+// Open opens the store in directory dir, and creates the directory when it is missing. The name is
+// resolved once, as the system resolves it, "..", too. So the store stays where it is when the
+// program changes its working directory, or when a symbolic link on the way gets another target.
 //
 // One process at a time may write. Another process, and a second Open in the same process, gets
 // ErrLocked at once. A store opened with ReadOnly reads beside the writer.
@@ -61,8 +63,7 @@ func Open(dir string, opts ...Option) (*DB, error) {
 	if dir == "" {
 		return nil, errors.New("copal: Open needs the name of a directory")
 	}
-	// The store stays where it is when the program changes its working directory.
-	if dir, err = filepath.Abs(dir); err != nil {
+	if dir, err = files.Path(dir); err != nil {
 		return nil, fmt.Errorf("copal: %w", err)
 	}
 	return open(dir, c)

@@ -47,7 +47,8 @@ func (r Report) String() string {
 // progress, which may be nil, gets from time to time how many bytes have been read, and how many
 // there are. When ctx ends, Check returns its error.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
-	if _, err := absolute(dir); err != nil {
+	dir, err := absolute(dir)
+	if err != nil {
 		return Report{}, err
 	}
 	found, err := engine.Check(ctx, dir, vfs.OS(), progress)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/repair"
 )
 
@@ -108,13 +108,12 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 	return r, err
 }
 
-// absolute is the name of a directory from the root on. An empty name, of which package filepath makes the working
-// directory, is a mistake.
+// absolute is files.Path of a directory. An empty name, which would be the working directory, is a mistake.
 func absolute(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("copal: the name of a directory is empty")
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := files.Path(dir)
 	if err != nil {
 		return "", fmt.Errorf("copal: %w", err)
 	}

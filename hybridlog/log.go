@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/grace"
 	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
@@ -125,13 +126,13 @@ func (s *set) with(seg *segment) *set {
 	return newSet(s.first, append(s.segments[:len(s.segments):len(s.segments)], seg))
 }
 
-// Open opens the log in directory path, and creates the directory when it is missing. Opening after
-// a crash changes nothing; the first write mends what has to be mended.
+// Open opens the log in directory path, and creates the directory when it is missing. The name is
+// resolved once, as the system resolves it, and the log stays there. Opening after a crash changes
+// nothing; the first write mends what has to be mended.
 //
 // The errors are ErrLocked, ErrCorrupt, ErrVersion, and those of the file system.
 func Open(path string, opts ...Option) (*Log, error) {
-	// The log stays where it is when the program changes its working directory.
-	dir, err := filepath.Abs(path)
+	dir, err := files.Path(path)
 	if err != nil {
 		return nil, wrap(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/copying"
+	"github.com/copaldb/copal/internal/files"
 )
 
 const copyHelp = `Copy what the store SRC has into the store DST, while SRC is written to. Each is a
@@ -137,10 +137,7 @@ func nameOf(store string) (string, error) {
 		}
 		return address, nil
 	}
-	if whole, err := filepath.EvalSymlinks(store); err == nil {
-		store = whole
-	}
-	return filepath.Abs(store)
+	return files.Path(store)
 }
 
 // patient is a server with time for long values, unless the user has said how much. A directory stays as it is.

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/peterh/liner"
+
+	"github.com/copaldb/copal/internal/files"
 )
 
 // editor reads the lines of an interactive shell from the terminal, with history and completion.
@@ -45,7 +47,7 @@ func (e *editor) close() {
 		return
 	}
 	file := historyFile()
-	if file != "" && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
+	if file != "" && os.MkdirAll(parentOf(file), 0o700) == nil {
 		os.WriteFile(file, history.Bytes(), 0o600) // values may be secret
 	}
 }
@@ -98,7 +100,10 @@ func (s *shell) prompt() string {
 	if isServer(s.dir) {
 		return redacted(s.dir) + "> "
 	}
-	return filepath.Base(filepath.Clean(s.dir)) + "> "
+	if whole, err := files.Path(s.dir); err == nil {
+		return filepath.Base(whole) + "> "
+	}
+	return s.dir + "> "
 }
 
 // converse runs the lines that a person types until there are no more.

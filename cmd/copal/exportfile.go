@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/copaldb/copal/internal/ndjson"
 )
@@ -45,7 +44,7 @@ func (x *export) toFile(from source, file string) (*ndjson.Writer, error) {
 	if err != nil && w != nil {
 		return nil, fmt.Errorf("%w; %s has %s, and --continue goes on there", err, part, countEntries(w.State().Entries))
 	}
-	syncDir(filepath.Dir(file))
+	syncDir(parentOf(file))
 	return w, err
 }
 

@@ -7,7 +7,8 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/copaldb/copal/internal/files"
 )
 
 // How far an import has come stands in a file of the store's directory, from the first sync on until it is
@@ -32,7 +33,7 @@ const headBytes = 4 << 10
 // progressNow is how far this run is. Every format gives its entries in the same order each time.
 func (in *intake) progressNow() importProgress {
 	p := importProgress{File: in.path, Format: in.format.Name, Items: in.done}
-	if abs, err := filepath.Abs(in.path); err == nil && in.path != "-" {
+	if abs, err := files.Path(in.path); err == nil && in.path != "-" {
 		p.File = abs
 	}
 	p.Bytes = min(len(in.head), headBytes)
@@ -72,7 +73,7 @@ func (in *intake) findProgress() error {
 // errResumeFar is for a store on a server, which has no place for the file.
 var errResumeFar = usageError{"--resume needs a directory that no server has open: on a server nothing says how far an import is; done again from the beginning, it gives the same"}
 
-func (in *intake) progressPath() string { return filepath.Join(in.dir, progressName) }
+func (in *intake) progressPath() string { return inside(in.dir, progressName) }
 
 // save notes how far the import is, when enough has come since the last time.
 func (in *intake) save() error {

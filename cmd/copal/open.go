@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/copaldb/copal"
 )
@@ -126,4 +127,17 @@ func requireRoom(dir string) error {
 		return nil
 	}
 	return fmt.Errorf("there is no store in the directory %s, and it is not empty, so none is made there", dir)
+}
+
+// inside is the path of a file in a directory as the user names it. It leaves ".." to the system.
+func inside(dir, name string) string {
+	return strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator) + name
+}
+
+// parentOf is the path of the directory that a file is in.
+func parentOf(file string) string {
+	if dir, _ := filepath.Split(file); dir != "" {
+		return dir
+	}
+	return "."
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/files"
 )
 
 const serversHelp = `The store may be on a server, too: a copal serve, a Redis, a Valkey or a cluster of them.
@@ -103,7 +103,8 @@ func (a *app) openServer(server string) (*copal.DB, error) {
 // openServed opens a store by the server that has its lock. Where that cannot be reached, the error is locked, with
 // which the store was refused.
 func (a *app) openServed(dir string, locked error) (*copal.DB, error) {
-	path, err := filepath.Abs(socketOf(dir))
+	whole, err := files.Path(dir)
+	path := socketOf(whole)
 	if err != nil || !a.onServers {
 		return nil, locked
 	}

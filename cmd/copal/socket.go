@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/copaldb/copal/redisapi"
@@ -19,7 +18,7 @@ import (
 const socketName = "SOCKET"
 
 // socketOf is where the server of a store listens, if there is one.
-func socketOf(dir string) string { return filepath.Join(dir, socketName) }
+func socketOf(dir string) string { return inside(dir, socketName) }
 
 // listenOwn listens at the socket of a store whose lock this process has. A socket gets its rights when it has been
 // made: so it is made in a directory that nobody else may enter.
@@ -28,7 +27,7 @@ func listenOwn(dir string) (net.Listener, error) {
 		return nil, errors.ErrUnsupported
 	}
 	apart := socketOf(dir) + ".new"
-	path := filepath.Join(apart, "s")
+	path := inside(apart, "s")
 	os.Remove(path) // of a server that was killed here
 	os.Remove(apart)
 	if err := os.Mkdir(apart, 0o700); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/bench/rivals"
 	"github.com/copaldb/copal/internal/bench/study"
+	"github.com/copaldb/copal/internal/files"
 )
 
 const studyHelp = `Measure which encoding suits records: in one pair or a pair for each field, as JSON, gob,
@@ -109,14 +110,16 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 	if err := os.MkdirAll(f.out, 0o777); err != nil {
 		return err
 	}
-	o.Dir = f.out
+	if o.Dir, err = files.Path(f.out); err != nil {
+		return err
+	}
 	defer a.catchSignals()()
 	header, unlock, err := study.Begin(a.ctx, o, a.note)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	path := filepath.Join(f.out, "results.csv")
+	path := inside(f.out, "results.csv")
 	j, err := study.OpenJournal(path, header, f.again)
 	if errors.Is(err, study.ErrOther) {
 		err = fmt.Errorf("%w; --again begins anew, --out DIR puts results elsewhere", err)
@@ -152,7 +155,7 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 		return err
 	}
 	figures := study.Figures(j.Results)
-	if err := study.WriteFiles(f.out, j); err != nil {
+	if err := study.WriteFiles(o.Dir, j); err != nil {
 		return err
 	}
 	if f.json {
@@ -161,7 +164,7 @@ func (a *app) study(f studyFlags, args []string, sized bool, out *bufio.Writer) 
 	if err := study.WriteText(out, figures); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "Charts: %s\n", filepath.Join(f.out, "report.html"))
+	_, err = fmt.Fprintf(out, "Charts: %s\n", inside(f.out, "report.html"))
 	return err
 }
 

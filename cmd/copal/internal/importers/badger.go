@@ -9,13 +9,19 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/copaldb/copal/internal/files"
 )
 
 // readBadger reads the newest version of each key, with its deadline. The directory is opened read-only, so it
 // must have been closed.
 func readBadger(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
-	db, err := badger.Open(badger.DefaultOptions(s.Path).WithReadOnly(true).WithLogger(nil))
+	dir, err := files.Path(s.Path) // the library drops what stands before ".."
+	if err != nil {
+		return err
+	}
+	db, err := badger.Open(badger.DefaultOptions(dir).WithReadOnly(true).WithLogger(nil))
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), badger.ErrTruncateNeeded.Error()): // the library does not always wrap it

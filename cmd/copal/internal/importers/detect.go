@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/copaldb/copal/internal/files"
 )
 
 // HeadBytes is how much of the beginning of a file Detect wants to see.
@@ -47,6 +49,10 @@ func Detect(path string, head []byte) (Format, error) {
 
 // DetectDir is Detect for a directory.
 func DetectDir(dir string) (Format, error) {
+	dir, err := files.Path(dir)
+	if err != nil {
+		return Format{}, err
+	}
 	for _, sign := range []string{"KEYREGISTRY", "DISCARD"} {
 		if _, err := os.Stat(filepath.Join(dir, sign)); err == nil {
 			f, _ := Named("badger")
