@@ -3,8 +3,10 @@ package copal_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
@@ -99,4 +101,53 @@ func BenchmarkSyncMapLoad(b *testing.B) {
 			b.Fatal(v, ok)
 		}
 	}
+}
+
+// BenchmarkLongestWait prints how long one of 128 goroutines waits for a change of one entry at most, as a
+// multiple of the same wait for a mutex, measured before each, and beside the mutex measured again.
+func BenchmarkLongestWait(b *testing.B) {
+	db := memory(b)
+	m, queue, scores := mapOf[string, int](b, db, "m"), db.Raw().List([]byte("queue")), db.Raw().SortedSet([]byte("scores"))
+	var mu sync.Mutex
+	plain := map[string]int{}
+	locked := func(int) { mu.Lock(); plain["hot"]++; mu.Unlock() }
+	for _, c := range []struct {
+		name   string
+		change func(n int)
+	}{
+		{"mutex", locked},
+		{"Update", func(int) { m.Update("hot", func(e *copal.Entry[int]) error { e.Value++; return nil }) }},
+		{"DBUpdate", func(int) {
+			db.Update(func(tx *copal.Tx) error {
+				n, _ := m.In(tx).Get("hot")
+				return m.In(tx).Set("hot", n+1)
+			})
+		}},
+		{"PopFront", func(int) { queue.PushBack(nil); queue.PopFront() }},
+		{"PopMin", func(n int) { scores.Set(fmt.Sprint(n), 0); scores.PopMin() }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			for b.Loop() {
+				wait := longestWait(locked)
+				b.ReportMetric(float64(longestWait(c.change))/float64(wait), "of-a-mutex")
+			}
+		})
+	}
+}
+
+// longestWait is the longest call of 128 goroutines in two seconds.
+func longestWait(change func(n int)) time.Duration {
+	var wg sync.WaitGroup
+	var longest [128]time.Duration
+	for i := range longest {
+		wg.Go(func() {
+			for end, t := time.Now().Add(2*time.Second), time.Now(); t.Before(end); t = time.Now() {
+				change(i)
+				longest[i] = max(longest[i], time.Since(t))
+			}
+		})
+	}
+	wg.Wait()
+	return slices.Max(longest[:])
 }

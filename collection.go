@@ -222,6 +222,18 @@ func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*eng
 	return c.db.store.Change(c.key, c.of, d, plan)
 }
 
+// contend calls try until it has not lost what it has read to another change.
+func (c *Collection) contend(try func() (lost bool, err error)) error {
+	if c.tx == nil {
+		return c.db.store.Contend(c.key, try)
+	}
+	for {
+		if lost, err := try(); !lost || err != nil {
+			return err
+		}
+	}
+}
+
 // edit makes edits that do not depend on the present elements. It returns how many of the edited
 // elements existed.
 func (c *Collection) edit(d engine.Durability, edits ...*engine.Edit) (existed int, err error) {

@@ -358,7 +358,7 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 	if far, is, err := c.far(); is || err != nil {
 		return far.pop(index, d, take, err)
 	}
-	for {
+	err = c.contend(func() (lost bool, err error) {
 		first, err := c.entryAt(index)
 		if isNotFound(err) {
 			return false, nil
@@ -383,10 +383,9 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 			}
 			return []*engine.Edit{{Sub: at, Delete: true}}, nil
 		})
-		if err != nil || ok {
-			return ok && err == nil, err
-		}
-	}
+		return !ok, err
+	})
+	return ok && err == nil, err
 }
 
 // entryAt reads the element at an index. One that goes between the two looks is looked for again.

@@ -497,7 +497,7 @@ func (c *Collection) popMember(highest bool, d engine.Durability, take func(memb
 	if far, is, err := c.far(); is || err != nil {
 		return far.popMember(highest, d, take, err)
 	}
-	for {
+	err = c.contend(func() (lost bool, err error) {
 		end, err := c.atEnd(highest)
 		if err != nil || end == nil {
 			return false, err
@@ -516,10 +516,9 @@ func (c *Collection) popMember(highest bool, d engine.Durability, take func(memb
 			}
 			return rescored(member, text, nil), nil
 		})
-		if err != nil || ok {
-			return ok && err == nil, err
-		}
-	}
+		return !ok, err
+	})
+	return ok && err == nil, err
 }
 
 // atEnd is the sub-key by which the first or the last member stands in the order, nil for none.

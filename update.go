@@ -47,8 +47,9 @@ func (e *Entry[V]) Cancel() { e.decision = keep }
 //
 // f runs without any lock and may use the store. It must not wait for a goroutine that updates the
 // same key. When another write wins, f runs again on the new entry, so it should have no other
-// effects. If f writes the same key by other means, Update gives up with ErrNested, though such a
-// write may have been made once.
+// effects. From then on updates of the key run one at a time, in the order in which they came. If f
+// writes the same key by other means, Update gives up with ErrNested, though such a write may have
+// been made once.
 func (m *Map[K, V]) Update(key K, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return m.update(key, f, m.bare.by)
 }

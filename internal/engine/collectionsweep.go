@@ -26,8 +26,6 @@ import (
 type sweeper struct {
 	birth sync.Mutex // held from giving an id up to the first record that has it; taken before all locks of the store
 
-	updates updates // of elements
-
 	gone atomic.Uint64 // raised when some key has lost its collection, after that shows: walks look then whether it was theirs
 
 	tracking atomic.Bool   // metas that go are noted: the store can be written to, and is open

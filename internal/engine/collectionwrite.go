@@ -336,22 +336,22 @@ func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error)
 
 // allowEdits refuses a change of an element that the same goroutine is updating.
 func (s *Store) allowEdits(key []byte, edits []*Edit) error {
-	q := &s.sweeper.updates
+	q := &s.queues
 	if q.n.Load() == 0 {
 		return nil
 	}
 	for _, e := range edits {
-		if err := q.allow(elementName(key, e.Sub)); err != nil {
+		if err := q.allow(elementSubject(key, e.Sub)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// elementName tells elements apart, whatever becomes of the collection. It is no key.
-func elementName(key, sub []byte) []byte {
+// elementSubject tells elements apart, whatever becomes of the collection.
+func elementSubject(key, sub []byte) subject {
 	b := binary.AppendUvarint(nil, uint64(len(key)))
-	return append(append(b, key...), sub...)
+	return subject{element: true, key: view(append(append(b, key...), sub...))}
 }
 
 // UpdateElement changes an element atomically, and others that follow from it. decide gets what there is, nil
@@ -365,26 +365,19 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 	if err := s.allow(key); err != nil {
 		return err
 	}
-	name := elementName(key, sub)
-	if err := s.sweeper.updates.allow(name); err != nil {
+	element := elementSubject(key, sub)
+	if err := s.queues.allow(element); err != nil {
 		return err
 	}
-	err := s.tryElement(key, of, sub, d, decide)
-	if err != errChanged {
-		return err
-	}
-	head, leave := s.sweeper.updates.enter(name)
-	defer leave()
-	for err == errChanged {
-		err = s.tryElement(key, of, sub, d, func(found *Entry) ([]*Edit, error) {
+	return s.queues.attempt(element, func(head *turn) error {
+		return s.tryElement(key, of, sub, d, func(found *Entry) ([]*Edit, error) {
 			edits, err := decide(found)
-			if head.nested.Load() { // whatever decide has made of the refusal
+			if head != nil && head.nested.Load() { // whatever decide has made of the refusal
 				return nil, ErrNested
 			}
 			return edits, err
 		})
-	}
-	return err
+	})
 }
 
 // errChanged says that an element is not the one that an update has decided on.
@@ -402,7 +395,7 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 	if len(edits) == 0 || err != nil {
 		return err
 	}
-	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
+	err = s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
 			var at seglog.Address
 			if p.ID != 0 {
@@ -416,4 +409,8 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 			return edits, nil
 		})
 	})
+	if err == errChanged { // withKey would take a conflict for one of its own
+		return errConflict
+	}
+	return err
 }

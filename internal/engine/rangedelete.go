@@ -210,7 +210,7 @@ func (s *Store) DeleteRange(r Range, d Durability) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
-	if err := errors.Join(s.transactions.allow(), s.updates.allowRange(&r)); err != nil {
+	if err := errors.Join(s.transactions.allow(), s.queues.allowRange(&r)); err != nil {
 		return err
 	}
 	if err := r.check(); err != nil {

@@ -89,7 +89,7 @@ type Store struct {
 	turn      atomic.Uint64            // of the shards, to give up cells
 	flushTold string                   // the last error of the keeper's flushing; the keeper's own
 
-	updates      updates
+	queues       queues
 	transactions transactions
 	views        views
 	histories    histories
@@ -275,8 +275,7 @@ func newStore(dir string, opts Options) *Store {
 	}
 	s.reports.deliver = opts.OnError
 	s.reports.idle = sync.NewCond(&s.reports.mu)
-	s.updates.init()
-	s.sweeper.updates.init()
+	s.queues.of = map[subject]*queue{}
 	s.transactions.init()
 	s.views.budget = &s.budget
 	share := int64(0)

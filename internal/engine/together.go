@@ -156,7 +156,7 @@ func (g *together) check() error {
 	s := g.store
 	allow := s.allow
 	if g.tx != nil || g.locked {
-		allow = s.updates.allow
+		allow = s.allowKey
 	}
 	for _, c := range g.changes {
 		if err := c.check(); err != nil {

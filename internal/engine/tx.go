@@ -147,8 +147,11 @@ func (s *Store) allow(key []byte) error {
 	if err := s.transactions.allow(); err != nil {
 		return err
 	}
-	return s.updates.allow(key)
+	return s.allowKey(key)
 }
+
+// allowKey refuses a write to a key that the same goroutine is updating.
+func (s *Store) allowKey(key []byte) error { return s.queues.allow(subject{key: view(key)}) }
 
 // Transact calls f with a transaction, and makes its writes count, all or nothing, as if everything
 // had happened at one moment. f may be called several times, and the last call counts; its error,

@@ -2,11 +2,8 @@ package engine
 
 import (
 	"errors"
-	"sync"
-	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -15,9 +12,8 @@ import (
 // entry is still the one that was read; else it begins again. The function runs
 // without any lock, so it may use the store and may panic.
 //
-// After the first conflict the key has a queue: its updates then run one at a time, and only plain writes can still
-// come between. The head of a queue never waits in another, which an update within an update would do; so no circle of
-// waiting can close.
+// After the first conflict the key has a queue (queue.go). Its updates, later ones too, then run one at a time in the
+// order in which they came, and only plain writes can still come between.
 //
 // A write to the key from within its own update would be a conflict for ever. It succeeds the first time, when it is
 // not looked for. The second time the goroutine is known, and the write is refused and the update given up, both with
@@ -53,10 +49,12 @@ func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, d
 		return 0, err
 	}
 	u := updating{table: t, cells: c, key: key, own: own, durability: d, decide: decide}
-	seq, err := s.tryUpdate(&u)
-	for err == errConflict {
-		seq, err = s.queuedUpdate(&u)
-	}
+	var seq uint64
+	err := s.queues.attempt(subject{key: view(key)}, func(head *turn) (err error) {
+		u.head = head
+		seq, err = s.tryUpdate(&u)
+		return err
+	})
 	if err != nil || d != Power {
 		return seq, err
 	}
@@ -71,15 +69,7 @@ type updating struct {
 	own        bool
 	durability Durability
 	decide     Decide
-	head       *update // this one's, while it is the head of the queue
-}
-
-// queuedUpdate tries at the head of the key's queue.
-func (s *Store) queuedUpdate(u *updating) (uint64, error) {
-	head, leave := s.updates.enter(u.key)
-	defer leave()
-	u.head = head
-	return s.tryUpdate(u)
+	head       *turn // this one's, while it is in the queue of the key
 }
 
 // errConflict says that the entry is not the one that was read.
@@ -205,87 +195,4 @@ func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
 		return now, v, err
 	}
 	return now, now.version(), err
-}
-
-// updates knows which goroutine updates which key at the head of a queue.
-type updates struct {
-	mu    sync.Mutex
-	freed *sync.Cond // of mu: a key has lost its head
-	heads map[string]*update
-	n     atomic.Int32 // number of heads, so that a write need not look when there are none
-}
-
-// update is a goroutine at work on a key.
-type update struct {
-	goroutine uint64
-	nested    atomic.Bool // it has tried to write the key by other means
-}
-
-func (q *updates) init() {
-	q.heads = map[string]*update{}
-	q.freed = sync.NewCond(&q.mu)
-}
-
-// enter waits until this goroutine is the head for key. One that is the head for another key
-// does not wait, and is not the head if somebody else is.
-func (q *updates) enter(key []byte) (*update, func()) {
-	u := &update{goroutine: goid.Get()}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.heads[string(key)] != nil {
-		if q.isHeadLocked(u.goroutine) {
-			return u, func() {}
-		}
-		q.freed.Wait()
-	}
-	q.heads[string(key)] = u
-	q.n.Add(1)
-	name := string(key)
-	return u, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		delete(q.heads, name)
-		q.n.Add(-1)
-		q.freed.Broadcast()
-	}
-}
-
-func (q *updates) isHeadLocked(goroutine uint64) bool {
-	for _, u := range q.heads {
-		if u.goroutine == goroutine {
-			return true
-		}
-	}
-	return false
-}
-
-// allowRange is allow for all keys of a range.
-func (q *updates) allowRange(r *Range) error {
-	if q.n.Load() == 0 {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for key, u := range q.heads {
-		if u.goroutine == goid.Get() && r.Has([]byte(key)) {
-			u.nested.Store(true)
-			return ErrNested
-		}
-	}
-	return nil
-}
-
-// allow refuses a write to a key that the same goroutine is updating.
-func (q *updates) allow(key []byte) error {
-	if q.n.Load() == 0 {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	u := q.heads[string(key)]
-	if u == nil || u.goroutine != goid.Get() {
-		return nil
-	}
-	u.nested.Store(true)
-	return ErrNested
 }
