@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -16,32 +17,37 @@ import (
 type Batch struct {
 	raw     *Raw
 	db      *DB
-	changes []engine.Change
-	of      map[string]int // by key: its place in changes
-	list    []*engine.Change
+	entries []batchEntry
+	of      map[string]int // by key: its place in entries
+	copied  engine.Arena   // keys and values
 
-	bytes  []byte // room for keys and values, which stay where they are
-	copied int    // bytes taken since the batch was empty, in this room and in earlier ones
+	changes []engine.Change // of entries, when they are committed
+	list    []*engine.Change
 }
 
-// batchRoom is how much room a batch takes at a time.
-const batchRoom = 64 << 10
+// batchEntry is a change in a batch. It is small, for a batch may have millions.
+type batchEntry struct {
+	key, value []byte
+	schema     uint64
+	deadline   uint64
+	delete     bool
+}
 
-// batchKept is how much memory for keys and values an empty batch keeps at most.
-const batchKept = 1 << 20
+// batchKept is the number of changes for which an empty batch keeps memory.
+const batchKept = 4096
 
 // Batch returns an empty batch, which is as durable as the writes of the handle. A transaction is a
 // batch already: Commit of a batch made in one is an error.
 func (r *Raw) Batch() *Batch { return &Batch{raw: r, db: r.db, of: map[string]int{}} }
 
 // Set adds what Raw.Set does. Commit returns the error of a key or value that is too long.
-func (b *Batch) Set(key, value []byte) { b.add(engine.Write{Key: b.copy(key), Value: b.copy(value)}) }
+func (b *Batch) Set(key, value []byte) { b.add(key, batchEntry{value: b.copied.Copy(value)}) }
 
 // SetTTL adds what Raw.SetTTL does. The time to live begins at this call.
 func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 	deadline, err := b.db.store.Deadline(d)
 	if err == nil {
-		b.add(engine.Write{Key: b.copy(key), Value: b.copy(value), Expiry: deadline})
+		b.add(key, batchEntry{value: b.copied.Copy(value), deadline: deadline})
 	}
 	return err
 }
@@ -50,16 +56,16 @@ func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
 	at, err := b.db.store.DeadlineAt(deadline)
 	if err == nil {
-		b.add(engine.Write{Key: b.copy(key), Value: b.copy(value), Expiry: at})
+		b.add(key, batchEntry{value: b.copied.Copy(value), deadline: at})
 	}
 	return err
 }
 
 // Delete adds what Raw.Delete does.
-func (b *Batch) Delete(key []byte) { b.add(engine.Write{Key: b.copy(key), Delete: true}) }
+func (b *Batch) Delete(key []byte) { b.add(key, batchEntry{delete: true}) }
 
 // Len is the number of keys that the batch changes.
-func (b *Batch) Len() int { return len(b.changes) }
+func (b *Batch) Len() int { return len(b.entries) }
 
 // Commit makes the changes. When it returns nil the batch is empty and can be filled again: it is
 // usual to have one batch for many commits. When it returns an error nothing has changed, unless the
@@ -72,16 +78,14 @@ func (b *Batch) Commit() error {
 	if b.raw.tx != nil {
 		return errTxBatch
 	}
-	b.list = b.list[:0]
-	for i := range b.changes {
-		c := &b.changes[i]
-		if !c.Delete && c.Schema == 0 {
+	for i := range b.entries {
+		e := &b.entries[i]
+		if !e.delete && e.schema == 0 {
 			var err error
-			if c.Value, c.Schema, err = b.raw.fitted(c.Key, c.Value); err != nil {
+			if e.value, e.schema, err = b.raw.fitted(e.key, e.value); err != nil {
 				return err
 			}
 		}
-		b.list = append(b.list, c)
 	}
 	if err := b.writeAll(); err != nil {
 		return err
@@ -91,44 +95,43 @@ func (b *Batch) Commit() error {
 }
 
 func (b *Batch) writeAll() error {
+	b.changes, b.list = slices.Grow(b.changes[:0], len(b.entries)), slices.Grow(b.list[:0], len(b.entries))
+	for _, e := range b.entries {
+		b.changes = append(b.changes, engine.Change{Write: engine.Write{Key: e.key, Value: e.value, Schema: e.schema, Expiry: e.deadline, Delete: e.delete}})
+		b.list = append(b.list, &b.changes[len(b.changes)-1])
+	}
+	defer b.changed()
 	if from, is := b.raw.from.(driven); is {
 		return from.writeAll(b.list, b.raw.by)
 	}
 	return b.db.store.WriteAll(b.list, b.raw.by)
 }
 
+// changed gives back what a commit has needed.
+func (b *Batch) changed() {
+	clear(b.changes)
+	clear(b.list)
+	if len(b.changes) > batchKept {
+		b.changes, b.list = nil, nil
+	}
+}
+
 // empty empties the batch, and keeps some of its memory for the next changes.
 func (b *Batch) empty() {
 	clear(b.of)
-	clear(b.list)
-	clear(b.changes)
-	b.changes, b.list, b.bytes = b.changes[:0], b.list[:0], b.bytes[:0]
-	if b.copied > cap(b.bytes) && b.copied <= batchKept {
-		b.bytes = make([]byte, 0, b.copied) // the next batch will be about as large
-	}
-	b.copied = 0
+	clear(b.entries)
+	b.entries = b.entries[:0]
+	b.copied.Empty()
 }
 
-func (b *Batch) add(w engine.Write) {
-	own := unsafe.String(unsafe.SliceData(w.Key), len(w.Key)) // it stays, and does not change
-	if i, ok := b.of[own]; ok {
-		b.changes[i] = engine.Change{Write: w}
+// add adds a change of a key, which is copied.
+func (b *Batch) add(key []byte, e batchEntry) {
+	if i, ok := b.of[string(key)]; ok {
+		e.key = b.entries[i].key
+		b.entries[i] = e
 		return
 	}
-	b.of[own] = len(b.changes)
-	b.changes = append(b.changes, engine.Change{Write: w})
-}
-
-// copy puts p where it stays until the batch is empty.
-func (b *Batch) copy(p []byte) []byte {
-	b.copied += len(p)
-	if len(p) > cap(b.bytes)-len(b.bytes) {
-		if len(p) >= batchRoom/4 {
-			return append([]byte{}, p...)
-		}
-		b.bytes = make([]byte, 0, min(max(4*b.copied, 512), batchRoom))
-	}
-	start := len(b.bytes)
-	b.bytes = append(b.bytes, p...)
-	return b.bytes[start:len(b.bytes):len(b.bytes)]
+	e.key = b.copied.Copy(key)
+	b.of[unsafe.String(unsafe.SliceData(e.key), len(e.key))] = len(b.entries) // it stays, and does not change
+	b.entries = append(b.entries, e)
 }

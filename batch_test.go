@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -127,4 +128,41 @@ func TestBatchTTL(t *testing.T) {
 		t.Errorf("Has = %v, %v after the deadline", has, err)
 	}
 	wantRaw(t, db, "stays", "")
+}
+
+// TestMemoryOfABatch: a change takes at most 200 bytes beside its key and value until the batch is committed,
+// also one that replaces another.
+func TestMemoryOfABatch(t *testing.T) {
+	db := memory(t)
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, of := range []struct {
+		name  string
+		pairs int
+		fill  func(b *copal.Batch, key []byte) (own int, err error)
+	}{
+		{"Set", 150_000, func(b *copal.Batch, key []byte) (int, error) { b.Set(key, []byte("value")); return 5, nil }},
+		{"SetTTL", 150_000, func(b *copal.Batch, key []byte) (int, error) { return 5, b.SetTTL(key, []byte("value"), time.Hour) }},
+		{"Delete", 150_000, func(b *copal.Batch, key []byte) (int, error) { b.Delete(key); return 0, nil }},
+		{"large values", 1_000, func(b *copal.Batch, key []byte) (int, error) { b.Set(key, make([]byte, 20_480)); return 20_480, nil }},
+	} {
+		b, before, bytes := db.Raw().Batch(), heap(), int64(0)
+		for n := range of.pairs {
+			key := fmt.Append(nil, "key ", n)
+			own, err := of.fill(b, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += int64(own + len(key))
+		}
+		each := (heap() - before - bytes) / int64(b.Len())
+		t.Log(of.name, each, "bytes a pair")
+		if each > 200 {
+			t.Errorf("%s: a pair takes %d bytes beside its own", of.name, each)
+		}
+	}
 }

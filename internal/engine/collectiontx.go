@@ -117,9 +117,12 @@ func (tx *Tx) findElement(id uint64, c *Change) (bool, error) {
 		return a != 0, err
 	}
 	t := tx.store.spaces[0].elements
-	err := tx.store.stateLocked(&c.now, t, t.hash(c.Key), c.Key)
-	c.known = err == nil
-	return c.now.address != 0, err
+	var now state
+	if err := tx.store.stateLocked(&now, t, t.hash(c.Key), c.Key); err != nil {
+		return now.address != 0, err
+	}
+	c.known = &now
+	return now.address != 0, nil
 }
 
 func (tx *Tx) noteElement(id uint64, key []byte) {
@@ -308,7 +311,7 @@ func (tx *Tx) survives(id uint64) (bool, error) {
 func (tx *Tx) putMeta(key []byte, tc *txCollection) {
 	c := &Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: tc == nil}, collection: tc}
 	if h := tx.locked; h != nil && string(key) == string(h.key) {
-		c.now, c.known = h.now, true
+		c.known = &h.now
 	}
 	tx.put(c)
 }

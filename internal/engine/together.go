@@ -26,6 +26,7 @@ import (
 type together struct {
 	store   *Store
 	changes []*Change
+	members []member // one for each change, while it commits
 	ranges  []Range  // that are deleted before the changes are made
 	view    *View    // that was open before the keys of the ranges were looked for; nil where there are none
 	drops   *Table   // a map that is to be undeclared, nil for none
@@ -51,17 +52,23 @@ type Change struct {
 	Table *Table // or nil: where the key belongs
 	Write        // its durability is the durability of all of them
 
+	known *state // the entry, if it was looked at under locks that the caller has held since
+	seq   uint64 // of the record, when it counts
+
+	collection *txCollection // of a transaction, that has changed it
+	taken      int64         // memory, by put
+	existed    bool          // of an element, before the transaction
+	keeps      bool          // of a meta: the collection outlives the record that is there
+}
+
+// member is a change that is being committed. There is none before, for many changes wait in memory.
+type member struct {
+	*Change
 	table *Table
 	hash  uint64
 	now   state
-	known bool // now is what there is, for it was looked at under the locks that the caller has held since
 	p     seglog.Pending
 	told  bool // the log knows the outcome: there was no entry, and is none
-	keeps bool // of a meta: the collection outlives the record that is there
-
-	collection *txCollection // of a transaction, that has changed it
-	existed    bool          // of an element, before the transaction
-	taken      int64         // memory, by put
 }
 
 // defaultGroupBytes are appended at once, at most.
@@ -196,7 +203,10 @@ func (g *together) prepare() error {
 	}
 	g.group.Log = s.log
 	bytes := int64(0)
-	for _, c := range g.changes {
+	g.members = make([]member, len(g.changes))
+	for i := range g.members {
+		c := &g.members[i]
+		c.Change = g.changes[i]
 		c.p = seglog.Pending{Key: c.Key}
 		if c.fill(&c.p) {
 			if err := s.appendParts(&c.p, reserve, appendPart); err != nil {
@@ -216,7 +226,8 @@ func (g *together) prepare() error {
 	s.ranged.ahead.Add(1)
 	var batch []*seglog.Pending
 	bytes = 0
-	for _, c := range g.changes {
+	for i := range g.members {
+		c := &g.members[i]
 		batch = append(batch, &c.p)
 		if bytes += estimate(&c.p); bytes >= most/4 {
 			if err := g.writeAhead(batch); err != nil {
@@ -251,8 +262,8 @@ func (g *together) writeAhead(recs []*seglog.Pending) error {
 func (g *together) lockAndCommit() (uint64, error) {
 	s := g.store
 	g.route()
-	for _, c := range g.changes {
-		g.shards.add(c.hash)
+	for i := range g.members {
+		g.shards.add(g.members[i].hash)
 	}
 	if g.tx != nil {
 		g.tx.addShards(&g.shards)
@@ -267,7 +278,8 @@ func (g *together) lockAndCommit() (uint64, error) {
 
 // route finds out where the changes belong.
 func (g *together) route() {
-	for _, c := range g.changes {
+	for i := range g.members {
+		c := &g.members[i]
 		if c.table = c.Table; c.table == nil {
 			c.table = g.store.spaces[0].route(c.kind(), c.Key)
 		}
@@ -293,7 +305,8 @@ func (g *together) commitLocked() (uint64, error) {
 			return 0, err
 		}
 	}
-	for _, c := range g.changes {
+	for i := range g.members {
+		c := &g.members[i]
 		if err := c.examineLocked(s); err != nil {
 			return 0, err
 		}
@@ -309,15 +322,15 @@ func (g *together) commitLocked() (uint64, error) {
 		g.drops.undeclare()
 	}
 	var changing shardSet
-	for _, c := range g.changes {
-		changing.add(c.hash)
+	for i := range g.members {
+		changing.add(g.members[i].hash)
 	}
 	changing.each(func(n int) { s.showing[n].Add(1) })
-	for i, c := range g.changes {
+	for i := range g.members {
 		if i > 0 {
 			PartShown()
 		}
-		c.showLocked(s, seq)
+		g.members[i].showLocked(s, seq)
 	}
 	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
 	if g.appended {
@@ -348,12 +361,12 @@ func (g *together) sweep() error {
 var PartShown = func() {}
 
 // examineLocked finds out what the entry is now.
-func (c *Change) examineLocked(s *Store) error {
+func (c *member) examineLocked(s *Store) error {
 	w := &c.Write
-	if !c.known {
-		if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
-			return err
-		}
+	if c.known != nil {
+		c.now = *c.known
+	} else if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
+		return err
 	}
 	if w.Cells != nil && w.Cells != c.now.cells { // those that are there have values of another type
 		return seglog.ErrClosed
@@ -375,7 +388,8 @@ func (g *together) appendLocked() (uint64, error) {
 	if g.drops != nil {
 		recs = append(recs, &seglog.Pending{Head: record.Head{Op: record.Delete, Kind: record.System}, Key: []byte(mapPrefix + g.drops.name)})
 	}
-	for _, c := range g.changes {
+	for i := range g.members {
+		c := &g.members[i]
 		if c.told {
 			continue
 		}
@@ -399,7 +413,7 @@ func (g *together) appendLocked() (uint64, error) {
 }
 
 // overtaken reports whether the record that was written ahead is to be written again. The one ahead is dead then.
-func (c *Change) overtaken(s *Store) bool {
+func (c *member) overtaken(s *Store) bool {
 	if !c.replacesLater(s) && !s.ranged.behindLocked(&c.p) {
 		return false
 	}
@@ -410,7 +424,7 @@ func (c *Change) overtaken(s *Store) bool {
 
 // replacesLater reports whether the entry has a record that stands behind the one that was written ahead:
 // compaction relies on what a record replaces being before it.
-func (c *Change) replacesLater(s *Store) bool {
+func (c *member) replacesLater(s *Store) bool {
 	if c.now.address == 0 {
 		return false
 	}
@@ -421,10 +435,11 @@ func (c *Change) replacesLater(s *Store) bool {
 }
 
 // showLocked lets index and cells know of a change with this number.
-func (c *Change) showLocked(s *Store, seq uint64) {
+func (c *member) showLocked(s *Store, seq uint64) {
 	if c.told {
 		c.now.swap(nil)
 		return
 	}
+	c.seq = c.p.Seq
 	s.enterLocked(c.table, &c.now, &c.Write, &c.p, seq)
 }

@@ -46,6 +46,8 @@ type Tx struct {
 	elements map[string]*Change // of collections
 	created  uint64             // collections
 	bytes    int64              // that the writes take
+	copied   Arena              // keys and values of writes
+	spare    []Change           // room for writes
 	reads    map[string]bool    // whole keys
 	parts    map[string]bool    // keys of elements that were read
 	members  map[uint64]bool    // collections of which it has read which elements there are
@@ -297,7 +299,7 @@ func (tx *Tx) Owner() *Store { return tx.store }
 // 0 if it has written nothing under the key.
 func (tx *Tx) Written(key []byte) uint64 {
 	if c := tx.writes[view(key)]; c != nil {
-		return c.p.Seq
+		return c.seq
 	}
 	return 0
 }
@@ -388,16 +390,38 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	c := &Change{Table: t, Write: *w}
-	c.Key, c.Own = bytes.Clone(w.Key), ""
+	c := Change{Table: t, Write: *w}
+	c.Own = ""
+	old := tx.writes[view(w.Key)]
+	copied := tx.copied.Copy
+	if old != nil { // what is replaced goes
+		c.Key, c.taken, copied = old.Key, old.taken, bytes.Clone
+	} else {
+		c.Key = copied(w.Key)
+	}
+	if len(tx.writes) >= cellsOfTx {
+		c.Cell, c.Cost = nil, 0
+	}
 	if len(w.Value) <= seglog.PartBytes {
-		c.Value = bytes.Clone(w.Value)
-	} else if err := tx.setAside(c); err != nil {
+		c.Value = copied(w.Value)
+	} else if err := tx.setAside(&c); err != nil {
 		return err
 	}
-	tx.put(c)
+	if old == nil {
+		if len(tx.spare) == cap(tx.spare) {
+			tx.spare = make([]Change, 0, min(2*cap(tx.spare)+1, 63))
+		}
+		tx.spare = append(tx.spare, c)
+		old = &tx.spare[len(tx.spare)-1]
+	}
+	*old = c
+	tx.put(old)
 	return nil
 }
+
+// cellsOfTx is how many writes of a transaction leave a decoded value in memory. More of them are a load, which
+// is not read at once.
+const cellsOfTx = 4096
 
 // setAside writes the parts of a large value to the log at once, where they count for nothing until the
 // transaction commits. Memory keeps the list.
@@ -418,7 +442,7 @@ func (tx *Tx) setAside(c *Change) error {
 
 // memory is what a change takes, about.
 func (c *Change) memory() int64 {
-	return int64(len(c.Key)+len(c.Value)+c.Cost) + 600
+	return int64(len(c.Key)+len(c.Value)+c.Cost) + 300
 }
 
 // Delete removes the entry of key, and reports whether there was one.

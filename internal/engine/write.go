@@ -27,13 +27,13 @@ const (
 // Write is a change of one entry.
 type Write struct {
 	Key    []byte
-	Delete bool
 	Value  []byte      // encoded
 	Schema uint64      // a number from SchemaNumber, or 0 for raw bytes
 	Type   string      // of the content, which a record can have, or "" for none
 	Expiry uint64      // from Deadline, or 0 for none; with Memory the entry's own
 	Kind   record.Kind // of the record, 0 for a value
-	Later  bool        // the value is in the Cell, and is encoded when it is written to the log; of Async alone
+	Delete bool
+	Later  bool // the value is in the Cell, and is encoded when it is written to the log; of Async alone
 	Durability
 
 	// Cells are the cells of the open map that writes, or nil. Cell is the cell that they are to have of
