@@ -137,7 +137,8 @@ type Stats struct {
 	HeldBytes     int64 // bytes of replaced files that a snapshot, watcher, read or backup still needs; not in LogBytes
 	Compacted     int64 // files of the log that compaction has replaced since the store was opened
 	SyncInterval  time.Duration
-	TornBytes     int64 // bytes that opening ignored at the end of the log, see docs/durability.md
+	TornBytes     int64         // bytes that opening ignored at the end of the log, see docs/durability.md
+	ClockBehind   time.Duration // by how much the clock is behind the newest record, which was written while it was ahead; else 0
 }
 
 // Ratio is the number of records per entry: 1 in a store without waste.
@@ -148,7 +149,7 @@ func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
 		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes, SyncInterval: db.config.syncInterval,
-		Snapshots: s.Views, SnapshotBytes: s.ViewBytes, HeldBytes: s.HeldBytes}
+		Snapshots: s.Views, SnapshotBytes: s.ViewBytes, HeldBytes: s.HeldBytes, ClockBehind: s.Behind}
 }
 
 // Maps yields the name and the number of entries of each map that is open or was ever written to,

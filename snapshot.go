@@ -55,7 +55,9 @@ func (db *DB) taken(s *Snapshot) *Snapshot {
 // what SetAsync wrote counts from when the log had it.
 //
 // The log tells every moment since the store was made until it is compacted, and then those of the window that
-// WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time that has not come yet is an error.
+// WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time that has not come yet is an error. So is one
+// since the clock was ahead, until it has passed the time that it showed then: records of that while have later times,
+// and only AsOfSeq tells them apart. The error handler and Stats report such a clock.
 //
 // It works beside a process that writes too, with ReadOnly. The log is read up to the moment, from the nearest
 // snapshot of the index before it; where there is none, as after a compaction, that takes as long as to open the store

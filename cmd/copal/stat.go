@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ const statHelp = `Count what a store holds, and what it takes.
   segments      files of the log
   index bytes   memory that the index of keys takes in a process that has the store open
   torn bytes    at the end of the log, left by a crash and of no account
+  clock behind  by how much the clock is behind the newest record, if it is
   map NAME      entries of a map; all others are raw keys and single values
 
 Of a server it tells the same as far as that does, and also:
@@ -76,6 +78,8 @@ type statJSON struct {
 	IndexBytes int64   `json:"indexBytes"`
 	TornBytes  int64   `json:"tornBytes"`
 
+	ClockBehindSeconds float64 `json:"clockBehindSeconds,omitempty"`
+
 	Maps []mapJSON `json:"maps"`
 }
 
@@ -90,7 +94,7 @@ func toStatJSON(s copal.Stats, maps iter.Seq2[string, int]) statJSON {
 		list = append(list, mapJSON{name, keys})
 	}
 	return statJSON{Keys: s.Keys, Records: s.Records, Ratio: s.Ratio(), LiveBytes: s.LiveBytes,
-		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, Maps: list}
+		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, ClockBehindSeconds: s.ClockBehind.Seconds(), Maps: list}
 }
 
 func writeStat(out io.Writer, s copal.Stats, maps iter.Seq2[string, int]) error {
@@ -103,6 +107,9 @@ func writeStat(out io.Writer, s copal.Stats, maps iter.Seq2[string, int]) error 
 	fmt.Fprintf(w, "segments\t%d\n", s.Segments)
 	fmt.Fprintf(w, "index bytes\t%s\n", showBytes(s.IndexBytes))
 	fmt.Fprintf(w, "torn bytes\t%s\n", showBytes(s.TornBytes))
+	if s.ClockBehind > 0 {
+		fmt.Fprintf(w, "clock behind\t%v\n", s.ClockBehind.Round(time.Second))
+	}
 	for name, keys := range maps {
 		fmt.Fprintf(w, "map %s\t%d\n", showKey([]byte(name)), keys)
 	}

@@ -222,6 +222,9 @@ func (u *undo) sum(p *differences) error {
 		fmt.Fprintf(p.out, "= %s after %s, and will stay\n", haveChanged(u.stays), showTime(p.before.at.Time()))
 	}
 	_, err := fmt.Fprintf(p.out, "%s to come back, %d to go, %d to change back: as it was at %s\n", countEntries(p.added), p.removed, p.changed, showTime(p.after.at.Time()))
+	if err == nil && u.flags.dryRun {
+		_, err = fmt.Fprintf(p.out, "--since %d --until %d takes back this and no more, whenever it runs\n", p.after.at.Seq(), p.before.at.Seq())
+	}
 	return err
 }
 

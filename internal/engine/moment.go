@@ -59,11 +59,29 @@ func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 		return nil, err
 	}
 	v, err := m.OpenView()
+	if at.Time != seglog.Unbounded && err == nil {
+		err = s.checkMoment(m, at.Time)
+	}
 	if err != nil {
+		if v != nil {
+			v.Close()
+		}
 		return nil, errors.Join(err, s.CloseMoment(m))
 	}
 	v.moment = func() { s.log.ReportError("closing a moment of the past", s.CloseMoment(m)) }
 	return v, nil
+}
+
+// checkMoment returns an error if records that were written by a time may have later times, since the clock was ahead
+// then: m, which has the records with earlier times, may not be the store as it was. With the time of its last
+// record it is.
+func (s *Store) checkMoment(m *Store, at uint64) error {
+	last, next, now := m.log.LastTime, m.log.NextTime, s.now()
+	if next <= now || at <= last {
+		return nil
+	}
+	return fmt.Errorf("copal: %v is no moment of the log, for the clock was ahead: the records after number %d have times up to %v after now; number %d names the state before them, and their own numbers those that follow",
+		time.UnixMilli(int64(at)), m.log.Last(), s.clockBehind(), m.log.Last())
 }
 
 // OpenMoment opens the store as it was at a moment, to be read alone, whatever this one may do. With pass it goes on

@@ -1,5 +1,7 @@
 package engine
 
+import "time"
+
 // Stats is what the store counts.
 type Stats struct {
 	Keys       int64
@@ -10,10 +12,11 @@ type Stats struct {
 	CacheBytes int64
 	Segments   int
 	TornBytes  int64
-	Views      int64 // that are open
-	ViewBytes  int64 // memory of what entries were before they changed, for views
-	HeldBytes  int64 // of segments out of use that somebody holds
-	Compacted  int64 // segments replaced since the store was opened
+	Views      int64         // that are open
+	ViewBytes  int64         // memory of what entries were before they changed, for views
+	HeldBytes  int64         // of segments out of use that somebody holds
+	Behind     time.Duration // of the clock, that the newest record has passed; 0 for none
+	Compacted  int64         // segments replaced since the store was opened
 }
 
 // Stats counts. It takes no lock that a writer holds for long.
@@ -49,8 +52,15 @@ func (s *Store) Stats() Stats {
 		st.Segments++
 	}
 	st.Views, st.ViewBytes = s.views.open.Load(), s.views.bytes.Load()
+	st.Behind = s.clockBehind()
 	st.Compacted = s.log.Compacted.Load()
 	return st
+}
+
+// clockBehind is by how much the newest record is ahead of the clock.
+func (s *Store) clockBehind() (by time.Duration) {
+	s.still(func() { by = s.log.ClockBehind() })
+	return by
 }
 
 // entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass

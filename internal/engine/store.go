@@ -234,6 +234,9 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	s.orders.inline = false
 	s.opened = s.now()
 	s.reportDamage()
+	if opts.Until == nil {
+		s.log.ReportClock()
+	}
 	if !opts.Inline {
 		s.stop = make(chan struct{})
 	}

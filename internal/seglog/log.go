@@ -59,6 +59,8 @@ type Log struct {
 	NextSeq  uint64
 	toShow   uint64    // how many writes have been appended that are to show
 	LastTime uint64    // Unix milliseconds of the newest record
+	NextTime uint64    // of the first record after Recovery.Until, 0 for none
+	ahead    bool      // it has been reported that the clock is behind LastTime
 	buf      []byte    // records being appended
 	lastRead time.Time // of the clock
 	lastUnix int64     // the same in nanoseconds
@@ -291,7 +293,9 @@ func (l *Log) replaceTailLocked() error {
 func (l *Log) writeLocked(recs []*Pending) error {
 	t := l.Tail
 	end := t.End.Load()
-	now := max(l.millisLocked(), l.LastTime, t.Start)
+	millis := l.millisLocked()
+	l.watchClockLocked(millis)
+	now := max(millis, l.LastTime, t.Start)
 	l.buf = l.buf[:0]
 	seq := l.NextSeq
 	for _, p := range recs {

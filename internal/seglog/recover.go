@@ -557,7 +557,7 @@ func (r *Recovery) read(seg *Segment, t *TailReader) (*Damage, error) {
 			return nil, err
 		}
 		if r.Until != nil && r.Until.before(e.Seq, seg.Start+e.Time) {
-			r.over = true
+			r.over, r.Log.NextTime = true, seg.Start+e.Time
 			return nil, nil
 		}
 		if err := r.count(seg, at, &e); err != nil {
