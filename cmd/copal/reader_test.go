@@ -270,6 +270,11 @@ type shelfPlace struct {
 	Shelf int
 }
 
+type tagged struct {
+	Tag [2]byte
+	N   int
+}
+
 func openWritten(rng *rand.Rand, dir string, fail func(error)) *writer {
 	db, err := copal.Open(dir, copal.WithSyncInterval(time.Hour), copal.WithErrorHandler(fail))
 	if err != nil {
@@ -345,6 +350,7 @@ func (w *writer) plan() {
 	places := openedMap[shelfPlace, []byte](w, "places", copal.WithCodec(codec.Binary), copal.Ordered())
 	packed := openedMap[uint16, map[string]person](w, "packed", copal.WithCodec(codec.Binary))
 	days := openedMap[time.Time, bool](w, "days")
+	tags := openedMap[tagged, int](w, "tags", copal.Ordered())
 	raw := w.db.Raw()
 	user := func() person {
 		return person{w.word(), w.rng.IntN(90), slices.Repeat([]string{"t"}, w.rng.IntN(3))}
@@ -354,6 +360,7 @@ func (w *writer) plan() {
 		return time.Date(1900+w.rng.IntN(300), 2, 1+w.rng.IntN(28), 0, 0, w.rng.IntN(60), w.rng.IntN(3), time.UTC)
 	}
 	place := func() shelfPlace { return shelfPlace{w.word(), w.rng.IntN(9) - 4} }
+	tag := func() tagged { return tagged{[2]byte{byte(w.rng.IntN(2)), byte(w.rng.IntN(2))}, w.rng.IntN(3) - 1} }
 	valid := func(s string) string { return strings.ToValidUTF8(s, "?") }
 	w.acts = []func() error{
 		func() error { return users.Set(w.word(), user()) },
@@ -370,9 +377,14 @@ func (w *writer) plan() {
 		func() error { return packed.Set(uint16(w.rng.IntN(9)), map[string]person{w.word(): user()}) },
 		func() error { return days.Set(day(), true) },
 		func() error { return days.DeleteRange(day(), day()) },
+		func() error { return tags.Set(tag(), w.rng.IntN(9)) },
+		func() error { return tags.DeleteRange(tag(), tag()) },
 		func() error { return raw.Set([]byte(w.word()), w.bytes()) },
 		func() error { return raw.Set([]byte(w.word()), w.bytes()) },
 		func() error { return raw.SetUntil([]byte(w.word()), w.bytes(), w.moment()) },
+		func() error {
+			return admin.Put(w.db, &admin.Entry{Key: []byte(w.word()), Value: w.bytes(), Content: "image/png", Expires: w.moment()})
+		},
 		func() error { _, err := raw.Delete([]byte(w.word())); return err },
 		func() error { return raw.DeletePrefix([]byte(w.word() + "x")) },
 		func() error { return raw.DeleteRange([]byte("a"), []byte("ab")) },

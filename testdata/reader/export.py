@@ -21,6 +21,8 @@ class Export:
             count += 1
             schema = self.schema(record)
             line = f'"key":{json_name(key)}{schema}'
+            if "t" in record.attributes:
+                line += f',"content":{json_string(record.attributes["t"])}'
             if record.expiry:
                 line += f',"expires":{json_time(record.expiry)}'
             if record.kind == "v":

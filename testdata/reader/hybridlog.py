@@ -93,7 +93,7 @@ class Log:
         self.trimmed = tuple(trimmed)
         self.running = lines[1].startswith("running ")
         if self.running:
-            w = fields(r"running ring <16> spent <16> cache (\S+) file (\S+)", lines[1], "MANIFEST")
+            w = fields("running ring <16> spent <16> cache <w> file <w>", lines[1], "MANIFEST")
             self.ring_id, self.spent = number(w[0]), number(w[1])
         else:
             self.ring_id, self.spent = 0, number(fields("closed spent <16>", lines[1], "MANIFEST")[0])

@@ -35,6 +35,8 @@ class Record:
             raise Damaged("no record")
         if self.op not in "SDPCRE" or self.kind not in "vmets" or any(a.isupper() and a not in NUMBERS for a in self.attributes):
             raise Newer("a record")
+        if self.op == "E" and "X" not in self.attributes:
+            raise Damaged("the end of an entry without its deadline")
         self.group, self.expiry = self.attributes.get("G", 0), self.attributes.get("X", 0)
         self.counts = self.seq  # or the number of the group's commit
 

@@ -73,16 +73,21 @@ class Store:
         w = fields("store <16> created <h> edit <h> floor <h>", lines[0], "MANIFEST")
         self.id, self.edit, self.floor = number(w[0]), number(w[2]), number(w[3])
         self.writing = None
+        for word in ("writing ", "history "):
+            if sum(line.startswith(word) for line in lines) > 1:
+                raise Damaged(f"two lines {word}of MANIFEST")
         for line in lines[1:-1]:
             if re.match("(sealed|open) ", line):
                 s = "(sealed|open) <s> salt <16> bytes <h> records <h> first <h> last <h>"
                 self.segments.append(Segment(fields(s, line, "MANIFEST")))
             elif line.startswith("writing "):
-                self.writing = number(fields(r"writing <16> cache (\S+) file (\S+)", line, "MANIFEST")[0])
+                self.writing = number(fields("writing <16> cache <w> file <w>", line, "MANIFEST")[0])
             elif line.startswith("history "):
                 fields("history <h> time <h> for (?:ever|<h>)(?: bytes (?:[1-9a-f][0-9a-f]{0,14}|[1-7][0-9a-f]{15}))?", line, "MANIFEST")
             elif not re.match("[a-z]", line):
                 raise Newer(f"a line of MANIFEST: {line[:60]!r}")
+        if any(not 0 < s.bytes <= 1 << 32 or s.last < s.first for s in self.segments):
+            raise Damaged("the bounds of a segment of MANIFEST")
         for a, b in zip(self.segments, self.segments[1:]):
             if a.id >= b.id or b.sealed and not a.sealed:
                 raise Damaged("segments of MANIFEST are out of order")

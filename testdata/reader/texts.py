@@ -35,6 +35,7 @@ class NoStore(Exception):
 
 HEX = "(0|[1-9a-f][0-9a-f]{0,15})"
 FIXED = "([0-9a-f]{16})"
+WORD = "([^ \n]+)"  # an identity that a platform gives
 SEGMENT = "([1-9a-f][0-9a-f]{0,7}(?:-[1-9a-f][0-9a-f]{0,7})?)"
 
 
@@ -52,8 +53,8 @@ def unseal(text, what):
 
 
 def fields(pattern, line, what):
-    m = re.fullmatch(pattern.replace("<h>", HEX).replace("<16>", FIXED).replace("<s>", SEGMENT), line)
-    if not m:
+    m = re.fullmatch(pattern.replace("<h>", HEX).replace("<16>", FIXED).replace("<s>", SEGMENT).replace("<w>", WORD), line)
+    if not m or "<w>" in pattern and any(len(w.encode(errors="surrogateescape")) > 128 for w in m.groups()):
         raise Damaged(f"{what}: {line[:60]!r}")
     return m.groups()
 
@@ -131,7 +132,7 @@ class Ring:
     """Ring is the file RING. It is what recovery may use of it, or not usable."""
 
     def __init__(self, text, what, owner, ident, sizes):
-        pattern = f"{owner} <16> {ident} <16> " + " ".join(s + " <h>" for s in sizes) + r" file (\S+)"
+        pattern = f"{owner} <16> {ident} <16> " + " ".join(s + " <h>" for s in sizes) + " file <w>"
         w = fields(pattern, unseal(text[:4096], what).rstrip(" "), "RING")
         self.store, self.id = number(w[0]), number(w[1])
         self.sizes = [number(n) for n in w[2:-1]]
