@@ -23,13 +23,6 @@ func (w *Writer) Due(t *Table, shard int, first uint64, items []byte) error {
 	return w.write(items)
 }
 
-// DropDue takes the queues of a table back, which must be what was written last.
-func (w *Writer) DropDue(t *Table) {
-	if len(t.Due) > 0 {
-		w.end, t.Due = t.Due[0].Offset, nil
-	}
-}
-
 // Part writes the entries of a shard. Without entries it writes nothing.
 func (w *Writer) Part(t *Table, shard int, p *index.Part) error {
 	if len(p.Entries) == 0 {

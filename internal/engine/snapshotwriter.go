@@ -253,7 +253,7 @@ func (w *snapshotWriter) due(t *Table, out *checkpoint.Table) error {
 	damaged, err := w.queue(d, out)
 	if damaged && err == nil {
 		t.requeue(w.alone)
-		w.out.DropDue(out)
+		out.Due = nil // what was written of it stays in the file, and nothing leads there
 		_, err = w.queue(d, out)
 	}
 	return err
