@@ -354,3 +354,27 @@ func TestTrackedKeysAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// FLUSHALL forgets the keys that were remembered with their bytes: those that are read later have the whole room.
+func TestTrackedKeysAfterFlush(t *testing.T) {
+	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
+		a := dial()
+		a.do("HELLO 3")
+		a.do("CLIENT TRACKING ON")
+		c, b := s.all()[0], dial()
+		for i := range mostTrackedBytes / copal.MaxKeyBytes {
+			key := make([]byte, copal.MaxKeyBytes)
+			copy(key, fmt.Sprint(i))
+			c.track(table["get"], [][]byte{nil, key})
+		}
+		b.do("SET one 1")
+		b.do("FLUSHALL")
+		a.wantNext(`>["invalidate" nil]`)
+		a.want("GET one", "nil")
+		a.want("GET two", "nil")
+		b.do("SET two 2")
+		a.wantNext(`>["invalidate" ["two"]]`)
+		b.do("SET one 1")
+		a.wantNext(`>["invalidate" ["one"]]`)
+	})
+}

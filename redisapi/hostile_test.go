@@ -343,9 +343,12 @@ func TestHostilePieces(t *testing.T) {
 		size := sized(1<<20, 64<<20)
 		p, piece := dial(), make([]byte, 1<<10)
 		before := allocated()
-		fmt.Fprintf(p.nc, "*2\r\n$4\r\nPING\r\n$%d\r\n", size)
-		for sent := 0; sent < size; sent += len(piece) {
-			p.nc.Write(piece)
+		_, err := fmt.Fprintf(p.nc, "*2\r\n$4\r\nPING\r\n$%d\r\n", size)
+		for sent := 0; sent < size && err == nil; sent += len(piece) {
+			_, err = p.nc.Write(piece)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		synctest.Wait()
 		if taken := allocated() - before; taken > int64(3*size+1<<20) {

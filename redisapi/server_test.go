@@ -252,6 +252,21 @@ func TestWatchOtherDoors(t *testing.T) {
 	}
 }
 
+// Each WATCH that came before EXEC counts, whichever of its keys has changed.
+func TestEachWatchCounts(t *testing.T) {
+	_, address := newServer(t)
+	p, other := dial(t, address), dial(t, address)
+	for _, x := range []struct{ changed, reply string }{{"a", "nil[]"}, {"b", "nil[]"}, {"c", "nil[]"}, {"d", "nil[]"}, {"e", "[1]"}} {
+		p.want("WATCH a b", "OK")
+		p.want("WATCH c", "OK")
+		p.want("WATCH a d", "OK")
+		other.want("INCR "+x.changed, "1")
+		p.want("MULTI", "OK")
+		p.want("INCR done", "QUEUED")
+		p.want("EXEC", x.reply)
+	}
+}
+
 // A typed map is seen as JSON, and takes what its type reads, whichever command writes.
 func TestTypedMap(t *testing.T) {
 	s, address := newServer(t)
