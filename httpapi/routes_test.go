@@ -311,3 +311,28 @@ func TestRoutes(t *testing.T) {
 		seen[name] = true
 	}
 }
+
+// A value that is longer than memory holds is written under the same conditions as a short one.
+func TestConditionsOfLongValues(t *testing.T) {
+	p := newPeer(t)
+	long := func(letter string) string {
+		return "\nContent-Type: text/plain\n\n" + strings.Repeat(letter, 2*heldBytes)
+	}
+	now := func(letter string) {
+		t.Helper()
+		if got := p.do("GET /v1/maps/m/a"); got != "200 "+strings.Repeat(letter, 2*heldBytes) {
+			t.Errorf("the entry is %.30q", got)
+		}
+	}
+	p.want("PUT /v1/maps/m/a\nIf-Match: *"+long("a"), `412 precondition-failed "If-Match does not hold: there is no entry"`)
+	p.want("GET /v1/maps/m/a", `404 not-found "the key has no entry"`)
+	p.want("PUT /v1/maps/m/a\nIf-None-Match: *"+long("b"), "201")
+	now("b")
+	is, _ := strings.CutPrefix(p.do("HEAD /v1/maps/m/a", "Etag"), "200 Etag=")
+	is = strings.TrimSpace(is)
+	p.want("PUT /v1/maps/m/a\nIf-None-Match: *"+long("c"), `412 precondition-failed "If-None-Match does not hold: the entry has the ETag `+strings.ReplaceAll(is, `"`, `\"`)+`"`)
+	p.want("PUT /v1/maps/m/a\nIf-Match: \"1\""+long("c"), `412 precondition-failed "If-Match does not hold: the entry has the ETag `+strings.ReplaceAll(is, `"`, `\"`)+`"`)
+	now("b")
+	p.want("PUT /v1/maps/m/a\nIf-Match: "+is+long("d"), "204")
+	now("d")
+}
