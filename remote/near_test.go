@@ -378,6 +378,37 @@ func TestNearIsForgotten(t *testing.T) {
 	})
 }
 
+// TestNearForgetsWhatAFeedTells: what a change of a feed is about is not kept: of a key, that entry, and of a range, a
+// map or a key that has another name now, any.
+func TestNearForgetsWhatAFeedTells(t *testing.T) {
+	a, b := []byte("m:a"), []byte("m:b")
+	for name, x := range map[string]struct {
+		change driver.Change
+		gone   [2]bool // of a and b
+	}{
+		"a set":            {driver.Change{Key: a}, [2]bool{true, false}},
+		"a deletion":       {driver.Change{Key: a, Deleted: true}, [2]bool{true, false}},
+		"of another key":   {driver.Change{Key: []byte("m:c")}, [2]bool{}},
+		"a range":          {driver.Change{Key: a, Range: true, Deleted: true}, [2]bool{true, true}},
+		"a map that goes":  {driver.Change{Key: []byte("m:"), Dropped: true}, [2]bool{true, true}},
+		"a key that moves": {driver.Change{Key: []byte("m:c"), From: a}, [2]bool{true, true}},
+		"nothing":          {driver.Change{Idle: true}, [2]bool{}},
+	} {
+		n := newNear(1 << 20)
+		for _, key := range [][]byte{a, b} {
+			_, forgotten := n.find(key)
+			n.keep(key, forgotten, driver.Entry{Key: key})
+		}
+		n.changed(&x.change)
+		for i, key := range [][]byte{a, b} {
+			if e, _ := n.find(key); (e == nil) != x.gone[i] {
+				t.Errorf("%s: %s is kept: %v", name, key, e != nil)
+			}
+		}
+		n.close()
+	}
+}
+
 // TestNearKeepsWithinItsBytes counts what is kept.
 func TestNearKeepsWithinItsBytes(t *testing.T) {
 	n := newNear(64 * 4000)

@@ -3,6 +3,9 @@ package remote
 import (
 	"errors"
 	"fmt"
+	stdmaps "maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,5 +108,41 @@ func TestListenOfAClosedStore(t *testing.T) {
 	new(notices).hear(t.Context(), r, "", listening)
 	if err := <-listening; !errors.Is(err, copal.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// TestNoticesWakeAndStay: whoever waits hears of a key and of what was missed, and of a key that comes before the last
+// was taken; what was missed hides no later key once it was taken.
+func TestNoticesWakeAndStay(t *testing.T) {
+	n := &notices{some: make(chan struct{}, 1), keys: map[string]struct{}{}}
+	wants := func(what string, missed bool, want ...string) {
+		t.Helper()
+		select {
+		case <-n.some:
+		default:
+			t.Errorf("%s: it would wait", what)
+		}
+		keys, more := n.Take()
+		if got := slices.Sorted(stdmaps.Keys(keys)); more != missed || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, missed %v", what, got, more)
+		}
+	}
+	n.add("a", false)
+	n.add("b", false)
+	wants("two keys", false, "a", "b")
+	n.add("", true)
+	wants("something missed", true)
+	n.add("c", false)
+	wants("a key behind that", false, "c")
+	n.add("d", false)
+	n.add("", true)
+	n.add("e", false)
+	wants("a key, something missed, a key", true)
+	for i := range mostNoticed + 1 {
+		n.add(strconv.Itoa(i), false)
+	}
+	wants("more keys than are remembered", true)
+	if keys, missed := n.Take(); len(keys) > 0 || missed {
+		t.Errorf("in the end there are %d keys, missed %v", len(keys), missed)
 	}
 }
