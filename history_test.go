@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,5 +198,43 @@ func TestAsOfBesideWriter(t *testing.T) {
 	there := mapOf[string, int](t, reader, "m").At(s)
 	if v, _ := there.Get("a"); v != 2 || there.Len() != 1 {
 		t.Errorf("a is %d, of %d", v, there.Len())
+	}
+}
+
+// TestHistoryOfAGroup: a transaction makes one version of an entry, the last, however often its records name the key
+// and wherever they stand.
+func TestHistoryOfAGroup(t *testing.T) {
+	for name, change := range map[string]func(m *copal.Map[string, string]) error{
+		"alone":      func(m *copal.Map[string, string]) error { return m.Set("a", "new") },
+		"set twice":  func(m *copal.Map[string, string]) error { return errors.Join(m.Set("a", "first"), m.Set("a", "new")) },
+		"behind one": func(m *copal.Map[string, string]) error { return errors.Join(m.DeletePrefix("a"), m.Set("a", "new")) },
+		"behind two": func(m *copal.Map[string, string]) error {
+			return errors.Join(m.DeletePrefix("a"), m.Clear(), m.Set("a", "new"))
+		},
+		"before one": func(m *copal.Map[string, string]) error { return errors.Join(m.Set("a", "new"), m.DeletePrefix("b")) },
+	} {
+		mem := vfs.NewMem()
+		db := windowed(t, mem, newManualClock(), copal.WithHistory(copal.Forever))
+		m := mapOf[string, string](t, db, "m")
+		mustSet(t, m, "a", "old")
+		if err := db.Update(func(tx *copal.Tx) error { return errors.Join(m.In(tx).Set("other", ""), change(m.In(tx))) }); err != nil {
+			t.Fatal(err)
+		}
+		mustSet(t, m, "a", "newest")
+		for range 2 {
+			var versions []string
+			for v, err := range m.History("a") {
+				if versions = append(versions, v.Value); err != nil || v.Deleted {
+					t.Errorf("%s: version %q of record %d, deleted %v, %v", name, v.Value, v.Seq, v.Deleted, err)
+				}
+			}
+			if want := []string{"newest", "new", "old"}; !slices.Equal(versions, want) {
+				t.Errorf("%s: %q, want %q", name, versions, want)
+			}
+			mustClose(t, db)
+			db = windowed(t, mem, newManualClock())
+			m = mapOf[string, string](t, db, "m")
+		}
+		mustClose(t, db)
 	}
 }

@@ -39,7 +39,7 @@ type life struct {
 	store   *Store
 	key     []byte
 	space   uint64
-	commits map[uint64]event // of groups that may have members in segments that are yet to be read
+	commits map[uint64]event // of groups that may have members in segments yet to be read; with that of the member found
 	found   []event          // in the order of their numbers, and not told yet
 	from    uint64           // the window begins with this number
 	next    uint64           // when the version after the one that is told came
@@ -106,11 +106,13 @@ func (l *life) read(seg *seglog.Segment) error {
 		return err
 	}
 	for i, e := range here {
-		later := slices.ContainsFunc(here[i+1:], func(o event) bool { return e.group != 0 && o.group == e.group })
-		if c, committed := l.commits[e.group]; e.group != 0 {
+		if c, committed := l.commits[e.group]; e.group != 0 { // of which the last member counts
+			later := c.segment != nil && c.segment != seg || slices.ContainsFunc(here[i+1:], func(o event) bool { return o.group == e.group })
 			if e.seq, e.time = c.seq, c.time; !committed || later {
 				continue
 			}
+			c.segment = seg
+			l.commits[e.group] = c
 		}
 		l.found = append(l.found, e)
 	}

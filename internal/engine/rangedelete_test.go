@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -166,28 +167,78 @@ func TestRangeShowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestGroupsAheadOfARange: members of a group that were written ahead stay, if a range deletion of another
-// comes before the commit; also when compaction and recovery have been there.
+// TestGroupsAheadOfARange: members of a group that were written ahead stay, if range deletions of others
+// come before the commit; also when compaction and recovery have been there.
 func TestGroupsAheadOfARange(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.GroupBytes = 100 })
-	mustSet(t, s, "k1", "old")
-	g := &together{store: s, changes: changesOf([]step{{kind: "set", key: "k1", value: "new"}, {kind: "set", key: "k2", value: "new"}, {kind: "set", key: "x", value: "new"}})}
-	if err := g.prepare(); err != nil || !g.ahead {
-		t.Fatal(g.ahead, err)
-	}
-	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.lockAndCommit(); err != nil {
-		t.Fatal(err)
-	}
-	g.finish(nil)
-	for range 2 {
-		for _, key := range []string{"k1", "k2", "x"} {
-			wantValue(t, s, key, "new")
+	for _, ranges := range [][]string{{"k"}, {"k", "y"}, {"y", "k"}, {"k1", "x", "y"}} {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, func(o *Options) { o.GroupBytes = 100 })
+		mustSet(t, s, "k1", "old")
+		g := &together{store: s, changes: changesOf([]step{{kind: "set", key: "k1", value: "new"}, {kind: "set", key: "k2", value: "new"}, {kind: "set", key: "x", value: "new"}})}
+		if err := g.prepare(); err != nil || !g.ahead {
+			t.Fatal(g.ahead, err)
 		}
-		s = mustOpen(t, mem.ProcessCrash())
+		for _, prefix := range ranges {
+			if err := s.DeleteRange(PrefixRange([]byte(prefix)), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := g.lockAndCommit(); err != nil {
+			t.Fatal(err)
+		}
+		g.finish(nil)
+		for range 2 {
+			for _, key := range []string{"k1", "k2", "x"} {
+				wantValue(t, s, key, "new")
+			}
+			s = mustOpen(t, mem.ProcessCrash())
+		}
+	}
+}
+
+// TestHistoryOfAGroupAhead: a group is one version of an entry, the last, also when it is written ahead and has range
+// deletions with the key, or others wrote the key meanwhile, so that its record is written again in another segment.
+func TestHistoryOfAGroupAhead(t *testing.T) {
+	for _, ranges := range [][]string{nil, {"a"}, {"a", "z"}, {"z", "a"}, {"z"}} {
+		for _, others := range []bool{false, true} {
+			s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.GroupBytes, o.SegmentBytes, o.Window = 100, 300, 1<<40 })
+			mustSet(t, s, "a", "old")
+			g := &together{store: s, changes: changesOf([]step{{kind: "set", key: "a", value: "new"}, {kind: "set", key: "other", value: strings.Repeat("x", 500)}})}
+			for _, prefix := range ranges {
+				g.ranges = append(g.ranges, PrefixRange([]byte(prefix)))
+			}
+			want := []string{"newest", "new", "old"}
+			if others {
+				want = []string{"newest", "new", "between", "old"}
+			}
+			v, err := s.OpenView()
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.view = v
+			if err := errors.Join(g.gather(), g.prepare()); err != nil || !g.ahead {
+				t.Fatal(g.ahead, err)
+			}
+			if others {
+				mustSet(t, s, "a", "between")
+			}
+			if _, err := g.lockAndCommit(); err != nil {
+				t.Fatal(err)
+			}
+			g.finish(nil)
+			v.Close()
+			mustSet(t, s, "a", "newest")
+			var got []string
+			for version, err := range s.History([]byte("a")) {
+				if got = append(got, string(version.Value)); err != nil || version.Deleted {
+					t.Errorf("ranges %q: version %q, deleted %v, %v", ranges, version.Value, version.Deleted, err)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("ranges %q, others %v: the versions are %q, want %q", ranges, others, got, want)
+			}
+			mustClose(t, s)
+		}
 	}
 }
 
