@@ -79,6 +79,100 @@ func TestDeleteRangeByValue(t *testing.T) {
 	}
 }
 
+// TestRangesSurvivePowerCuts: a range deletion with FSync is on the disk when it returns.
+func TestRangesSurvivePowerCuts(t *testing.T) {
+	for name, remove := range map[string]func(m *copal.Map[string, int], raw *copal.Raw) error{
+		"Clear":            func(m *copal.Map[string, int], _ *copal.Raw) error { return m.Clear() },
+		"DeletePrefix":     func(m *copal.Map[string, int], _ *copal.Raw) error { return m.DeletePrefix("k") },
+		"DeleteRange":      func(m *copal.Map[string, int], _ *copal.Raw) error { return m.DeleteRange("a", "z") },
+		"raw Clear":        func(_ *copal.Map[string, int], raw *copal.Raw) error { return raw.Clear() },
+		"raw DeletePrefix": func(_ *copal.Map[string, int], raw *copal.Raw) error { return raw.DeletePrefix([]byte("m:")) },
+		"raw DeleteRange":  func(_ *copal.Map[string, int], raw *copal.Raw) error { return raw.DeleteRange([]byte("m"), nil) },
+	} {
+		for _, d := range []copal.Durability{copal.Write, copal.FSync} {
+			mem := vfs.NewCrashMem()
+			db := openOn(t, mem)
+			m := mapOf[string, int](t, db, "m")
+			if err := errors.Join(m.Set("k1", 1), m.Set("k2", 2), db.Sync(), remove(m.With(d), db.Raw().With(d))); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			lost := 0
+			for cut := range mem.PowerCuts(20, nil) {
+				after := openOn(t, cut)
+				if n := mapOf[string, int](t, after, "m").Len(); n != 0 {
+					lost++
+				}
+				mustClose(t, after)
+			}
+			if (lost == 0) != (d == copal.FSync) {
+				t.Errorf("%s with %v: %d power cuts lose it", name, d, lost)
+			}
+		}
+	}
+}
+
+// TestTwoRangesInATransaction: a transaction finds no entry of any range that it has deleted, and neither does a
+// reader after it, also of entries that others set meanwhile.
+func TestTwoRangesInATransaction(t *testing.T) {
+	mem := vfs.NewMem()
+	db := openOn(t, mem)
+	m, raw := mapOf[string, int](t, db, "m"), db.Raw()
+	keys := []string{"a1", "a2", "b1", "b2", "c1"}
+	for i, key := range keys {
+		mustSet(t, m, key, i)
+		for _, list := range []string{"x ", "y "} {
+			if err := raw.Hash([]byte(list+key)).Set("field", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err := db.Update(func(tx *copal.Tx) error {
+		m, raw := m.In(tx), raw.In(tx)
+		if err := errors.Join(m.DeletePrefix("a"), raw.DeletePrefix([]byte("x ")), m.DeletePrefix("b")); err != nil {
+			return err
+		}
+		for _, key := range keys {
+			_, got := m.Get(key)
+			_, loaded := m.Load(key)
+			if has := m.Has(key); has != (key == "c1") || got != has || (loaded == nil) != has {
+				t.Errorf("in the transaction %s is there: Has %v, Get %v, Load %v", key, has, got, loaded)
+			}
+			if n := raw.Hash([]byte("x " + key)).Len(); n != 0 {
+				t.Errorf("in the transaction the hash x %s has %d fields", key, n)
+			}
+			if n := raw.Hash([]byte("y " + key)).Len(); n != 1 {
+				t.Errorf("in the transaction the hash y %s has %d fields", key, n)
+			}
+		}
+		if left := slices.Collect(m.Keys()); m.Len() != 1 || !slices.Equal(left, []string{"c1"}) {
+			t.Errorf("in the transaction there are %d entries: %v", m.Len(), left)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *copal.Tx) (err error) { // which reads nothing, so others may write
+		if err := errors.Join(m.In(tx).DeletePrefix("a"), m.In(tx).DeletePrefix("b")); err != nil {
+			return err
+		}
+		var others sync.WaitGroup
+		others.Go(func() { err = errors.Join(m.Set("a3", 1), m.Set("b3", 1), m.SetAsync("a4", 1)) })
+		others.Wait()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if left := slices.Collect(m.Keys()); m.Len() != 1 || !slices.Equal(left, []string{"c1"}) {
+			t.Errorf("there are %d entries: %v", m.Len(), left)
+		}
+		db = openOn(t, mem.ProcessCrash())
+		m = mapOf[string, int](t, db, "m")
+	}
+}
+
 // TestDrop: a map that was dropped is as if it had never been, and may come again with other types.
 func TestDrop(t *testing.T) {
 	mem := vfs.NewMem()

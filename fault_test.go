@@ -357,6 +357,38 @@ func TestTrapFailedBackgroundSync(t *testing.T) {
 	})
 }
 
+// An entry that expires after a failed sync is gone, and the store neither tells the handler of it nor tries to
+// write its end: nothing more reaches the disk.
+func TestExpiryAfterAFailedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handled errorLog
+		fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog})
+		fsys := vfs.Inject(vfs.NewMem(), fault)
+		db := openOn(t, fsys, handled.option(), copal.WithSyncInterval(time.Hour))
+		m := mapOf[string, int](t, db, "m", copal.ExpiryEvents())
+		raw := db.Raw()
+		if err := errors.Join(raw.TellExpiry(), m.Set("stays", 1), m.SetTTL("k", 1, time.Minute), raw.SetTTL([]byte("k"), nil, 2*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		on.Store(true)
+		wantErr(t, "Sync", db.Sync(), vfs.ErrInjected)
+		on.Store(false)
+		synctest.Wait()
+		handled.take()
+		ops := len(fsys.Ops())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		handled.wantTaken(t, 0, nil)
+		if more := fsys.Ops()[ops:]; len(more) > 0 {
+			t.Errorf("there are %d more operations: %v", len(more), more[0])
+		}
+		if m.Has("k") || raw.Has([]byte("k")) || m.Len() != 1 || raw.Len() != 1 {
+			t.Errorf("%d entries, %d of the map", raw.Len(), m.Len())
+		}
+		wantErr(t, "Close", db.Close(), vfs.ErrInjected)
+	})
+}
+
 // syncsOf counts the syncs of the log.
 func syncsOf(fsys *vfs.Faulty) int {
 	n := 0

@@ -78,6 +78,51 @@ func TestHousekeepingEndsBesideSnapshot(t *testing.T) {
 	storetest.Close(t, s)
 }
 
+// TestSnapshotBesideDroppedDeletions: a snapshot of the index that was taken before a deletion does not bring
+// the entry back after the death of the process, though compaction has copied nothing of it.
+func TestSnapshotBesideDroppedDeletions(t *testing.T) {
+	for name, remove := range map[string]func(s *engine.Store) error{
+		"a deletion": func(s *engine.Store) error { _, err := s.Delete(nil, []byte("gone"), engine.Process); return err },
+		"a range":    func(s *engine.Store) error { return s.DeleteRange(engine.PrefixRange([]byte("gone")), engine.Process) },
+		"a group": func(s *engine.Store) error {
+			return s.Transact(engine.Process, func(tx *engine.Tx) error {
+				return errors.Join(tx.Write(nil, &engine.Write{Key: []byte("gone"), Delete: true}), tx.Write(nil, &engine.Write{Key: []byte("other"), Delete: true}))
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem, content := vfs.NewMem(), map[string]string{}
+			s := storetest.Open(t, mem, small)
+			storetest.Set(t, s, "gone", "was here")
+			storetest.Set(t, s, "other", "was here")
+			storetest.FillSegment(t, s, 0, 0, content)
+			s = withSnapshot(t, s, mem, small)
+			covered, _ := s.Log().SnapshotSeq()
+			if err := remove(s); err != nil {
+				t.Fatal(err)
+			}
+			if name != "a group" {
+				content["other"] = "was here"
+			}
+			for n := 1; n < 4; n++ {
+				storetest.FillSegment(t, s, n, 0, content)
+			}
+			if err := s.Log().SyncEnded(); err != nil {
+				t.Fatal(err)
+			}
+			for i := range len(s.Log().Compactable()) {
+				storetest.CompactRange(t, s, i, i+1)
+			}
+			s = storetest.Open(t, mem.ProcessCrash(), small)
+			if seq, ok := s.Log().SnapshotSeq(); !ok || seq != covered {
+				t.Fatalf("the snapshot covers the log up to %d, %v, and should up to %d", seq, ok, covered)
+			}
+			storetest.WantSame(t, s, content)
+			storetest.Close(t, s)
+		})
+	}
+}
+
 // TestHousekeepingEndsBesideExpiredEntries: what expired entries leave behind, and a snapshot of
 // the index may know, is not copied again and again. Compact removes it.
 func TestHousekeepingEndsBesideExpiredEntries(t *testing.T) {
