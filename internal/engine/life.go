@@ -39,7 +39,7 @@ type life struct {
 	store   *Store
 	key     []byte
 	space   uint64
-	commits map[uint64]event // of groups that may have members in segments yet to be read; with that of the member found
+	commits map[uint64]event // of groups that may have members in segments yet to be read, and where one was found
 	found   []event          // in the order of their numbers, and not told yet
 	from    uint64           // the window begins with this number
 	next    uint64           // when the version after the one that is told came
