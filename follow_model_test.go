@@ -20,6 +20,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -110,18 +111,6 @@ type followWatch struct {
 	stop   func()
 }
 
-// deadLock is a file system on which nobody holds a lock: a writer that is forgotten instead of closed is as
-// one that was killed.
-type deadLock struct{ vfs.FS }
-
-func (m deadLock) Lock(name string) (io.Closer, error) {
-	lock, err := m.FS.Lock(name)
-	if err != nil {
-		return nil, err
-	}
-	return io.NopCloser(nil), lock.Close()
-}
-
 // TestFollowFromTheBeginning compares a reader with the model. That it would notice was tried by breaking
 // the code; each of these was caught within a default run:
 //
@@ -150,7 +139,7 @@ func TestFollowFromTheBeginning(t *testing.T) {
 func newFollowLife(t *testing.T, rng *rand.Rand) *followLife {
 	x := &followLife{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), has: content{}, shown: content{},
 		named: map[string]bool{}, known: map[string]bool{}, dropped: map[string]bool{}}
-	x.opts = []copal.Option{copal.WithFS(deadLock{x.mem}), copal.WithInline(), copal.WithClock(x.clock),
+	x.opts = []copal.Option{copal.WithFS(storetest.Unlocked{FS: x.mem}), copal.WithInline(), copal.WithClock(x.clock),
 		copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }),
 		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	if rng.IntN(4) == 0 {

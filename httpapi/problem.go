@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strconv"
+	"syscall"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
@@ -38,7 +40,7 @@ var (
 	misfit       = &kind{"does-not-fit", 422, "The value does not fit", "The map holds values of a type, and this is none, or its keys are of another type, or a field of the request has the wrong type. `field` names it where it is known."}
 	keyReused    = &kind{"idempotency-key-reused", 422, "The Idempotency-Key has been used", "Another request was carried out with the same `Idempotency-Key`. Give each request its own."}
 	internal     = &kind{"internal", 500, "The server failed", "The detail says how; the log of the server has it, too. Damage to a file of the store is found by `copal check`."}
-	unavailable  = &kind{"unavailable", 503, "The server cannot do this now", "The store is being closed, or refuses writes after an error of the disk, or too much is asked at a time. `Retry-After` says when to ask again, in seconds."}
+	unavailable  = &kind{"unavailable", 503, "The server cannot do this now", "The store is being closed, or refuses writes after an error of the disk, or the process lacks descriptors or the right to the files, or too much is asked at a time. The detail has the reason. `Retry-After` says when to ask again, in seconds."}
 	full         = &kind{"no-space", 507, "The disk is full", "The write did not happen. Writes succeed again when there is room."}
 )
 
@@ -95,10 +97,16 @@ func problemOf(err error) *problem {
 		return problemf(unavailable, "the store is closed")
 	case err == copal.ErrReadOnly:
 		return problemf(forbidden, "%s", plain(err))
-	case errors.Is(err, copal.ErrReadOnly):
+	case errors.Is(err, copal.ErrReadOnly), lacks(err):
 		return problemf(unavailable, "%s", plain(err))
 	}
 	return problemf(internal, "%s", plain(err))
+}
+
+// lacks reports whether an error says that the process had no descriptor, or no right to the store's files. That
+// passes: nothing has been attempted, and the store takes the next request.
+func lacks(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission)
 }
 
 // retryAfter is in how many seconds a client may ask again.

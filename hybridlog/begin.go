@@ -343,7 +343,7 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	}
 	if l.manifest == nil {
 		if err := files.SyncParent(l.opts.fsys, l.dir); err != nil {
-			return l.tails.SyncFailed(err)
+			return l.refusal(err)
 		}
 	}
 	l.highest++
@@ -409,8 +409,12 @@ func (l *Log) swap(m *manifest) error {
 	}
 }
 
-// refusal is the error of something that could not be made, and of which nothing is left.
+// refusal is the error of something that could not be made. Nothing of it is left, unless the sync of a directory
+// has failed.
 func (l *Log) refusal(err error) error {
+	if errors.Is(err, files.ErrSyncDir) {
+		return l.tails.SyncFailed(err)
+	}
 	if l.tails.Failure() != nil {
 		return l.tails.Failure()
 	}

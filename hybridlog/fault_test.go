@@ -17,8 +17,8 @@ import (
 
 // The log under the fault injector of crashtest. Besides what holds for every owner, whatever fails:
 //
-//   - a write that returns nil has happened; one that returns ErrNoSpace has not;
-//   - after any other error of a write or a sync every later write is refused, and says why;
+//   - a write that returns nil has happened; one that returns an error that is not final has not, or is not durable;
+//   - after an error that is final every later write is refused, and says why;
 //   - what the log shows meanwhile is what was acknowledged.
 type faulted struct {
 	*crashtest.Case
@@ -111,6 +111,15 @@ func (f *faulted) Run() {
 		f.step(i, st)
 		f.compare()
 	}
+	if f.Kind.Passing && !f.Fault.Forever {
+		for n := 0; n == 0 || f.durable < len(f.want); n++ {
+			if n > 1+f.Kind.Times {
+				f.Fatalf("the fault has passed, and %d entries of %d are durable", f.durable, len(f.want))
+			}
+			f.step(len(f.script), step{"append", 40})
+			f.step(len(f.script), step{"sync", 0})
+		}
+	}
 	f.end()
 }
 
@@ -156,7 +165,7 @@ func (f *faulted) syncFailed() bool {
 			continue
 		}
 		seen++
-		due := seen == f.Fault.N || f.Fault.Forever && seen > f.Fault.N
+		due := f.Fault.N > 0 && seen >= f.Fault.N && (f.Fault.Forever || seen <= f.Fault.N+f.Fault.Times)
 		struck = struck || due && op.Kind&(vfs.OpSync|vfs.OpMsync) != 0
 	}
 	return struck
@@ -171,7 +180,7 @@ func (f *faulted) step(i int, st step) {
 			f.want = append(f.want, p)
 		} else if f.log.Size() > int64(len(bytes.Join(f.want, nil))) {
 			f.want, f.unsure = append(f.want, p), nil // it is there, and was not made durable
-		} else if !errors.Is(err, ErrNoSpace) {
+		} else if errors.Is(err, ErrReadOnly) {
 			f.unsure = p
 		}
 		if err == nil && f.log.opts.policy == AlwaysSync {
@@ -212,7 +221,10 @@ func (f *faulted) step(i int, st step) {
 	case err != nil && f.failed && !errors.Is(err, ErrReadOnly):
 		f.Fatalf("step %d, %v, after a failure: %v", i, st, err)
 	}
-	f.failed = f.failed || errors.Is(err, ErrReadOnly)
+	if errors.Is(err, ErrReadOnly) {
+		f.Final(err)
+		f.failed = true
+	}
 }
 
 // compare compares what the log shows with what was acknowledged. A read may fail, and never shows anything else.

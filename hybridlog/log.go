@@ -31,7 +31,7 @@ func (a Address) String() string { return strconv.FormatInt(int64(a), 10) }
 type Log struct {
 	opts *options
 	dir  string
-	lock interface{ Close() error }
+	lock *vfs.Held
 
 	gate   grace.Gate          // readers are inside while they read
 	set    atomic.Pointer[set] // the live segments
@@ -141,10 +141,6 @@ func Open(path string, opts ...Option) (*Log, error) {
 
 func open(dir string, o *options) (_ *Log, err error) {
 	l := &Log{opts: o, dir: dir, wake: make(chan struct{}, 1), ended: make(chan struct{}, 1), compact: make(chan struct{}, 1), cool: make(chan struct{}, 1), stop: make(chan struct{})}
-	l.tails.Init(tail.Owner{
-		FS: o.fsys, Dir: dir, Clock: o.clock, Inline: o.inline, Name: "hybridlog", Report: o.report, Rings: rings, Marks: marks,
-		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: bad,
-	})
 	if !o.readOnly {
 		if err := o.fsys.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("hybridlog: %w", err)
@@ -157,7 +153,12 @@ func open(dir string, o *options) (_ *Log, err error) {
 				err = errors.Join(err, l.lock.Close())
 			}
 		}()
+		o.fsys = l.lock
 	}
+	l.tails.Init(tail.Owner{
+		FS: o.fsys, Dir: dir, Clock: o.clock, Inline: o.inline, Name: "hybridlog", Report: o.report, Rings: rings, Marks: marks,
+		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: bad,
+	})
 	if err := l.recover(); err != nil {
 		return nil, err
 	}
@@ -179,9 +180,9 @@ const (
 )
 
 // acquire takes the lock, and waits for it as long as the options say.
-func acquire(o *options, name string) (interface{ Close() error }, error) {
+func acquire(o *options, name string) (*vfs.Held, error) {
 	for begin := o.clock.Now(); ; {
-		lock, err := o.fsys.Lock(name)
+		lock, err := vfs.Hold(o.fsys, name)
 		var held *vfs.LockedError
 		if err == nil || !errors.As(err, &held) {
 			return lock, wrap(err)

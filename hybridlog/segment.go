@@ -169,10 +169,7 @@ func (s *segment) contentOf(f vfs.File, mode vfs.Mode, sums []uint32) (c *conten
 	if length == 0 || c.patch != nil {
 		return c, nil
 	}
-	if c.view, err = f.View(length); err != nil {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			return nil, fmt.Errorf("hybridlog: %w", err)
-		}
+	if c.view, err = f.View(length); err != nil { // there is no mapping, or no room for one more
 		return c, nil
 	}
 	c.mapped = c.view.Bytes()

@@ -269,8 +269,10 @@ func errorText(err error) string {
 		return "ERR " + err.Error()
 	case errors.Is(err, copal.ErrType):
 		return string(errWrongType)
-	case errors.Is(err, copal.ErrReadOnly):
+	case err == copal.ErrReadOnly:
 		return "READONLY You can't write against a read only replica."
+	case errors.Is(err, copal.ErrReadOnly): // after a failure, as Redis answers where its disk fails
+		return "MISCONF " + err.Error()
 	case errors.Is(err, copal.ErrClosed):
 		return "ERR the store is closed"
 	case errors.Is(err, copal.ErrHistoryLost):

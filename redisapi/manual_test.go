@@ -21,8 +21,9 @@ stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says 
 - **A database** other than 0, of which there are 15, is the entries of a map that is called after it: key "a" of
   database 1 is the raw key db%3a1:a, and the entry "a" of the map "db:1". Database 0 is all other keys.
 - **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the
-  disk. A write that was answered by an error is not there, after a crash either. Only after a failed sync is that
-  not known, and the error says so.
+  disk. A write that was answered by an error is not there, after a crash either. Where its sync has failed, or
+  could not look at the directory, that is not known, and the error says so. ` + "`MISCONF`" + ` says that the store refuses
+  writes after a failure, and why; ` + "`READONLY`" + ` that it is open for reading alone.
 - **A user**, where the server has users, gives ` + "`AUTH name token`" + ` or ` + "`AUTH token`" + `, and has rights to read and write
   maps. A key needs the right to its map. A key without a map, and a command about all keys, need the right to all maps.
 - **Order**: fields of a hash and members of a set come in bytewise order.

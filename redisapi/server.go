@@ -70,6 +70,7 @@ type Server struct {
 	slow        slowlog
 	lastSave    atomic.Int64    // in seconds since 1970
 	compacting  atomic.Bool     // BGREWRITEAOF
+	refusing    atomic.Int32    // connections that are told now that there are too many
 	ctx         context.Context // of what runs in the background
 	cancel      context.CancelFunc
 	name        string // what id returns
@@ -194,6 +195,10 @@ func (s *Server) isClosing() bool {
 	return s.closing
 }
 
+// mostRefusing is how many connections are told at a time that there are too many. Each has a
+// descriptor meanwhile, which the store may need; more are closed without a word.
+const mostRefusing = 8
+
 // accept begins to serve a connection, or refuses it.
 func (s *Server) accept(nc net.Conn) {
 	s.mu.Lock()
@@ -204,7 +209,13 @@ func (s *Server) accept(nc net.Conn) {
 		return
 	case len(s.clients) >= s.MaxClients:
 		s.counts.rejected.Add(1)
+		if s.refusing.Add(1) > mostRefusing {
+			s.refusing.Add(-1)
+			go nc.Close()
+			return
+		}
 		go func() { // by TLS it takes the client's words, too
+			defer s.refusing.Add(-1)
 			nc.SetDeadline(time.Now().Add(time.Second))
 			nc.Write([]byte("-ERR max number of clients reached\r\n"))
 			nc.Close()

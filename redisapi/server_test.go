@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -635,4 +637,42 @@ func TestIdleTimeout(t *testing.T) {
 		}
 		idle.nc.Close()
 	})
+}
+
+// A store that refuses writes says why, and only one that is open for reading alone is a replica.
+func TestRefusedWritesSayWhy(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files that are open cannot be removed")
+	}
+	dir := filepath.Join(t.TempDir(), "store")
+	open := func(options ...copal.Option) *copal.DB {
+		db, err := copal.Open(dir, append(options, copal.WithErrorHandler(func(error) {}))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return db
+	}
+	db := open()
+	if err := errors.Join(db.Raw().Set([]byte("k"), []byte("v")), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, address := newServer(t, func(s *Server) { s.DB = open(copal.ReadOnly()) })
+	dial(t, address).want("SET k w", "(error) READONLY You can't write against a read only replica.")
+
+	db = open()
+	_, address = newServer(t, func(s *Server) { s.DB = db })
+	p := dial(t, address)
+	p.want("SET k w", "OK")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Sync(); err == nil {
+		t.Fatal("the directory has gone, and nothing has failed")
+	}
+	for _, command := range []string{"SET k x", "DEL k", "HSET h f v"} {
+		if got := p.do(command); !strings.HasPrefix(got, "(error) MISCONF copal: ") || !strings.Contains(got, "moved the directory") {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
 }

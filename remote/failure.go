@@ -83,6 +83,8 @@ func refusal(err error) error {
 	switch code {
 	case "READONLY":
 		return fmt.Errorf("%w: the server is a replica: %w", copal.ErrReadOnly, err)
+	case "MISCONF":
+		return fmt.Errorf("%w: the server refuses writes: %w", copal.ErrReadOnly, err)
 	case "LOADING":
 		return fmt.Errorf("copal: the server still loads its data: %w", err)
 	case "CLUSTERDOWN":

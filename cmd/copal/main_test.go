@@ -13,6 +13,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
 func TestMain(m *testing.M) {
+	limitDescriptors()
 	beChild()
 	if order := os.Getenv(childVariable); order != "" {
 		writeUntilKilled(order)

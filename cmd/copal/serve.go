@@ -172,6 +172,8 @@ type door struct {
 
 // listen opens the doors, and closes them when a.ctx is done.
 func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *certificate, token string, logger *slog.Logger) error {
+	own := ownServer(server)
+	s.fitConnections(server, own, logger)
 	web := newWeb(server, s, token, logger)
 	var doors []door
 	defer func() {
@@ -191,7 +193,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 			return fmt.Errorf("%s: %w", at.flag, err)
 		}
 		if at.protocol == "http" {
-			l = &limited{l, web.slots}
+			l = &limited{Listener: l, slots: web.slots}
 		}
 		if secure != nil {
 			l = tls.NewListener(l, secure.config())
@@ -212,7 +214,6 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 		}
 		doors = append(doors, door{l, "admin", web.administer})
 	}
-	own := ownServer(server)
 	if !s.noSocket {
 		l, err := listenOwn(dir)
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal/httpapi"
@@ -77,8 +78,13 @@ func (w *web) shutdown(ctx context.Context) error {
 // limited has as many connections at a time as there are slots, and turns others away.
 type limited struct {
 	net.Listener
-	slots chan struct{}
+	slots    chan struct{}
+	refusing atomic.Int32 // connections that are told so now
 }
+
+// mostRefusing is how many are told at a time. Each has a descriptor meanwhile, which the store may need; more are
+// closed without a word.
+const mostRefusing = 8
 
 // turnedAway is the answer to those for whom there is none.
 var turnedAway = func() []byte {
@@ -97,7 +103,13 @@ func (l *limited) Accept() (net.Conn, error) {
 		case l.slots <- struct{}{}:
 			return &slotted{Conn: c, slots: l.slots}, nil
 		default:
+			if l.refusing.Add(1) > mostRefusing {
+				l.refusing.Add(-1)
+				c.Close()
+				continue
+			}
 			go func() { // by TLS it takes the client's words, too
+				defer l.refusing.Add(-1)
 				c.SetDeadline(time.Now().Add(time.Second))
 				c.Write(turnedAway)
 				c.Close()

@@ -22,7 +22,8 @@ import (
 //   - when the disk is well again the owner opens, with every acknowledged write; if a sync failed, with every
 //     one that was acknowledged as durable;
 //   - so it does, with those, when the power is cut before;
-//   - it takes writes, which a sync makes durable, and leaves no unfinished file.
+//   - it takes writes, which a sync makes durable, and leaves no unfinished file;
+//   - a fault that lets nothing be attempted is never final: the owner takes writes as soon as it has passed.
 //
 // What the owner shows while its script runs is checked by its Faulted.
 
@@ -33,32 +34,52 @@ type Failing struct {
 	Of    string // how the names of the files end
 	Err   error
 	Short bool
+
+	Times   int  // how many operations fail after the first
+	Passing bool // the operations are not attempted, so the owner must not refuse writes for good
 }
 
 // failing are the kinds of which Faults and RecoveryFaults are made.
 var (
-	eio       = Failing{"EIO", vfs.Mutating | vfs.Reading, "", syscall.EIO, false}
-	noSpace   = Failing{"ENOSPC", vfs.Mutating, "", vfs.ErrNoSpace, false}
-	short     = Failing{"short write", vfs.OpWrite, "", syscall.EIO, true}
-	shortFull = Failing{"short write, disk full", vfs.OpWrite, "", vfs.ErrNoSpace, true}
-	sync      = Failing{"EIO of a sync", vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, "", syscall.EIO, false}
+	eio       = Failing{Name: "EIO", Ops: vfs.Mutating | vfs.Reading, Err: syscall.EIO}
+	noSpace   = Failing{Name: "ENOSPC", Ops: vfs.Mutating, Err: vfs.ErrNoSpace}
+	short     = Failing{Name: "short write", Ops: vfs.OpWrite, Err: syscall.EIO, Short: true}
+	shortFull = Failing{Name: "short write, disk full", Ops: vfs.OpWrite, Err: vfs.ErrNoSpace, Short: true}
+	sync      = Failing{Name: "EIO of a sync", Ops: vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, Err: syscall.EIO}
+
+	// What a process without descriptors cannot do, and one that has lost the rights to the directory.
+	opening = vfs.OpOpen | vfs.OpCreate | vfs.OpList
+	paths   = opening | vfs.OpRename | vfs.OpLink | vfs.OpRemove | vfs.OpNamed
+	noFiles = Failing{Name: "EMFILE", Ops: opening, Err: syscall.EMFILE, Times: 7, Passing: true}
+	noRight = Failing{Name: "EACCES", Ops: paths, Err: syscall.EACCES, Times: 7, Passing: true}
 )
 
 // Faults are the kinds for scripts.
-func Faults() []Failing { return []Failing{eio, noSpace, short, shortFull, sync} }
+func Faults() []Failing { return append(Lacks(), eio, noSpace, short, shortFull, sync) }
+
+// Lacks are the kinds of which nothing is attempted. In the long form they pass after one operation, too.
+func Lacks() []Failing {
+	list := []Failing{noFiles, noRight}
+	if Long() {
+		for _, once := range list[:2] {
+			once.Name, once.Times = once.Name+" once", 0
+			list = append(list, once)
+		}
+	}
+	return list
+}
 
 // RecoveryFaults are the kinds for openings after a kill. Among them are errors of reads alone, of looks at files and
 // directories alone, which pass or stay: none is taken for the end of the log, or for a file that is not there.
 func RecoveryFaults() []Failing {
-	return []Failing{
+	return append(Lacks(),
 		eio,
-		{"EIO of a read", vfs.OpRead | vfs.OpLoad, "", syscall.EIO, false},
-		{"EIO of a read of the ring", vfs.OpRead, tail.RingName, syscall.EIO, false},
-		{"EIO of a look", vfs.OpOpen | vfs.OpList | vfs.OpSize, "", syscall.EIO, false},
-		{"EIO of a look at the ring", vfs.OpOpen | vfs.OpSize, tail.RingName, syscall.EIO, false},
-		{"EIO of a copy", vfs.Mutating, files.TempSuffix, syscall.EIO, false},
-		sync, noSpace, short,
-	}
+		Failing{Name: "EIO of a read", Ops: vfs.OpRead | vfs.OpLoad, Err: syscall.EIO},
+		Failing{Name: "EIO of a read of the ring", Ops: vfs.OpRead, Of: tail.RingName, Err: syscall.EIO},
+		Failing{Name: "EIO of a look", Ops: vfs.OpOpen | vfs.OpList | vfs.OpSize | vfs.OpNamed, Err: syscall.EIO},
+		Failing{Name: "EIO of a look at the ring", Ops: vfs.OpOpen | vfs.OpSize, Of: tail.RingName, Err: syscall.EIO},
+		Failing{Name: "EIO of a copy", Ops: vfs.Mutating, Of: files.TempSuffix, Err: syscall.EIO},
+		sync, noSpace, short)
 }
 
 // Long reports whether the long form of the tests is asked for.
@@ -80,6 +101,7 @@ type Faulted[S any] interface {
 type Case struct {
 	T     *testing.T
 	Name  string
+	Kind  Failing
 	Fault *vfs.Fault
 	Mem   *vfs.Mem
 	Fsys  *vfs.Faulty // Mem with the fault
@@ -91,9 +113,9 @@ type Case struct {
 type beneath struct{ vfs.FS }
 
 func newCase(t *testing.T, mem *vfs.Mem, k Failing, n int, forever bool) *Case {
-	c := &Case{T: t, Mem: mem, beneath: &beneath{mem}}
+	c := &Case{T: t, Kind: k, Mem: mem, beneath: &beneath{mem}}
 	c.Name = fmt.Sprintf("%s at operation %d, for ever %v", k.Name, n, forever)
-	c.Fault = &vfs.Fault{Kinds: k.Ops, N: n, Forever: forever, Err: k.Err, Short: k.Short}
+	c.Fault = &vfs.Fault{Kinds: k.Ops, N: n, Forever: forever, Times: k.Times, Err: k.Err, Short: k.Short}
 	c.Fault.Match = func(name string) bool { return strings.HasSuffix(name, k.Of) }
 	c.Fsys = vfs.Inject(c.beneath, c.Fault)
 	return c
@@ -117,8 +139,19 @@ func (c *Case) Fatalf(format string, args ...any) {
 }
 
 // OfFault reports whether an error can come from an injected fault.
-func OfFault(err error) bool {
-	return errors.Is(err, syscall.EIO) || errors.Is(err, vfs.ErrInjected) || vfs.IsNoSpace(err)
+func OfFault(err error) bool { return Refuses(err) || vfs.IsNoSpace(err) }
+
+// Refuses reports whether an error can come from an injected fault of another kind than a lack of room.
+func Refuses(err error) bool {
+	of := func(fault error) bool { return errors.Is(err, fault) }
+	return slices.ContainsFunc([]error{syscall.EIO, vfs.ErrInjected, syscall.EMFILE, syscall.EACCES}, of)
+}
+
+// Final notes that the owner refuses writes for good. A fault that lets nothing be attempted is no reason to.
+func (c *Case) Final(err error) {
+	if c.Kind.Passing {
+		c.Fatalf("refuses writes for good: %v", err)
+	}
 }
 
 // MayRefuse holds the error of an opening against the rules: it is the fault's error, and no
@@ -134,7 +167,7 @@ func (c *Case) MayRefuse(err error, verdicts ...error) {
 // Reopen opens under the fault. It reports false where one that stays keeps it from that; one that has passed keeps
 // nobody from opening again.
 func (c *Case) Reopen(open func() error, refused func(error)) bool {
-	for range 2 {
+	for range 2 + c.Kind.Times {
 		err := open()
 		if err == nil {
 			return true

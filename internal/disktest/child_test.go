@@ -33,6 +33,7 @@ type order struct {
 var tasks = map[string]func(o order) error{
 	"fill":  fillTask,
 	"limit": limitTask,
+	"lack":  lackTask,
 	"die":   dieTask,
 	"cut":   cutTask,
 	"write": writeTask,

@@ -336,15 +336,17 @@ func (f *faulted) collectionStep(i int, st step) {
 		if durabilityOf(st) == Power {
 			f.oracle.Durable = f.oracle.Acked
 		}
-	case errors.As(err, &failed):
+	case errors.As(err, &failed), errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.note(err)
-		if text, err := readHash(f.store.Collections(), st.key); durabilityOf(st) == Power && (err == nil && text == f.oracle.content[st.key] || err == ErrNotFound && !f.oracle.isHash(st.key)) {
+		text, got := readHash(f.store.Collections(), st.key)
+		if durabilityOf(st) == Power && (got == nil && text == f.oracle.content[st.key] || got == ErrNotFound && !f.oracle.isHash(st.key)) {
 			return // visible, and not known to be durable
 		}
 		f.oracle.content = before
-		f.oracle.began()
-	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
-		f.oracle.content = before
+		if failed != nil || durabilityOf(st) == Power && got != nil && !f.readable(got) {
+			f.oracle.began()
+			break
+		}
 		f.oracle.Started--
 		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 	default:

@@ -272,15 +272,16 @@ func (f *faulted) groupStep(i int, st step) {
 		f.Fatalf("step %d, %s, succeeds after a failure", i, st.kind)
 	case err == nil:
 		f.acknowledged(durabilityOf(st) == Power)
-	case errors.As(err, &failed):
+	case errors.As(err, &failed), errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.note(err)
 		if st.kind == "groupfsync" && f.shows(append(deleted(st, before), st.changes...), before) {
 			return // visible, and not known to be durable
 		}
 		f.oracle.content = before
-		f.oracle.began()
-	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
-		f.oracle.content = before
+		if failed != nil {
+			f.oracle.began()
+			break
+		}
 		f.oracle.Started--
 		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 	default:

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/clock"
@@ -22,7 +21,8 @@ import (
 // whatever fails:
 //
 //   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
-//   - after any other error of a write every later write is refused, and says why;
+//   - after an error that is final every later write is refused, and says why. After any other but a lack of room
+//     the write has not happened or, if it was to be durable, is visible and may not be;
 //   - what the store shows meanwhile is what was acknowledged.
 
 // faulted is a run of a script under a fault.
@@ -39,6 +39,7 @@ type faulted struct {
 	groups  []*openGroup
 	armed   int  // steps to come of those that follow a kill
 	looking bool // at what the store holds, which is no step
+	lasted  int  // writes in the end that the fault has refused
 	store   *Store
 }
 
@@ -67,6 +68,10 @@ func (f *faulted) Settle(s *Store) { f.settle(s) }
 // Write is for a store on a disk that is well again.
 func (f *faulted) Write(s *Store) {
 	f.refused, f.unsync, f.store = false, false, s
+	f.write()
+}
+
+func (f *faulted) write() {
 	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
 	f.compare("afterwards")
 }
@@ -125,6 +130,13 @@ func (f *faulted) Run() {
 		f.compare(st.key)
 		for _, change := range st.changes {
 			f.compare(change.key) // of collections, which have sub-keys: no entry
+		}
+	}
+	if f.Kind.Passing && !f.Fault.Forever {
+		for f.write(); f.oracle.Durable < f.oracle.Acked || f.oracle.Acked < f.oracle.Started; f.write() {
+			if f.lasted++; f.lasted > f.Kind.Times {
+				f.Fatalf("the fault has passed, and no write is durable")
+			}
 		}
 	}
 	f.close()
@@ -203,8 +215,10 @@ func (f *faulted) settle(s *Store) bool {
 		lo = f.oracle.Durable
 	}
 	content, ok := f.read(s)
-	if !ok && !f.Fault.Forever {
-		content, ok = f.read(s)
+	for range 1 + f.Kind.Times {
+		if !ok && !f.Fault.Forever {
+			content, ok = f.read(s)
+		}
 	}
 	if !ok {
 		return false
@@ -242,7 +256,7 @@ func (f *faulted) read(s *Store) (map[string]string, bool) {
 
 // readable reports whether an error of a read cannot come from an injected fault.
 func (f *faulted) readable(err error) bool {
-	return !errors.Is(err, syscall.EIO) && !errors.Is(err, vfs.ErrInjected)
+	return !crashtest.Refuses(err)
 }
 
 // step does one operation and holds its result against the rules.
@@ -293,19 +307,17 @@ func (f *faulted) step(i int, st step) {
 		return
 	}
 	var failed *seglog.FailedError
-	switch {
-	case errors.As(err, &failed):
-		f.note(err)
-		if e, err := f.store.Get(nil, []byte(st.key)); err == nil && string(e.Value) == f.oracle.content[st.key] && st.kind == "fsync" ||
-			errors.Is(err, ErrNotFound) && st.kind == "deletefsync" {
-			return // visible, and not known to be durable
-		}
-		f.undo(st, before, had, true)
-	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err): // refused, or its key could not be looked up
-		f.undo(st, before, had, false)
-	default:
+	final := errors.As(err, &failed)
+	if !final && !errors.Is(err, seglog.ErrNoSpace) && f.readable(err) {
 		f.Fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}
+	f.note(err)
+	e, got := f.store.Get(nil, []byte(st.key))
+	if got == nil && string(e.Value) == f.oracle.content[st.key] && st.kind == "fsync" || errors.Is(got, ErrNotFound) && st.kind == "deletefsync" {
+		return // visible, and not known to be durable
+	}
+	// Else it was refused, or its key could not be looked up.
+	f.undo(st, before, had, final || durabilityOf(st) == Power && got != nil && !f.readable(got))
 }
 
 // compact compacts. Only a sync, or the manifest, may make it fail.
@@ -325,6 +337,7 @@ func (f *faulted) compact(st step) {
 func (f *faulted) note(err error) {
 	var failed *seglog.FailedError
 	if errors.As(err, &failed) {
+		f.Final(err)
 		f.refused, f.unsync = true, true
 	}
 }

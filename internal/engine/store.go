@@ -74,7 +74,7 @@ type Store struct {
 	opts Options
 	seed keyhash.Seed // of the hashes of keys; see chooseSeed
 	log  *seglog.Log
-	lock interface{ Close() error }
+	lock *vfs.Held
 
 	life   gate
 	closed bool  // guarded by life, and by any one of keys
@@ -212,21 +212,23 @@ func (o Options) withDefaults() Options {
 
 // open opens the store. With pass recovery goes on behind damage, as far as that is possible.
 func open(dir string, opts Options, pass bool) (_ *Store, err error) {
+	if err := seglog.CheckDir(opts.FS, dir, !opts.ReadOnly); err != nil {
+		return nil, err
+	}
+	var lock *vfs.Held
+	if !opts.ReadOnly {
+		if lock, err = seglog.LockDir(opts.FS, dir); err != nil {
+			return nil, err
+		}
+		opts.FS = lock
+	}
 	s := newStore(dir, opts)
-	s.pass, s.orders.inline = pass, true
+	s.lock, s.pass, s.orders.inline = lock, pass, true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
 		}
 	}()
-	if err = seglog.CheckDir(opts.FS, dir, !opts.ReadOnly); err != nil {
-		return nil, err
-	}
-	if !opts.ReadOnly {
-		if s.lock, err = seglog.LockDir(opts.FS, dir); err != nil {
-			return nil, err
-		}
-	}
 	r, err := s.recoverWithSnapshot(dir)
 	if err != nil {
 		return nil, err

@@ -20,15 +20,17 @@ const TempSuffix = ".tmp"
 // names will be there after a power cut.
 var ErrSyncDir = errors.New("sync of the directory")
 
-// ErrRenamed marks the error of a rename that was done nevertheless. Its name may not be durable.
+// ErrRenamed marks an error after which the new file may have its name. That may not be durable.
 var ErrRenamed = errors.New("renamed, with an error")
 
-// SyncDir makes the names in a directory durable. Its error is an ErrSyncDir.
+// SyncDir makes the names in a directory durable. Its error is an ErrSyncDir, unless the directory
+// could not be opened: no sync was attempted then, and a later one is as good as this.
 func SyncDir(fsys vfs.FS, dir string) error {
-	if err := fsys.SyncDir(dir); err != nil {
-		return fmt.Errorf("%w: %w", ErrSyncDir, err)
+	err := fsys.SyncDir(dir)
+	if err == nil || vfs.NotOpened(err) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrSyncDir, err)
 }
 
 // SyncParent makes the name of a directory durable, which may be new: the process that made it may
@@ -80,12 +82,19 @@ func Replace(fsys vfs.FS, path string, write func(f vfs.File) error) error {
 	}
 	if err := fsys.Rename(temp, path); err != nil {
 		f, gone := fsys.Open(temp, vfs.ReadOnly)
-		if gone != nil {
-			return fmt.Errorf("%w: %w", ErrRenamed, errors.Join(err, gone))
+		switch {
+		case gone == nil:
+			return errors.Join(err, f.Close())
+		case errors.Is(err, fs.ErrPermission) && errors.Is(gone, fs.ErrPermission):
+			return err // somebody has taken away the right to both, and the rename was not attempted
 		}
-		return errors.Join(err, f.Close())
+		return fmt.Errorf("%w: %w", ErrRenamed, errors.Join(err, gone))
 	}
-	return SyncDir(fsys, filepath.Dir(path))
+	err = SyncDir(fsys, filepath.Dir(path))
+	if vfs.NotOpened(err) {
+		err = fmt.Errorf("%w: %w", ErrRenamed, err)
+	}
+	return err
 }
 
 // Read reads a whole file, at most limit bytes of it, and says which file it is; see vfs.File.

@@ -3,6 +3,8 @@ package files_test
 import (
 	"errors"
 	"io/fs"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
@@ -116,6 +118,29 @@ func TestReplaceFails(t *testing.T) {
 	create(t, m, "f", "old")
 	if err := files.Replace(falseRename{m}, "f", writes("new")); !errors.Is(err, errTest) || !errors.Is(err, files.ErrRenamed) {
 		t.Errorf("the rename was done, and failed: %v", err)
+	}
+}
+
+// What the system lets nobody attempt is no failed sync, and no rename in doubt, unless the rename was done before.
+func TestReplaceWithoutDescriptorsOrRights(t *testing.T) {
+	for _, x := range []struct {
+		kinds   vfs.Kind
+		name    string
+		err     error
+		renamed bool
+	}{
+		{vfs.OpOpen | vfs.OpCreate, "f.tmp", syscall.EMFILE, false},
+		{vfs.OpRename | vfs.OpOpen, "f.tmp", syscall.EACCES, false},
+		{vfs.OpRename | vfs.OpOpen, "f.tmp", syscall.EIO, true},
+		{vfs.OpOpen, "/", syscall.EMFILE, true},
+	} {
+		m := vfs.NewMem()
+		create(t, m, "/f", "old")
+		fault := &vfs.Fault{Kinds: x.kinds, N: 1, Forever: true, Err: x.err, Match: func(name string) bool { return strings.HasSuffix(name, x.name) }}
+		err := files.Replace(vfs.Inject(m, fault), "/f", writes("new"))
+		if !errors.Is(err, x.err) || errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed) != x.renamed {
+			t.Errorf("%v of %s fails with %v: %v", x.kinds, x.name, x.err, err)
+		}
 	}
 }
 

@@ -319,6 +319,23 @@ func (s *StepFS) SyncDir(dir string) error {
 	return s.FS.SyncDir(dir)
 }
 
+func (s *StepFS) Lock(name string) (vfs.Lock, error) {
+	lock, err := s.FS.Lock(name)
+	return stepLock{lock, s}, err
+}
+
+type stepLock struct {
+	vfs.Lock
+	fs *StepFS
+}
+
+func (l stepLock) SyncDir() error {
+	if l.fs.Syncing != nil {
+		l.fs.Syncing()
+	}
+	return l.Lock.SyncDir()
+}
+
 // OpenFiles is a file system that knows which files are open.
 type OpenFiles struct {
 	vfs.FS

@@ -3,7 +3,6 @@ package seglog
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -57,8 +56,9 @@ func isOurs(name string) bool {
 	return isUnfinished(name) || isIndex(name) || strings.Contains(name, OrderSuffix)
 }
 
-// LockDir creates a directory and makes this process its only writer.
-func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
+// LockDir creates a directory and makes this process its only writer, until the lock is closed. The
+// writer works with the lock as its file system.
+func LockDir(fsys vfs.FS, dir string) (*vfs.Held, error) {
 	err := fsys.MkdirAll(dir)
 	if vfs.IsNotDirectory(err) {
 		return nil, notADirectory(dir)
@@ -66,7 +66,7 @@ func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, NoSpace(err)
 	}
-	lock, err := fsys.Lock(filepath.Join(dir, LockName))
+	lock, err := vfs.Hold(fsys, filepath.Join(dir, LockName))
 	var held *vfs.LockedError
 	if errors.As(err, &held) {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, held)

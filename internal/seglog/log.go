@@ -528,27 +528,18 @@ func (l *Log) nextManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// swapManifest puts m, which follows on it, in the place of the manifest. The caller holds manifestMu.
+// swapManifest puts m, which follows on it, in the place of the manifest. The caller holds manifestMu. After an
+// error the old one is in place, or the log has failed.
 func (l *Log) swapManifest(m *Manifest) error {
 	m.Edit++
-	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
-		return l.manifestRefusal(m, err)
+	switch err := WriteManifest(l.FS, l.Dir, m); {
+	case errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed):
+		return l.SyncFailed(fmt.Errorf("manifest: %w", err))
+	case err != nil:
+		return NoSpace(err)
 	}
 	l.Manifest = m
 	return nil
-}
-
-// manifestRefusal deals with a manifest that could not be written. Unless the old
-// one is certainly in place, the log must not go on.
-func (l *Log) manifestRefusal(m *Manifest, err error) error {
-	if errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed) {
-		return l.SyncFailed(fmt.Errorf("manifest: %w", err))
-	}
-	now, readErr := ReadManifest(l.FS, l.Dir)
-	if readErr == nil && (now == nil || now.Edit < m.Edit) {
-		return NoSpace(err)
-	}
-	return l.SyncFailed(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
 }
 
 // stillOurs makes sure that the manifest on the disk is the one that the next follows on.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -271,10 +270,20 @@ func DropRetired(s *engine.Store) {
 type Unlocked struct{ vfs.FS }
 
 // Lock gives the lock back at once.
-func (u Unlocked) Lock(name string) (io.Closer, error) {
+func (u Unlocked) Lock(name string) (vfs.Lock, error) {
 	lock, err := u.FS.Lock(name)
 	if err == nil {
 		err = lock.Close()
 	}
-	return io.NopCloser(nil), err
+	return unlocked{u.FS, filepath.Dir(name)}, err
 }
+
+// unlocked opens the directory at each sync, as nobody keeps it open.
+type unlocked struct {
+	fs  vfs.FS
+	dir string
+}
+
+func (u unlocked) SyncDir() error { return u.fs.SyncDir(u.dir) }
+
+func (u unlocked) Close() error { return nil }

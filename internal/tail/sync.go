@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -175,25 +176,29 @@ func (l *Tails) Sync(f interface{ Sync() error }, path string) error {
 }
 
 // StillNamed returns an error if t has lost its name: somebody has removed or replaced it, or a directory above it.
-// What is written then nobody will find. That is final, as it is where the look fails. It is no failed sync: what was
-// made durable before is so, wherever the files are now. An ended tail may have been compacted meanwhile, and its file
-// removed and closed: so only what is still the tail after the look has lost its name.
+// What is written then nobody will find. That is final. It is no failed sync: what was made durable before is so,
+// wherever the files are now. An ended tail may have been compacted meanwhile, and its file removed and closed: so
+// only what is still the tail after the look has lost its name.
+//
+// A look that fails says nothing about the name: somebody may have taken the rights from the directory for a second.
+// Its error is the caller's alone, whose writes are not called durable as long as no look has found them.
 func (l *Tails) StillNamed(t *Tail, isTail func() bool) error {
 	switch has, err := t.File.HasName(t.Path); {
 	case err == nil && has, !isTail():
 		return nil
 	case err != nil:
-		return l.Fail(fmt.Errorf("looking whether the log is where it was: %w", err))
+		return fmt.Errorf("%s: cannot tell whether the log still has its name: %w", l.Owner.Name, err)
 	}
 	return l.Fail(fmt.Errorf("%s was removed or replaced while it was open: has somebody moved the directory?", t.Path))
 }
 
 // SyncDir makes the names in the directory durable. A failure is final.
 func (l *Tails) SyncDir() error {
-	if err := files.SyncDir(l.Owner.FS, l.Owner.Dir); err != nil {
+	err := files.SyncDir(l.Owner.FS, l.Owner.Dir)
+	if errors.Is(err, files.ErrSyncDir) {
 		return l.SyncFailed(err)
 	}
-	return nil
+	return err
 }
 
 // Raise notes that the log is durable up to a number. m says where in the files that is; without a

@@ -123,8 +123,8 @@ func TestMarkNamesTheManifest(t *testing.T) {
 	}
 }
 
-// TestStillNamed: a file that has lost its name, or of which that cannot be asked, is a failure of the log only while
-// it is the tail: an ended one may have been compacted and closed during the look.
+// TestStillNamed: a file that has lost its name is a failure of the log only while it is the tail: an ended one may
+// have been compacted and closed during the look. A look that fails is an error, and no failure of the log.
 func TestStillNamed(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		fsys := vfs.NewMem()
@@ -148,8 +148,8 @@ func TestStillNamed(t *testing.T) {
 		if err := l.StillNamed(at, func() bool { return false }); err != nil || l.Failure() != nil {
 			t.Errorf("closed %v, an ended tail: %v", closed, err)
 		}
-		if err := l.StillNamed(at, func() bool { return true }); err == nil || l.Failure() == nil {
-			t.Errorf("closed %v, the tail: no error", closed)
+		if err := l.StillNamed(at, func() bool { return true }); err == nil || (l.Failure() == nil) != closed {
+			t.Errorf("closed %v, the tail: %v, the failure is %v", closed, err, l.Failure())
 		}
 	}
 }

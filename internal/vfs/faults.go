@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type Fault struct {
 	Match   func(name string) bool // nil: every file
 	N       int                    // the N-th matching operation fails, counted from 1; 0: none
 	Forever bool                   // and all that follow
+	Times   int                    // and so many that follow
 	Err     error                  // what the error wraps; nil: ErrInjected
 	Short   bool                   // a write first writes half of its bytes; Err defaults to io.ErrShortWrite
 	Hold    <-chan struct{}        // the operation first waits until this is closed, and then fails only if Err is set
@@ -131,7 +133,7 @@ func (x *Fault) strikes(op Op) bool {
 		return false
 	}
 	x.seen++
-	due := x.N > 0 && (x.seen == x.N || x.Forever && x.seen > x.N)
+	due := x.N > 0 && x.seen >= x.N && (x.Forever || x.seen <= x.N+x.Times)
 	if due {
 		x.fired++
 	}
@@ -230,22 +232,41 @@ func (f *Faulty) MkdirAll(dir string) error {
 }
 
 func (f *Faulty) SyncDir(dir string) error {
+	if _, err := f.enter(Op{Kind: OpOpen, Name: dir}); err != nil {
+		return err
+	}
+	return f.syncDir(dir, func() error { return f.fs.SyncDir(dir) })
+}
+
+func (f *Faulty) syncDir(dir string, do func() error) error {
 	err := f.run(Op{Kind: OpSyncDir, Name: dir}, func() error {
 		if f.bugs&IgnoreSyncDir != 0 {
 			return nil
 		}
-		return f.fs.SyncDir(dir)
+		return do()
 	})
 	return f.admit(err)
 }
 
-func (f *Faulty) Lock(name string) (lock io.Closer, err error) {
-	err = f.run(Op{Kind: OpLock, Name: name}, func() (err error) {
-		lock, err = f.fs.Lock(name)
+func (f *Faulty) Lock(name string) (Lock, error) {
+	l := &faultyLock{fs: f, dir: filepath.Dir(name)}
+	err := f.run(Op{Kind: OpLock, Name: name}, func() (err error) {
+		l.Lock, err = f.fs.Lock(name)
 		return err
 	})
-	return lock, err
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
+
+type faultyLock struct {
+	Lock
+	fs  *Faulty
+	dir string
+}
+
+func (l *faultyLock) SyncDir() error { return l.fs.syncDir(l.dir, l.Lock.SyncDir) }
 
 func (f *Faulty) CacheID(dir string) string { return f.fs.CacheID(dir) }
 
@@ -323,7 +344,7 @@ func (f *faultyFile) Size() (size int64, err error) {
 }
 
 func (f *faultyFile) HasName(name string) (has bool, err error) {
-	err = f.fs.run(f.op(OpSize, 0, 0), func() (err error) {
+	err = f.fs.run(f.op(OpNamed, 0, 0), func() (err error) {
 		has, err = f.file.HasName(name)
 		return err
 	})

@@ -34,6 +34,7 @@ func everyFileOp(f File) map[Kind]error {
 	_, errs[OpRead] = f.ReadAt(make([]byte, 4), 0)
 	_, errs[OpWrite] = f.WriteAt([]byte("text"), 0)
 	_, errs[OpSize] = f.Size()
+	_, errs[OpNamed] = f.HasName("f")
 	errs[OpTruncate] = f.Truncate(4)
 	errs[OpAllocate] = f.Allocate(0, 8)
 	if r, err := f.Map(0, 4); err != nil {
@@ -52,7 +53,11 @@ func everyFileOp(f File) map[Kind]error {
 
 func TestEachKindFails(t *testing.T) {
 	all := Mutating | Reading
+	kinds := []Kind{OpNamed}
 	for k := Kind(1); k <= OpClose; k <<= 1 {
+		kinds = append(kinds, k)
+	}
+	for _, k := range kinds {
 		t.Run(k.String(), func(t *testing.T) {
 			if all&k == 0 {
 				t.Fatal("neither mutating nor reading")
@@ -77,7 +82,11 @@ func TestEachKindFails(t *testing.T) {
 					t.Errorf("%v: %v", other, err)
 				}
 			}
-			if !f.Fired() || f.Matched(0) != 1 {
+			want := 1
+			if k == OpOpen {
+				want = 2 // SyncDir opens the directory
+			}
+			if !f.Fired() || f.Matched(0) != want {
 				t.Errorf("fired %v, matched %d", f.Fired(), f.Matched(0))
 			}
 			var named *fs.PathError

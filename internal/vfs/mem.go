@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -250,7 +249,7 @@ func (m *Mem) SyncDir(dir string) error {
 
 // Lock counts the lock file as durable at once and writes nothing into it: what a
 // crash does to it is of no interest and would double the states of every crash.
-func (m *Mem) Lock(name string) (io.Closer, error) {
+func (m *Mem) Lock(name string) (Lock, error) {
 	var taken *node
 	err := m.step(Op{Kind: OpLock, Name: name}, func() error {
 		m.mu.Lock()
@@ -277,14 +276,17 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &memLock{fs: m, node: taken}, nil
+	return &memLock{fs: m, dir: filepath.Dir(name), node: taken}, nil
 }
 
 type memLock struct {
 	fs       *Mem
+	dir      string
 	node     *node
 	released atomic.Bool
 }
+
+func (l *memLock) SyncDir() error { return l.fs.SyncDir(l.dir) }
 
 func (l *memLock) Close() error {
 	if l.released.Swap(true) {

@@ -42,7 +42,7 @@ const (
 	OpLock
 	OpRead
 	OpWrite
-	OpSize // File.Size and File.HasName: a look
+	OpSize // File.Size
 	OpTruncate
 	OpSync
 	OpAllocate
@@ -53,16 +53,17 @@ const (
 	OpMsync    // Region.Sync
 	OpClose    // File.Close
 	OpLink
+	OpNamed // File.HasName: a look at the path
 
 	// Mutating are the operations that change something or make it last, and can fail.
 	Mutating = OpCreate | OpRename | OpLink | OpRemove | OpMkdir | OpSyncDir | OpLock |
 		OpWrite | OpTruncate | OpSync | OpAllocate | OpStore | OpPopulate | OpMsync
 	// Reading are the others that can fail.
-	Reading = OpOpen | OpList | OpRead | OpSize | OpMap | OpLoad | OpClose
+	Reading = OpOpen | OpList | OpRead | OpSize | OpNamed | OpMap | OpLoad | OpClose
 )
 
 var kindNames = [...]string{"open", "create", "rename", "remove", "list", "mkdir", "syncdir", "lock", "read",
-	"write", "size", "truncate", "sync", "allocate", "map", "load", "store", "populate", "msync", "close", "link"}
+	"write", "size", "truncate", "sync", "allocate", "map", "load", "store", "populate", "msync", "close", "link", "named"}
 
 // String names the first of the kinds.
 func (k Kind) String() string {

@@ -81,7 +81,13 @@ func (s osFS) MkdirAll(dir string) error {
 	return s.SyncDir(parent)
 }
 
-func (osFS) SyncDir(dir string) error { return syncDir(dir) }
+func (osFS) SyncDir(dir string) error {
+	d, err := openDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(d), d.Close())
+}
 
 func (osFS) CacheID(dir string) string { return cacheID(dir) }
 
@@ -90,7 +96,7 @@ func (osFS) Free(dir string) (bytes int64, known bool) { return freeBytes(dir) }
 // Lock writes the holder's number over the last holder's and only then cuts the
 // rest off, so that the first line is always a number. Failure to write it is
 // not failure to lock: a store on a full disk must still open.
-func (osFS) Lock(name string) (io.Closer, error) {
+func (osFS) Lock(name string) (Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
@@ -103,9 +109,13 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		f.Close()
 		return nil, pathError("lock", name, err)
 	}
-	dir, err := lockDir(filepath.Dir(name))
+	dir, err := openDir(filepath.Dir(name))
 	if err != nil {
+		return nil, errors.Join(err, unlockFile(f), f.Close())
+	}
+	if lockDir(dir) == errLockHeld { // where directories cannot be locked, the file's lock must do
 		defer f.Close()
+		defer dir.Close()
 		return nil, &LockedError{Name: name, PID: readPID(f)}
 	}
 	text := pidText()
@@ -120,17 +130,16 @@ var errLockHeld = errors.New("lock is held")
 
 type osLock struct {
 	f   *os.File
-	dir *os.File // locked too, for the case that somebody removes the file; nil where that cannot be
+	dir *os.File // locked too where that can be, for the case that somebody removes the file
 }
+
+func (l *osLock) SyncDir() error { return syncDir(l.dir) }
 
 // Close unlocks before it closes: a child process forked at this moment has a
 // copy of the descriptor, and with it would keep the lock until its exec.
 func (l *osLock) Close() error {
-	err := errors.Join(unlockFile(l.f), l.f.Close())
-	if l.dir != nil {
-		err = errors.Join(err, unlockFile(l.dir), l.dir.Close())
-	}
-	return err
+	unlockDir(l.dir)
+	return errors.Join(unlockFile(l.f), l.f.Close(), l.dir.Close())
 }
 
 func pidText() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }

@@ -33,13 +33,11 @@ func unlockFile(f *os.File) error {
 	return err
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
+func openDir(dir string) (*os.File, error) { return os.Open(dir) }
+
+func syncDir(d *os.File) error {
 	d.Sync() // refused by some of these platforms
-	return d.Close()
+	return nil
 }
 
 func isNoSpace(error) bool { return false }
@@ -47,4 +45,6 @@ func isNoSpace(error) bool { return false }
 func isNotDirectory(error) bool { return false }
 
 // lockDir has nothing to add to the lock of the file here.
-func lockDir(string) (*os.File, error) { return nil, nil }
+func lockDir(*os.File) error { return nil }
+
+func unlockDir(*os.File) {}

@@ -26,22 +26,11 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// lockDir locks a directory. Only that somebody else has it is an error: where
-// directories cannot be locked, the lock file must do.
-func lockDir(dir string) (*os.File, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, nil
-	}
-	if err := lockFile(d); err != nil {
-		d.Close()
-		if err == errLockHeld {
-			return nil, err
-		}
-		return nil, nil
-	}
-	return d, nil
-}
+func openDir(dir string) (*os.File, error) { return os.Open(dir) }
+
+func lockDir(d *os.File) error { return lockFile(d) }
+
+func unlockDir(d *os.File) { unlockFile(d) } // it may not have been locked
 
 func unlockFile(f *os.File) error {
 	return onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_UN) })
@@ -49,13 +38,8 @@ func unlockFile(f *os.File) error {
 
 // syncDir takes "cannot be synced" for success: file systems that answer so (some
 // network and FUSE ones) keep names by their own means.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	err = d.Sync()
+func syncDir(d *os.File) error {
+	err := d.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
 		return nil
 	}

@@ -54,10 +54,9 @@ func unlockFile(f *os.File) error {
 	})
 }
 
-func syncDir(dir string) error {
-	_, err := os.Stat(dir)
-	return err
-}
+func openDir(dir string) (*os.File, error) { return os.Open(dir) }
+
+func syncDir(*os.File) error { return nil }
 
 func isNotDirectory(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
 
@@ -66,4 +65,6 @@ func isNoSpace(err error) bool {
 }
 
 // lockDir has nothing to add to the lock of the file here.
-func lockDir(string) (*os.File, error) { return nil, nil }
+func lockDir(*os.File) error { return nil }
+
+func unlockDir(*os.File) {}

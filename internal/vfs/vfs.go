@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 )
 
 // Mode says how Open treats the file.
@@ -44,11 +45,12 @@ type FS interface {
 	List(dir string) ([]string, error) // base names of dir's entries, sorted
 	// MkdirAll creates dir and its missing parents and makes their names durable.
 	MkdirAll(dir string) error
+	// SyncDir makes the names in dir durable. It opens dir for that; NotOpened reports whether that failed.
 	SyncDir(dir string) error
 	// Lock takes the exclusive lock that name stands for, creating the file when
 	// it is missing, and never waits: the error is a *LockedError when another
 	// holder, in this process or another, has it. The lock dies with its holder.
-	Lock(name string) (io.Closer, error)
+	Lock(name string) (Lock, error)
 	// CacheID names the present life of the cache over dir: of this boot of the
 	// machine and this mount of the file system. While it stays the same, every
 	// write is still there, synced or not. "" when the platform does not tell.
@@ -56,6 +58,13 @@ type FS interface {
 	// Free is how many bytes the disk under dir has left for this process. known is false when the platform
 	// does not tell.
 	Free(dir string) (bytes int64, known bool)
+}
+
+// Lock is held until Close. The directory of its file stays open with it, so SyncDir of that needs
+// no descriptor, and no right to the path.
+type Lock interface {
+	io.Closer
+	SyncDir() error
 }
 
 // File is an open file. All methods are safe for concurrent use.
@@ -132,6 +141,13 @@ func (e *LockedError) Error() string {
 // IsNotDirectory reports whether err says that a directory was asked for, and there is a file.
 func IsNotDirectory(err error) bool {
 	return err != nil && (errors.Is(err, errNotDir) || isNotDirectory(err))
+}
+
+// NotOpened reports whether err is of an Open, or of a SyncDir that could not open the directory.
+// Nothing has been read, written or synced then.
+func NotOpened(err error) bool {
+	var p *fs.PathError
+	return errors.As(err, &p) && p.Op == OpOpen.String()
 }
 
 // IsNoSpace reports whether err says that there is no room: a full disk, a
