@@ -2,6 +2,8 @@ package engine
 
 import (
 	"math/bits"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -69,6 +71,26 @@ type member struct {
 	now   state
 	p     seglog.Pending
 	told  bool // the log knows the outcome: there was no entry, and is none
+}
+
+// members are lists for small groups, which are used again.
+var members = sync.Pool{New: func() any { return new([]member) }}
+
+const mostMembers = 256 // in a list that is kept
+
+func takeMembers(n int) []member {
+	if n > mostMembers {
+		return make([]member, n)
+	}
+	return slices.Grow(*members.Get().(*[]member), n)[:n]
+}
+
+func giveMembers(list []member) {
+	if n := cap(list); n > 0 && n <= 2*mostMembers {
+		clear(list)
+		list = list[:0]
+		members.Put(&list)
+	}
 }
 
 // defaultGroupBytes are appended at once, at most.
@@ -184,6 +206,8 @@ func (g *together) check() error {
 // finish is for a caller that holds no lock any more.
 func (g *together) finish(err error) {
 	g.group.End()
+	giveMembers(g.members)
+	g.members = nil
 	g.store.budget.Leave(-g.taken)
 	if g.ahead {
 		g.store.ranged.ahead.Add(-1)
@@ -203,7 +227,7 @@ func (g *together) prepare() error {
 	}
 	g.group.Log = s.log
 	bytes := int64(0)
-	g.members = make([]member, len(g.changes))
+	g.members = takeMembers(len(g.changes))
 	for i := range g.members {
 		c := &g.members[i]
 		c.Change = g.changes[i]

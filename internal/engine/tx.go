@@ -409,7 +409,7 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	}
 	if old == nil {
 		if len(tx.spare) == cap(tx.spare) {
-			tx.spare = make([]Change, 0, min(2*cap(tx.spare)+1, 63))
+			tx.spare = make([]Change, 0, min(len(tx.writes)/8+1, 64))
 		}
 		tx.spare = append(tx.spare, c)
 		old = &tx.spare[len(tx.spare)-1]
