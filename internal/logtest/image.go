@@ -341,6 +341,7 @@ type OpenFiles struct {
 	vfs.FS
 	mu   sync.Mutex
 	open map[*openFile]string
+	most int
 }
 
 func NewOpenFiles(fsys vfs.FS) *OpenFiles {
@@ -356,7 +357,17 @@ func (o *OpenFiles) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.open[x] = name
+	o.most = max(o.most, len(o.open))
 	return x, nil
+}
+
+// Most is how many files were open at once since the last call.
+func (o *OpenFiles) Most() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	most := o.most
+	o.most = len(o.open)
+	return most
 }
 
 // Names are those of the files that are open, each as often as it is.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/tail"
@@ -96,12 +97,13 @@ type patientFile struct{ vfs.File }
 func (p patientFile) ReadAt(b []byte, off int64) (int, error) { return patient{p.File}.ReadAt(b, off) }
 
 func (r *repair) openFiles(names []string) error {
+	pool := files.NewPool(patientFS{r.fsys})
 	for _, name := range names {
 		if _, ok := record.ParseFileName(name); !ok {
 			continue
 		}
 		path := filepath.Join(r.dir, name)
-		file, err := patientFS{r.fsys}.Open(path, vfs.ReadOnly)
+		file, err := pool.Open(path, vfs.ReadOnly)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -254,6 +254,8 @@ func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
 	}
 	seg.End.Store(size) // what the snapshot knows may be ahead of what it covers
 	seg.to(Durable)
+	seg.openViewOf(size)
+	l.rest(seg, vfs.ReadOnly)
 	l.retain(seg)
 	return seg, nil
 }

@@ -43,6 +43,7 @@ type Log struct {
 	syncFailed   bool         // the process before has seen a sync fail
 	NominalBytes atomic.Int64 // of the segments to come; 0 for limit
 	hard         int64        // size at which appending waits for the next one, whatever it costs
+	pool         *files.Pool  // of the segments that are sealed
 	wake         chan struct{}
 	dirty        atomic.Bool // something was appended since the last periodic sync began
 	Waiting      atomic.Bool // something is to be appended by it; see touched
@@ -110,7 +111,7 @@ func NewLog(o Options) *Log {
 	o.LogPerIndex = cmp.Or(o.LogPerIndex, 8)
 	l := &Log{
 		Options: o, hard: MaxSegmentBytes / 4, generations: map[uint32]uint32{},
-		wake: make(chan struct{}, 1), Rolled: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), Rolled: make(chan struct{}, 1), pool: files.NewPool(o.FS),
 	}
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*Segment{}})
 	l.Init(tail.Owner{
@@ -539,6 +540,7 @@ func (l *Log) swapManifest(m *Manifest) error {
 		return NoSpace(err)
 	}
 	l.Manifest = m
+	l.restSealed(m)
 	return nil
 }
 

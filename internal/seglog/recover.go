@@ -274,6 +274,10 @@ func (r *Recovery) openSegments() error {
 		if err != nil {
 			return err
 		}
+		if e.Sealed {
+			seg.openViewOf(e.Bytes)
+			r.Log.rest(seg, mode)
+		}
 		r.Log.addSegment(seg)
 		r.segments = append(r.segments, seg)
 	}
@@ -395,7 +399,7 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 	if r.Torn == 0 && r.Log.Manifest.Writing == nil && r.mark.Segment == seg.ID && r.mark.Offset == size {
 		r.Log.continued = seg
 	} else if !r.ReadOnly && (r.mark.Segment < seg.ID && end > seg.Head || r.mark.Segment == seg.ID && r.mark.Offset < end) {
-		seg.File = newReplaceable(seg.File)
+		seg.File.(*replaceable).unmapped = true
 		r.Log.doubtful = append(r.Log.doubtful, seg)
 	}
 	return nil
@@ -685,7 +689,7 @@ func (l *Log) closeRetained() error {
 	for _, s := range l.retained {
 		set.bySlot[s.Slot] = nil
 		l.freeSlots = append(l.freeSlots, s.Slot)
-		errs = append(errs, s.File.Close())
+		errs = append(errs, s.Close())
 	}
 	l.retained = nil
 	l.set.Store(set)

@@ -137,11 +137,17 @@ func (s *Segment) foundInRing() laps.Overlay {
 	return nil
 }
 
-// replaceable is the file of a segment that may be replaced by a copy while it is read. It is never mapped.
-type replaceable struct{ now atomic.Pointer[vfs.File] }
+// replaceable is the file of a segment, in the place of which another may be put while it is read: a copy, or one of a
+// pool.
+type replaceable struct {
+	now      atomic.Pointer[vfs.File]
+	segment  *Segment // of which it is the file
+	unmapped bool     // a copy is to come, so the file is never mapped
+}
 
-func newReplaceable(f vfs.File) *replaceable {
-	r := new(replaceable)
+// newReplaceable makes f the file of a segment.
+func newReplaceable(s *Segment, f vfs.File) *replaceable {
+	r := &replaceable{segment: s}
 	r.now.Store(&f)
 	return r
 }
@@ -156,29 +162,58 @@ func (r *replaceable) ReadAt(p []byte, off int64) (int, error) {
 	for {
 		f := r.file()
 		n, err := f.ReadAt(p, off)
-		if !errors.Is(err, fs.ErrClosed) || r.file() == f {
+		switch {
+		case err == nil || err == io.EOF:
 			return n, err
+		case !errors.Is(err, fs.ErrClosed) || r.file() == f:
+			return r.segment.loadInstead(p, off, n, err)
 		}
 	}
 }
 
-func (r *replaceable) Size() (int64, error) {
+func (r *replaceable) Size() (n int64, err error) {
+	err = r.again(func(f vfs.File) error { n, err = f.Size(); return err })
+	return n, err
+}
+
+// again does something with the file, and with the one in its place when it was replaced meanwhile.
+func (r *replaceable) again(do func(vfs.File) error) error {
 	for {
 		f := r.file()
-		n, err := f.Size()
+		err := do(f)
 		if !errors.Is(err, fs.ErrClosed) || r.file() == f {
-			return n, err
+			return err
 		}
 	}
 }
 
 func (r *replaceable) WriteAt(p []byte, off int64) (int, error) { return r.file().WriteAt(p, off) }
 func (r *replaceable) ID() string                               { return r.file().ID() }
-func (r *replaceable) HasName(name string) (bool, error)        { return r.file().HasName(name) }
-func (r *replaceable) Truncate(size int64) error                { return r.file().Truncate(size) }
-func (r *replaceable) Sync() error                              { return r.file().Sync() }
 func (r *replaceable) Allocate(off, n int64) error              { return r.file().Allocate(off, n) }
 func (r *replaceable) Close() error                             { return r.file().Close() }
+func (r *replaceable) Sync() error                              { return r.again(vfs.File.Sync) }
+
+func (r *replaceable) HasName(name string) (has bool, err error) {
+	err = r.again(func(f vfs.File) error { has, err = f.HasName(name); return err })
+	return has, err
+}
+
+func (r *replaceable) Truncate(size int64) error {
+	return r.again(func(f vfs.File) error { return f.Truncate(size) })
+}
+
+func (r *replaceable) Prefetch(off, n int64) {
+	if f, ok := r.file().(prefetcher); ok {
+		f.Prefetch(off, n)
+	}
+}
 
 func (r *replaceable) Map(int64, int) (vfs.Region, error) { return nil, errors.ErrUnsupported }
-func (r *replaceable) View(int64) (vfs.View, error)       { return nil, errors.ErrUnsupported }
+
+func (r *replaceable) View(n int64) (v vfs.View, err error) {
+	if r.unmapped {
+		return nil, errors.ErrUnsupported
+	}
+	err = r.again(func(f vfs.File) error { v, err = f.View(n); return err })
+	return v, err
+}

@@ -18,9 +18,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Segment is one file of the log. The file is opened once and stays open, so that
-// the error of a failed write-back cannot be missed (it is reported once, to the
-// descriptors that were open).
+// Segment is one file of the log. The file is opened once and stays open until it is durable and the manifest says
+// where it ends, so that the error of a failed write-back cannot be missed (it is reported once, to the
+// descriptors that were open). From then on it is one of the log's pool (rest): a log of many segments needs few
+// descriptors.
 type Segment struct {
 	ID        record.SegmentID
 	Slot      int
@@ -97,7 +98,8 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*Segment, e
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
 	}
-	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path, File: f}, Head: int64(len(line))}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path}, Head: int64(len(line))}
+	s.File = newReplaceable(s, f)
 	s.End.Store(s.Head)
 	return s, nil
 }
@@ -125,7 +127,8 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want ManifestSegment, mo
 	if err != nil {
 		return nil, errors.Join(FormatError(path, 0, err), f.Close())
 	}
-	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path, File: f}, Head: int64(head)}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path}, Head: int64(head)}
+	s.File = newReplaceable(s, f)
 	s.End.Store(s.Head)
 	return s, nil
 }
@@ -150,9 +153,62 @@ func (s *Segment) openView(most int64) {
 	if s.State() == Grows {
 		n = max(n, most)
 	}
+	s.openViewOf(n)
+}
+
+// openViewOf maps so many bytes of the file, unless it is mapped.
+func (s *Segment) openViewOf(n int64) {
+	if s.view != nil {
+		return
+	}
 	if v, err := s.File.View(n); err == nil { // else reading works without
 		s.view, s.viewed, s.mapped = v, n, v.Bytes()
 	}
+}
+
+// rest lets the file of a segment be one of the pool: the segment is sealed in the manifest, which the caller has
+// read or written. A reader beside a writer needs what is mapped, because the writer may remove the file.
+func (l *Log) rest(s *Segment, mode vfs.Mode) {
+	r, ok := s.File.(*replaceable)
+	if !ok || mode == vfs.ReadOnly && s.view == nil || s.State() == Closed || s.rests() {
+		return
+	}
+	var x vfs.File = l.pool.Adopt(r.file(), s.Path, mode)
+	r.now.Store(&x)
+}
+
+// rests reports whether the file is one of the pool.
+func (s *Segment) rests() bool {
+	r, ok := s.File.(*replaceable)
+	if !ok {
+		return false
+	}
+	_, ok = r.file().(*files.Pooled)
+	return ok
+}
+
+// restSealed lets rest what a manifest of this process calls sealed.
+func (l *Log) restSealed(m *Manifest) {
+	byID := l.set.Load().byID
+	for i := range m.Segments {
+		if e := &m.Segments[i]; e.Sealed {
+			if s := byID[e.ID]; s != nil && s.State() == Durable {
+				l.rest(s, vfs.ReadWrite)
+			}
+		}
+	}
+}
+
+// loadInstead reads what is mapped of a file that cannot be opened again: there is no descriptor to be had, or another
+// process has removed it.
+func (s *Segment) loadInstead(p []byte, off int64, n int, err error) (int, error) {
+	if !errors.Is(err, files.ErrNotOpened) || s.view == nil || off+int64(len(p)) > s.viewed {
+		return n, err
+	}
+	if err := s.view.Load(off, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // trimView gives back what is mapped behind the end of a segment that does not grow any more.

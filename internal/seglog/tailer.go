@@ -180,6 +180,10 @@ func (t *Tailer) open(e ManifestSegment) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.Sealed {
+		seg.openViewOf(e.Bytes)
+		l.rest(seg, vfs.ReadOnly)
+	}
 	seg.openView(l.hard)
 	l.Mu.Lock()
 	l.addSegment(seg)
@@ -466,6 +470,12 @@ func (t *Tailer) Settle(m *Manifest) error {
 	for _, seg := range l.Readable() {
 		if err := seg.trim(); err != nil {
 			return err
+		}
+		if seg.rests() {
+			continue
+		}
+		if e, named := m.Find(seg.ID); named && e.Sealed && seg.End.Load() == e.Bytes {
+			l.rest(seg, vfs.ReadOnly)
 		}
 	}
 	return nil

@@ -1,0 +1,87 @@
+package files_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+func pooledFiles(t *testing.T, n int) (*logtest.OpenFiles, []*files.Pooled) {
+	t.Helper()
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	fsys := logtest.NewOpenFiles(mem)
+	p := files.NewPool(fsys)
+	var list []*files.Pooled
+	for i := range n {
+		path := filepath.Join("db", fmt.Sprint(i))
+		f, err := fsys.Open(path, vfs.Create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte(path), 0); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p.Adopt(f, path, vfs.Create))
+	}
+	return fsys, list
+}
+
+// TestPoolHasFewDescriptors: goroutines read many files, and never are more open than the pool may have.
+func TestPoolHasFewDescriptors(t *testing.T) {
+	fsys, list := pooledFiles(t, 3*files.PoolSize)
+	fsys.Most() // of making them
+	var all sync.WaitGroup
+	for g := range 2 * files.PoolSize {
+		all.Go(func() {
+			for i := range list {
+				x := list[(i*7+g)%len(list)]
+				want := filepath.Join("db", fmt.Sprint((i*7+g)%len(list)))
+				b := make([]byte, len(want))
+				if _, err := x.ReadAt(b, 0); err != nil || string(b) != want {
+					t.Errorf("%q, %v, want %q", b, err, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := fsys.Most(); n > files.PoolSize {
+		t.Errorf("%d files were open at once", n)
+	}
+	for _, x := range list {
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := x.ReadAt(make([]byte, 1), 0); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("a read after Close: %v", err)
+		}
+	}
+	if left := len(fsys.Names()); left != 0 {
+		t.Errorf("%d files are open at the end", left)
+	}
+}
+
+// TestPoolTakesNoOtherFile: a file that has gone, or has been replaced, is not opened again.
+func TestPoolTakesNoOtherFile(t *testing.T) {
+	fsys, list := pooledFiles(t, files.PoolSize+2) // the first two have no descriptor
+	if err := fsys.Remove(filepath.Join("db", "0")); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.Rename(filepath.Join("db", "2"), filepath.Join("db", "1")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if n, err := list[i].ReadAt(make([]byte, 1), 0); n > 0 || !errors.Is(err, files.ErrNotOpened) || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("file %d: %d bytes, %v", i, n, err)
+		}
+	}
+}
