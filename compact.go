@@ -11,7 +11,11 @@ import (
 //
 //   - is twice as long as its live records,
 //   - is longer than they are by 32 MiB, and
-//   - is longer than they are by one file, which has an eighth of them, from 16 to 64 MiB.
+//   - is longer than they are by one file, which has a sixty-fourth of them, from 16 to 64 MiB.
+//
+// It also runs when the log has some dozens of files more than its length asks for: each crash leaves one.
+// It begins when the store is opened, if there is a reason then, and does not wait for a write. Close
+// finishes what it can within 100 ms. So a log stays short however short the lives of its processes are.
 //
 // A file never changes. Compaction replaces it by a shorter one, so a crash leaves the old or the new.
 //

@@ -99,9 +99,12 @@ func (k *Keeper) repay() {
 // smallest is for logs of segments below a MiB, which a test makes to have many: they are compacted for less.
 const smallest = 1 << 10
 
-// openGain is how many bytes count for nothing in segments that are not sealed.
+// openGain is how many bytes count for nothing in segments that are not sealed, or in all when nobody has written yet.
 func (k *Keeper) openGain() (bytes int64) {
-	sealed := k.compactable()
+	var sealed []*seglog.Segment
+	if k.log.Wrote() {
+		sealed = k.compactable()
+	}
 	for _, seg := range k.log.Segments() {
 		if !slices.Contains(sealed, seg) {
 			bytes += k.of(seg).gain()

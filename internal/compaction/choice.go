@@ -23,6 +23,9 @@ func (k *Keeper) costOf(run []*seglog.Segment) (bytes int64) {
 // worth reports whether a compaction of the segment was not given up when it was as it is now.
 func (n noted) worth() bool { return n.gain() > 0 && !n.left() }
 
+// pays reports whether a quarter of the segment comes back by a compaction.
+func (n noted) pays() bool { return n.worth() && 4*n.gain() > n.End.Load() }
+
 // left reports whether a compaction of the segment was given up, and too little has changed since for another.
 func (n noted) left() bool { return n.leftAt > n.dead() }
 
@@ -32,7 +35,7 @@ func (k *Keeper) bestRun() []*seglog.Segment {
 	var best noted
 	at := 0
 	for i, seg := range list {
-		if n := k.of(seg); n.worth() && 4*n.gain() > seg.End.Load() && (best.note == nil || n.gain()*best.cost() > best.gain()*n.cost()) {
+		if n := k.of(seg); n.pays() && (best.note == nil || n.gain()*best.cost() > best.gain()*n.cost()) {
 			best, at = n, i
 		}
 	}
@@ -45,10 +48,11 @@ func (k *Keeper) bestRun() []*seglog.Segment {
 	return k.keepers(list)
 }
 
-// widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment.
+// widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment. They
+// are maxRun at most, or as many as are no longer than one.
 func (k *Keeper) widen(list []*seglog.Segment, at int) []*seglog.Segment {
-	i, j, cost := at, at, k.of(list[at]).cost()
-	for more := true; more && j-i+1 < maxRun; {
+	i, j, cost, read := at, at, k.of(list[at]).cost(), list[at].End.Load()
+	for more := true; more && (j-i+1 < maxRun || read < k.log.Nominal()); {
 		more = false
 		for _, next := range []int{i - 1, j + 1} {
 			if next < 0 || next >= len(list) {
@@ -58,7 +62,7 @@ func (k *Keeper) widen(list []*seglog.Segment, at int) []*seglog.Segment {
 			if !n.worth() || 2*n.gain() < n.End.Load() || cost+n.cost() > k.log.Nominal() {
 				continue
 			}
-			cost += n.cost()
+			cost, read = cost+n.cost(), read+n.End.Load()
 			i, j, more = min(i, next), max(j, next), true
 		}
 	}

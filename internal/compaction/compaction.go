@@ -36,6 +36,8 @@ type compaction struct {
 	log    *seglog.Log
 	run    []*seglog.Segment
 	pause  func() error
+	paused bool     // pause has ended it
+	done   progress // see mark
 
 	clean   uint64 // older segments hold nothing that a deletion up to this number says is gone
 	header  record.SegmentHeader
@@ -62,6 +64,11 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 	if err := k.log.Failure(); err != nil { // the manifest may name files that are taken for leftovers here
 		return err
 	}
+	if !k.log.Wrote() {
+		if err := k.log.Begin(); err != nil {
+			return err
+		}
+	}
 	if err := k.store.SnapshotSwept(); err != nil {
 		return err
 	}
@@ -72,6 +79,13 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 	}
 	c := k.newCompaction(run, past, pause)
 	err = c.copy()
+	if c.paused && c.done.segments > 0 { // what is whole need not be copied again
+		err = c.cutBack()
+		run = c.run
+	}
+	if err == nil {
+		err = c.finish()
+	}
 	if err == nil {
 		err = k.log.SyncTo(k.log.Last())
 	}
@@ -160,14 +174,20 @@ func (k *Keeper) newCompaction(run []*seglog.Segment, past *engine.Store, pause 
 	return c
 }
 
-// copy is the first two steps.
+// copy is the first step.
 func (c *compaction) copy() error {
-	for _, seg := range c.run {
+	for i, seg := range c.run {
 		if err := c.copySegment(seg); err != nil {
 			return err
 		}
 		c.giveUpGroup()
+		c.mark(i + 1)
 	}
+	return nil
+}
+
+// finish is the second step.
+func (c *compaction) finish() error {
 	for _, o := range c.outputs {
 		if err := o.Finish(); err != nil {
 			return seglog.NoSpace(err)
@@ -183,6 +203,7 @@ func (c *compaction) copySegment(seg *seglog.Segment) error {
 	r := &seglog.Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: seg.End.Load()}
 	for r.Offset < r.End {
 		if err := c.pause(); err != nil {
+			c.paused = true
 			return err
 		}
 		if err := c.inside(func() error { return c.copySlice(seg, r) }); err != nil {

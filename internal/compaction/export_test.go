@@ -70,3 +70,9 @@ func (k *Keeper) MembersInMemory() (most, left int, err error) {
 	})
 	return most, left, err
 }
+
+// ClosingTime is how long what is compacted at Close may be copied.
+const ClosingTime = closingTime
+
+// SetNow gives the keeper another clock for that.
+func (k *Keeper) SetNow(now func() time.Time) { k.now = now }

@@ -30,6 +30,8 @@ type Keeper struct {
 
 	told  string    // the last error; guarded by Housekeep
 	since time.Time // of the work that it has not rested from yet; guarded by Housekeep
+	until time.Time // the end of the time that Close leaves to it; zero before Close. Guarded by Housekeep
+	now   func() time.Time
 
 	written atomic.Int64                      // bytes of the segments that compaction is making
 	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
@@ -51,7 +53,7 @@ type Keeper struct {
 
 const (
 	workSlice    = 2 * time.Millisecond // after which the keeper rests
-	maxRun       = 16                   // segments compacted at once
+	maxRun       = 16                   // segments compacted at once, but for short ones
 	leastSegment = 16 << 20             // nominal size of a segment of a small store
 	smallSegment = 1 << 20              // the same on a disk that is as small
 	mergeFrom    = 8                    // adjacent small segments are made one when there are so many
@@ -60,7 +62,7 @@ const (
 
 // New is the keeper of a store that has just been read.
 func New(s *engine.Store) *Keeper {
-	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1)}
+	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1), now: time.Now}
 	k.bySeg = map[*seglog.Segment]*note{}
 	k.windowed.Store(k.log.History() != nil)
 	if !k.opts.ReadOnly && !k.opts.Inline {
@@ -116,6 +118,9 @@ func (k *Keeper) due() bool {
 	if u.log > 2*u.live && u.garbage() >= max(k.log.Nominal(), k.slack()) {
 		return true
 	}
+	if k.manyFiles() {
+		return true
+	}
 	r := k.opts.CompactRatio
 	return r > 0 && u.garbage() > leastGarbage && float64(k.log.Records.Load()) > r*float64(max(k.store.Stats().Keys, 1))
 }
@@ -128,6 +133,24 @@ func (k *Keeper) slack() int64 {
 		return 0
 	}
 	return 2 * leastSegment
+}
+
+// someSegments is how many segments a log has beside those that its length asks for, before their number is a
+// reason to compact: each crash leaves one.
+const someSegments = 24
+
+// manyFiles reports whether there are many segments for the length of the log, and adjacent ones that are one
+// together.
+func (k *Keeper) manyFiles() bool {
+	list := k.log.Segments()
+	if len(list) <= someSegments {
+		return false
+	}
+	bytes := int64(0)
+	for _, seg := range list {
+		bytes += seg.End.Load()
+	}
+	return int64(len(list)) > someSegments+2*bytes/k.log.Nominal() && k.small(k.compactable(), mergeFrom) != nil
 }
 
 // leastGarbage is what compaction for the sake of a ratio is not worth the while for.
@@ -155,18 +178,7 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 		cancel = func() {}
 	)
 	defer func() { cancel() }()
-	if k.opts.CompactRatio > 0 {
-		k.Wake()
-	}
 	for {
-		select {
-		case <-stop:
-			return
-		case <-k.wake:
-		case <-timer:
-			timer = nil
-			k.tidyTail()
-		}
 		k.size()
 		k.lookBack()
 		k.MakeRoom()
@@ -178,7 +190,43 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 			cancel()
 			timer, cancel = k.opts.Clock.After(d)
 		}
+		select {
+		case <-stop:
+			return
+		case <-k.wake:
+		case <-timer:
+			timer = nil
+			k.tidyTail()
+		}
 	}
+}
+
+// Finish compacts what is due when the store is closed: a goroutine that lives for a short time only may never have
+// its turn, and a log of short lives would grow for ever. It takes closingTime at most, together with the compaction
+// that was under way when Close began, but for the end of a compaction that has copied all.
+func (k *Keeper) Finish() {
+	for k.due() && k.tidyOnce(k.rest) {
+	}
+}
+
+// closingTime is how long what is compacted at Close may be copied.
+const closingTime = 50 * time.Millisecond
+
+// lastly is the pause when Close has begun. A store without goroutines has all the time.
+func (k *Keeper) lastly() error {
+	if k.store.Ended() {
+		return seglog.ErrClosed
+	}
+	if k.opts.Inline {
+		return nil
+	}
+	if k.until.IsZero() {
+		k.until = k.now().Add(closingTime)
+	}
+	if k.now().After(k.until) {
+		return seglog.ErrClosed
+	}
+	return nil
 }
 
 // size makes the segments to come as long as befits the log, and no longer than an eighth of the room that
@@ -195,7 +243,7 @@ func (k *Keeper) size() {
 
 // segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store
 // does not wait for as much garbage as it has entries before it gives some back.
-func segmentFor(live, limit int64) int64 { return min(max(live/8, leastSegment), limit) }
+func segmentFor(live, limit int64) int64 { return min(max(live/64, leastSegment), limit) }
 
 // nextLook is when to look again without being woken, 0 for never.
 func (k *Keeper) nextLook() time.Duration {
@@ -236,7 +284,7 @@ func (k *Keeper) Step() (worked bool) {
 }
 
 func (k *Keeper) tidyOnce(pause func() error) (worked bool) {
-	k.store.Housekeep(func() error { worked = k.tidyLocked(pause); return nil })
+	k.store.HousekeepLast(func() error { worked = k.tidyLocked(pause); return nil })
 	return worked
 }
 
@@ -245,7 +293,12 @@ func (k *Keeper) tidyLocked(pause func() error) bool {
 	if k.log.Failure() != nil {
 		return false
 	}
-	if k.log.SyncEnded() != nil { // so that what is full can be compacted
+	if !k.log.Wrote() && slices.ContainsFunc(k.log.EndsAtBegin(), func(seg *seglog.Segment) bool { return k.of(seg).pays() }) {
+		if err := k.log.Begin(); err != nil {
+			return false // and the next write returns it
+		}
+	}
+	if k.log.Wrote() && k.log.SyncEnded() != nil { // so that what is full can be compacted
 		return false
 	}
 	k.since = time.Now()
@@ -295,8 +348,11 @@ func (k *Keeper) leave(run []*seglog.Segment) {
 // rest is the pause of the goroutine: it lasts as long as the work before it. There is none after
 // little work, nor while writes are slowed down.
 func (k *Keeper) rest() error {
-	if err := k.goOn(); err != nil || k.opts.Inline {
-		return err
+	if k.store.Closing() {
+		return k.lastly()
+	}
+	if k.opts.Inline {
+		return nil
 	}
 	now := time.Now()
 	worked := now.Sub(k.since)
@@ -308,7 +364,7 @@ func (k *Keeper) rest() error {
 		return nil
 	}
 	if !k.store.Wait(min(worked, 10*workSlice)) {
-		return seglog.ErrClosed
+		return k.lastly()
 	}
 	k.since = time.Now()
 	return nil

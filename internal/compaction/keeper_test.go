@@ -128,7 +128,7 @@ func TestSnapshotBesideDroppedDeletions(t *testing.T) {
 func TestHousekeepingEndsBesideExpiredEntries(t *testing.T) {
 	clock := logtest.NewClock()
 	mem := vfs.NewMem()
-	s := storetest.Open(t, mem, small, withClock(clock))
+	s := storetest.Open(t, mem, small, withClock(clock), func(o *engine.Options) { o.NoCompaction = true })
 	storetest.Set(t, s, "first", "x")
 	for i := range 300 {
 		setTTL(t, s, fmt.Sprintf("key %d", i), "x", time.Second)
@@ -222,14 +222,14 @@ func TestHousekeepingDoesNotWaitForTheClock(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestSegmentSizeFollowsTheStore: a segment is an eighth of what counts in the store, at least 16
+// TestSegmentSizeFollowsTheStore: a segment is a sixty-fourth of what counts in the store, at least 16
 // MiB and at most the limit that was set.
 func TestSegmentSizeFollowsTheStore(t *testing.T) {
 	for _, test := range []struct{ live, limit, want int64 }{
 		{0, 64 << 20, 16 << 20},
-		{128 << 20, 64 << 20, 16 << 20},
-		{160 << 20, 64 << 20, 20 << 20},
-		{1 << 30, 64 << 20, 64 << 20},
+		{1 << 30, 64 << 20, 16 << 20},
+		{5 << 28, 64 << 20, 20 << 20},
+		{4 << 30, 64 << 20, 64 << 20},
 		{1 << 30, 600, 600},
 	} {
 		if got := compaction.SegmentFor(test.live, test.limit); got != test.want {

@@ -11,12 +11,17 @@ import (
 // note is what is remembered of a segment that compaction has made, or has left alone. It is guarded by
 // Housekeep, but for kept, which does not change.
 type note struct {
-	kept      int64        // of the dead bytes: deletions that had to be kept
-	keptFrom  uint64       // sequence number of the first of them without a deadline, 0 for none
-	datedFrom uint64       // and of the first with one, see compaction.tombstone
-	leftAt    int64        // a compaction was given up when fewer bytes than that were dead
-	then      atomic.Int64 // where a window of history is kept: of the bytes, those that were dead at its beginning, by the last look. Not guarded
-	cleanTo   uint64       // no record up to this number left a dead record of an entry here
+	deletions
+	leftAt  int64        // a compaction was given up when fewer bytes than that were dead
+	then    atomic.Int64 // where a window of history is kept: of the bytes, those that were dead at its beginning, by the last look. Not guarded
+	cleanTo uint64       // no record up to this number left a dead record of an entry here
+}
+
+// deletions are those that compaction had to keep in a segment.
+type deletions struct {
+	kept      int64  // of the dead bytes
+	keptFrom  uint64 // sequence number of the first of them without a deadline, 0 for none
+	datedFrom uint64 // and of the first with one, see compaction.tombstone
 }
 
 // noted is a segment with its note.

@@ -381,9 +381,7 @@ func (s *Store) SnapshotSwept() error {
 	if err == nil || errors.Is(err, seglog.ErrClosed) {
 		return err
 	}
-	if errors.Is(err, errSnapshotStopped) {
-		return seglog.ErrClosed
-	}
+	// Close, which ends the taking of a snapshot, takes another one.
 	_, err = s.log.AbandonSnapshot()
 	return err
 }

@@ -26,6 +26,10 @@ type Compaction interface {
 	// disk is full. What it cannot give back stays until compaction comes by. The caller holds no lock.
 	GiveBack(from record.SegmentID)
 
+	// Finish is the last work of the room. Close calls it when the goroutine has ended, and before anything else
+	// ends. It returns soon. A store without goroutines leaves it to the caller.
+	Finish()
+
 	// Moves reports whether the records of a segment are being moved. The caller holds the lock of a key.
 	Moves(seg *seglog.Segment) bool
 }
@@ -37,6 +41,7 @@ func (uncompacted) Keep(<-chan struct{})       {}
 func (uncompacted) Wake()                      {}
 func (uncompacted) ShortOfRoom(int64)          {}
 func (uncompacted) GiveBack(record.SegmentID)  {}
+func (uncompacted) Finish()                    {}
 func (uncompacted) Moves(*seglog.Segment) bool { return false }
 
 // Compaction is what Options.Compaction has made.
@@ -57,6 +62,19 @@ func (s *Store) Housekeep(f func() error) error {
 	}
 	return f()
 }
+
+// HousekeepLast is Housekeep for Compaction.Keep and Compaction.Finish, which may go on when Close has begun.
+func (s *Store) HousekeepLast(f func() error) error {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.Ended() {
+		return seglog.ErrClosed
+	}
+	return f()
+}
+
+// Ended reports whether Close has gone so far that nothing is compacted any more.
+func (s *Store) Ended() bool { return s.closing.Load() }
 
 // Closing reports whether the store is closed, or is being closed.
 func (s *Store) Closing() bool {

@@ -94,12 +94,13 @@ func (o *oracle) find(found string, lo int, now uint64) (int, bool) {
 type crasher struct {
 	crashtest.Crasher[*Store, *oracle, step]
 
-	t       *testing.T
-	ring    int64 // its size, if not the usual
-	options func(*Options)
-	room    func(s *Store, o *oracle, st step) error // what a room above the engine does
-	judge   func(s *Store) error                     // of a survivor, nil for no more than of others
-	clock   *logtest.Clock                           // nil for the machine's, with which nothing expires
+	t        *testing.T
+	ring     int64 // its size, if not the usual
+	options  func(*Options)
+	room     func(s *Store, o *oracle, st step) error // what a room above the engine does
+	finishes bool                                     // compaction works at Close, as in a store with goroutines
+	judge    func(s *Store) error                     // of a survivor, nil for no more than of others
+	clock    *logtest.Clock                           // nil for the machine's, with which nothing expires
 
 	groups    []*openGroup // of the script itself
 	compacted int64        // segments, in the script itself
@@ -118,6 +119,11 @@ func (c *crasher) Sync(s *Store) error { return s.Sync() }
 
 func (c *crasher) Close(s *Store) error {
 	c.giveUp(s)
+	if c.finishes {
+		before := s.log.Compacted.Load()
+		s.compaction.Finish()
+		c.compacted += s.log.Compacted.Load() - before
+	}
 	return s.Close()
 }
 

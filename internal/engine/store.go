@@ -399,6 +399,9 @@ func (s *Store) Close() error {
 func (s *Store) close() error {
 	s.closeMoments()
 	s.stopKeeper() // which takes locks that are held below
+	if !s.opts.Inline && !s.Ended() {
+		s.compaction.Finish()
+	}
 	s.closing.Store(true)
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()

@@ -92,7 +92,14 @@ func compactRun(s *Store, n int) error {
 	}
 	i := n % len(list)
 	j := i + 1 + n/7%min(len(list)-i, 4)
-	if err := s.compact(list[i:j], noPause); !errors.Is(err, errLeft) {
+	pauses := n / 28 % 8 // with some n it is interrupted after some segments
+	pause := func() error {
+		if pauses++; pauses == 8 {
+			return seglog.ErrClosed
+		}
+		return nil
+	}
+	if err := s.compact(list[i:j], pause); !errors.Is(err, errLeft) {
 		return err
 	}
 	return nil

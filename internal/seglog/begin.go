@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
@@ -52,7 +53,31 @@ func (l *Log) beginLocked() error {
 	if l.Begun != nil {
 		l.Begun()
 	}
-	return nil
+	return l.endFullLocked()
+}
+
+// endFullLocked puts another segment in the place of a tail that was full already when this process began: a life may
+// be too short for the keeper to make the next one, and the tail of such lives would grow and grow. Where that cannot
+// be done now, the tail stays.
+func (l *Log) endFullLocked() error {
+	if l.Tail.End.Load() < l.Nominal() {
+		return nil
+	}
+	if s, err := l.CreateSpare(l.SyncedSegments()); err == nil {
+		l.AdoptLocked(s)
+		return l.RollLocked()
+	}
+	return l.Failure()
+}
+
+// EndsAtBegin returns the segments that can be compacted only when this process has begun to write.
+func (l *Log) EndsAtBegin() []*Segment {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.continued != nil && l.continued.End.Load() >= l.Nominal() {
+		return []*Segment{l.continued}
+	}
+	return slices.Clone(l.reopened)
 }
 
 // settleLocked makes a closed store, with an empty tail, of what recovery has found.

@@ -3,6 +3,7 @@ package seglog
 import (
 	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
@@ -16,17 +17,17 @@ import (
 // written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while
 // the keeper makes a segment, an appender may make another and go on to a third, and what has taken the place
 // of one that ended behind the keeper's would be sealed behind one that nobody can seal yet.
+//
+// Before the first append they are those that the manifest of the process before calls sealed. Begin comes before
+// they are compacted.
 func (l *Log) Compactable() []*Segment {
 	l.Making.Lock()
 	defer l.Making.Unlock()
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.Tail == nil { // and what has to be mended is not
-		return nil
-	}
 	var list []*Segment
 	for _, seg := range l.Segments() {
-		if seg.State() < Durable || l.partsFromLocked(seg) {
+		if seg.State() < Durable || l.partsFromLocked(seg) || slices.Contains(l.reopened, seg) {
 			break
 		}
 		list = append(list, seg)
@@ -109,6 +110,53 @@ func (o *SegmentCopy) Add(h *record.Head, key, value []byte) (bytes int) {
 	o.Seg.Last = h.Seq
 	o.Seg.Records++
 	return len(o.Buf) - before
+}
+
+// CopyMark is a place between two records of a SegmentCopy.
+type CopyMark struct {
+	end, dead   int64
+	records     uint64
+	first, last uint64
+}
+
+// Mark returns the place behind the last record.
+func (o *SegmentCopy) Mark() CopyMark {
+	return CopyMark{o.End, o.Seg.Dead.Load(), o.Seg.Records, o.Seg.First, o.Seg.Last}
+}
+
+// header is the first line of the copy, if it stands for what has a name up to through.
+func (o *SegmentCopy) header(store uint64, through uint32) []byte {
+	h := record.SegmentHeader{ID: o.Seg.ID, Salt: o.Seg.Salt, Start: o.Seg.Start, Store: store, Through: through}
+	return h.Append(nil)
+}
+
+// CanCover reports whether the copy can be made to stand for fewer segments than when it was created.
+func (l *Log) CanCover(o *SegmentCopy, through uint32) bool {
+	return int64(len(o.header(l.StoreID, through))) == o.Seg.Head
+}
+
+// Cover makes the copy stand for the segments with a name up to through, and for no other: without the manifest
+// repair goes by that. The copy is in no manifest yet.
+func (l *Log) Cover(o *SegmentCopy, through uint32) error {
+	if _, err := o.Seg.File.WriteAt(o.header(l.StoreID, through), 0); err != nil {
+		return NoSpace(err)
+	}
+	return o.Seg.File.Sync()
+}
+
+// BackTo takes back what was added behind a place.
+func (o *SegmentCopy) BackTo(m CopyMark) error {
+	written := o.End - int64(len(o.Buf))
+	if written > m.end {
+		if err := o.Seg.File.Truncate(m.end); err != nil {
+			return NoSpace(err)
+		}
+		written = m.end
+	}
+	o.End, o.Buf, o.synced = m.end, o.Buf[:m.end-written], min(o.synced, m.end)
+	o.Seg.Dead.Store(m.dead)
+	o.Seg.Records, o.Seg.First, o.Seg.Last = m.records, m.first, m.last
+	return nil
 }
 
 // Full reports whether there is so much in memory that it is to be written.

@@ -209,12 +209,19 @@ func CompactSome(t testing.TB, s *engine.Store, rng *rand.Rand) {
 }
 
 // CompactRun compacts a run that n chooses, if there is one. What has made its records count no
-// more may not be durable yet.
+// more may not be durable yet. With some n it is interrupted after some segments.
 func CompactRun(s *engine.Store, n int) error {
 	if s.Log().Wrote() && n%3 > 0 {
 		if err := s.Log().SyncEnded(); err != nil {
 			return err
 		}
+	}
+	pauses := n / 28 % 8
+	pause := func() error {
+		if pauses++; pauses == 8 {
+			return seglog.ErrClosed
+		}
+		return nil
 	}
 	_, err := compaction.Of(s).Run(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
 		if len(list) == 0 {
@@ -222,7 +229,7 @@ func CompactRun(s *engine.Store, n int) error {
 		}
 		i := n % len(list)
 		return list[i : i+1+n/7%min(len(list)-i, 4)], nil
-	}, nil)
+	}, pause)
 	return err
 }
 
