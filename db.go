@@ -49,6 +49,9 @@ type closer interface{ Close() error }
 // Opening finds every acknowledged write, as far as its durability promised; docs/durability.md
 // says what a crash can leave.
 //
+// A copy of the files of a store that was not closed may lack acknowledged writes. Open returns
+// ErrCopied for one, unless AcceptCopy is given.
+//
 // If a part of the log that opening must read is damaged, a writer is refused with a *CorruptError,
 // and only ReadOnly opens the store. Then the error handler gets each damaged place, and a read of
 // a key whose newest record is damaged is an error. Every other key reads as ever. If a damaged
@@ -88,7 +91,7 @@ func open(dir string, c config) (*DB, error) {
 	s, err := engine.Open(dir, store.Writing(engine.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, Follower: c.follower, FollowEvery: c.followEvery,
 		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, LogPerIndex: c.logPerIndex, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction, Window: window, WindowBytes: windowBytes, CompactEvery: c.compactEvery, CompactRatio: c.compactRatio,
-		ExpiryEvents: c.maps.expiry,
+		ExpiryEvents: c.maps.expiry, AcceptCopy: c.acceptCopy,
 	}))
 	if err != nil {
 		return nil, err

@@ -14,6 +14,10 @@ var (
 	ErrLocked = seglog.ErrLocked
 	// ErrVersion: a newer version of copal wrote a file of the store.
 	ErrVersion = seglog.ErrVersion
+	// ErrCopied: the directory is a copy of a store that was not closed, and may lack writes that
+	// were acknowledged there. AcceptCopy opens it. The system must say when a file was made, as
+	// Linux does with ext4, XFS, btrfs and tmpfs; elsewhere such a copy opens.
+	ErrCopied = seglog.ErrCopied
 )
 
 // Errors of reading and writing.

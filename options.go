@@ -40,6 +40,7 @@ type config struct {
 	maxMemory    int64
 	onError      func(error)
 	progress     func(done, total int64)
+	acceptCopy   bool
 	maps         mapConfig
 	orderedKeys  bool
 
@@ -213,6 +214,17 @@ func (c *config) window() (millis, bytes int64) {
 func ReadOnly() Option {
 	return storeOption(func(c *config) { c.readOnly, c.follower = true, store.Follower })
 }
+
+// AcceptCopy also opens a copy of a store that was not closed, as cp or rsync make it of the files while a
+// process writes, or after it was killed. Without this option the error is ErrCopied. Such a copy may lack the
+// last writes that were acknowledged in the original, and nothing says so: what these tools compare, the length
+// of a file and its time, need not change with a write. What the copy has, it shows as an opening after a loss
+// of power does. With its first write, or Close at the latest, it becomes a store of its own, which opens
+// without this option. With ReadOnly nothing changes.
+//
+// DB.Backup makes a copy that has everything, beside the process that writes. The files of a store that was
+// closed can be copied by any means.
+func AcceptCopy() Option { return storeOption(func(c *config) { c.acceptCopy = true }) }
 
 // WithErrorHandler passes to f each error that no call can return: of syncing in the background, and of
 // reads such as Get and All. Several goroutines may call f at once. f may use the store, but not close

@@ -18,6 +18,7 @@ type Report struct {
 	TornBytes int64                // bytes that a crash left behind the last record, and that do not count
 	Problems  []copal.CorruptError // damage, in the order in which it was found
 	Derived   []copal.CorruptError // damage of files that are made from the log: no problem, as they are made anew
+	Copied    bool                 // a copy of a store that was not closed: the last writes of that may be missing
 }
 
 // SegmentReport is what Check finds in one file of the log.
@@ -41,8 +42,9 @@ func (r Report) String() string {
 // no lock and goes on behind damage. It may run beside a process that uses the store.
 //
 // The error is nil when the store is sound. When it is damaged, the error is the first of the
-// report's problems, a *CorruptError. ErrVersion means that a file is of a newer version, and any
-// other error that something could not be read.
+// report's problems, a *CorruptError. ErrCopied means that the bytes are intact, and that the store
+// is a copy of one that was not closed, which copal.Open refuses. ErrVersion means that a file is of
+// a newer version, and any other error that something could not be read.
 //
 // progress, which may be nil, gets from time to time how many bytes have been read, and how many
 // there are. When ctx ends, Check returns its error.
@@ -52,7 +54,7 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (R
 		return Report{}, err
 	}
 	found, err := engine.Check(ctx, dir, vfs.OS(), progress)
-	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}
+	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived, Copied: found.Copied != nil}
 	for _, s := range found.Segments {
 		r.Segments = append(r.Segments, SegmentReport(s))
 	}
@@ -64,5 +66,5 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (R
 	case len(r.Problems) > 0:
 		return r, &r.Problems[0]
 	}
-	return r, nil
+	return r, found.Copied
 }

@@ -46,6 +46,7 @@ type recovered struct {
 	orphans  []string   // files that no manifest names
 	ring     bool       // there is a file of that name, which is not this process's
 	running  bool       // the manifest says that this process writes
+	accepted bool       // the log is the copy of one that was not closed, and is closed as its own
 	mark     *files.Mark
 
 	sameCache bool // the page cache has been there without a break since the log was written, and no sync has failed

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -181,7 +182,7 @@ func TestOlderManifest(t *testing.T) {
 			replacement{"removed", markName, nil}.do(t, dead)
 		}
 		before := filesOf(t, dead)
-		_, err := open("log", testOptions(dead, small))
+		_, err := open("log", testOptions(dead, small, accepted))
 		var c *CorruptError
 		if !errors.As(err, &c) || c.File != "log/"+manifestName || !strings.Contains(c.Reason, "older") {
 			t.Errorf("marked %v: Open: %v", marked, err)
@@ -411,7 +412,7 @@ func TestCopyOnTheSameMount(t *testing.T) {
 		id, n := mem.CacheID("log"), 0
 		for image := range mem.PowerCuts(100, nil) {
 			image.SetCacheID(id)
-			l, err := open("log", testOptions(image, change))
+			l, err := open("log", testOptions(logtest.Copy(t, image, "log"), change, accepted))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,6 +16,10 @@ var (
 	ErrLocked = errors.New("hybridlog: the log is in use")
 	// ErrVersion: a newer version of this package wrote the log.
 	ErrVersion = errors.New("hybridlog: written by a newer version")
+	// ErrCopied: the directory is a copy of a log that was not closed, and may lack writes that were
+	// acknowledged there. AcceptCopy opens it. The system must say when a file was made, as Linux does
+	// with ext4, XFS, btrfs and tmpfs; elsewhere such a copy opens.
+	ErrCopied = errors.New("hybridlog: the copy of a log that was not closed")
 )
 
 // Errors of every method.
@@ -88,6 +92,11 @@ func missing(path string, err error) error {
 		return &CorruptError{File: path, Reason: "the file is missing", missing: true}
 	}
 	return fmt.Errorf("hybridlog: %w", err)
+}
+
+// copyError is the ErrCopied of the log in dir.
+func copyError(dir string) error {
+	return fmt.Errorf("%w, and may lack the last writes that were acknowledged there: %s; make another when the log is closed, or open this one as it is with hybridlog.AcceptCopy", ErrCopied, dir)
 }
 
 // noSpace is ErrNoSpace for an error of a full disk, and the error itself otherwise.

@@ -28,6 +28,9 @@ func testOptions(fsys vfs.FS, change ...func(*options)) *options {
 	return o
 }
 
+// accepted lets a copy of a log that was not closed open.
+func accepted(o *options) { o.acceptCopy = true }
+
 func mustOpen(t *testing.T, fsys vfs.FS, change ...func(*options)) *Log {
 	t.Helper()
 	l, err := open("log", testOptions(fsys, change...))

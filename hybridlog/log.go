@@ -267,6 +267,12 @@ func (l *Log) Close() error {
 // finish syncs the log and leaves it as a log that was closed.
 func (l *Log) finish() error {
 	defer l.tails.AwaitRound() // after a failure, too, there may be one that somebody else leads
+	if r := l.recovered; l.tail == nil && r != nil && r.accepted && l.tails.Failure() == nil {
+		l.mu.Lock()
+		err := l.beginLocked()
+		l.mu.Unlock()
+		l.tails.ReportError("making a log of its own of a copy", err)
+	}
 	if l.tail == nil {
 		return l.tails.Failure()
 	}

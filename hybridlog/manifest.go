@@ -168,20 +168,20 @@ func (m *manifest) validate() error {
 	return nil
 }
 
-// readManifest returns nil when there is none. original is false for the copy of a manifest.
-func readManifest(fsys vfs.FS, dir string) (m *manifest, original bool, err error) {
+// readManifest returns nil when there is none. found is the ID of its file.
+func readManifest(fsys vfs.FS, dir string) (m *manifest, found string, err error) {
 	path := filepath.Join(dir, manifestName)
-	text, id, err := files.Read(fsys, path, maxManifest)
+	text, found, err := files.Read(fsys, path, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+		return nil, "", nil
 	}
 	if err != nil {
-		return nil, false, wrap(err)
+		return nil, "", wrap(err)
 	}
 	if m, err = parseManifest(text); err != nil {
-		return nil, false, bad(path, 0, err)
+		return nil, "", bad(path, 0, err)
 	}
-	return m, id != "" && id == m.file, nil
+	return m, found, nil
 }
 
 // writeManifest replaces the manifest, which is to know its own file.

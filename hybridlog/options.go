@@ -44,6 +44,7 @@ const (
 type options struct {
 	policy       SyncPolicy
 	readOnly     bool
+	acceptCopy   bool
 	timeout      time.Duration
 	segmentBytes int64
 	segmentSlots int64 // frames in a segment
@@ -82,6 +83,12 @@ func (f optionFunc) apply(o *options) { f(o) }
 // nothing. The log shows what was written before Open; to see more, open it again. A read of bytes
 // that the writer trims meanwhile may be ErrTrimmed.
 func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true }) }
+
+// AcceptCopy also opens a copy of a log that was not closed, which may lack the last writes that were
+// acknowledged in the original. Without this option the error is ErrCopied. With its first write, or
+// Close at the latest, the copy becomes a log of its own, which opens without this option. With
+// ReadOnly nothing changes.
+func AcceptCopy() Option { return optionFunc(func(o *options) { o.acceptCopy = true }) }
 
 // OpenTimeout sets how long Open waits for another writer to close the log before it returns
 // ErrLocked. By default it does not wait.

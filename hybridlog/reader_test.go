@@ -154,7 +154,7 @@ func told(t *testing.T, dir string) (a pagetest.Answer) {
 }
 
 func readAll(dir string) (a pagetest.Answer, err error) {
-	l, err := Open(dir, ReadOnly(), OnError(func(error) {}))
+	l, err := Open(dir, ReadOnly(), AcceptCopy(), OnError(func(error) {}))
 	if err != nil {
 		return a, err
 	}

@@ -52,22 +52,26 @@ func (l *Log) recover() error {
 
 func (l *Log) recoverOnce() error {
 	l.cacheID = l.opts.fsys.CacheID(l.dir)
-	m, original, err := readManifest(l.opts.fsys, l.dir)
+	m, found, err := readManifest(l.opts.fsys, l.dir)
 	if err != nil {
 		return err
 	}
 	if m == nil {
 		return l.recoverNew()
 	}
+	copied := m.running && vfs.Copied(m.file, found)
+	if copied && !l.opts.acceptCopy {
+		return copyError(l.dir)
+	}
 	l.manifest, l.logID = m, m.log
-	r := &recovery{log: l, recovered: &recovered{}}
+	r := &recovery{log: l, recovered: &recovered{accepted: copied && !l.opts.readOnly}}
 	if r.mark, err = readMark(l.opts.fsys, l.dir, m.log); err != nil {
 		return err
 	}
 	if m := r.mark; m != nil && m.Manifest > l.manifest.edit {
 		return corrupt(filepath.Join(l.dir, manifestName), 0, fmt.Sprintf("it is older than SYNCED: its number is %x, and SYNCED knows number %x", l.manifest.edit, m.Manifest))
 	}
-	r.sameCache = original && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || !r.mark.Failed)
+	r.sameCache = found != "" && found == m.file && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || !r.mark.Failed)
 	if err := r.orphaned(m); err != nil {
 		return err
 	}

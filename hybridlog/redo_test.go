@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -739,25 +740,15 @@ func TestTrimInPlaceOfACopy(t *testing.T) {
 	}
 	mustAppend(t, l, want[1])
 	mustAppend(t, l, want[2])
-	image := vfs.NewMem()
-	image.SetCacheID(mem.CacheID("log"))
-	if err := image.MkdirAll("log"); err != nil {
+	image := logtest.Copy(t, mem, "log")
+	f, err := image.Open("log/00000001.log", vfs.ReadWrite)
+	if err == nil {
+		err = errors.Join(f.Truncate(8000), f.Close())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range filesOf(t, mem) {
-		if name == "00000001.log" {
-			text = text[:8000]
-		}
-		f, err := image.Open("log/"+name, vfs.Create)
-		if err == nil {
-			_, err = f.WriteAt(text, 0)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	l = mustOpen(t, noCopies(image, 1, true), noRing)
+	l = mustOpen(t, noCopies(image, 1, true), noRing, accepted)
 	if err := l.Trim(3000); err != nil {
 		t.Fatal(err)
 	}

@@ -285,7 +285,7 @@ func TestFilesReplacedBeforeAReboot(t *testing.T) {
 					dead := w.mem.ProcessCrash()
 					dead.SetCacheID("after-a-reboot")
 					r.do(t, dead)
-					l, err := open("log", testOptions(dead, conf))
+					l, err := open("log", testOptions(dead, conf, accepted))
 					if err == nil {
 						n, end := 0, int64(0)
 						for n < len(w.want) && end < l.Size() {
@@ -308,7 +308,7 @@ func TestFilesReplacedBeforeAReboot(t *testing.T) {
 // everything opens a log, reads all of it, writes to it, and reads that again in the next process. whole says
 // that all was there; without an error less was.
 func everything(mem *vfs.Mem, want [][]byte, change func(*options)) (whole bool, err error) {
-	l, err := open("log", testOptions(mem, change))
+	l, err := open("log", testOptions(mem, change, accepted))
 	if err != nil {
 		return false, err
 	}

@@ -124,7 +124,7 @@ func TestTrimmedBeyondTheEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			replacement{"changed", manifestName, m.encode()}.do(t, dead)
-			if _, err := open("log", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
+			if _, err := open("log", testOptions(dead, accepted)); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("closed %v, trimmed up to %d: Open: %v", closed, m.first, err)
 			}
 		}

@@ -32,6 +32,7 @@ type app struct {
 	started   bool // the command line was in order and a command runs
 	onServers bool // the command works with stores on servers
 	served    bool // its store is one
+	copied    bool // it takes a copy of a store that was not closed
 
 	collection func(*copal.CollectionError) // takes the collections that a walk over values comes by; nil for none
 

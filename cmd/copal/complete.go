@@ -52,7 +52,7 @@ func (a *app) lend(dir string, f func(db *copal.DB) error) error {
 	if a.host != nil {
 		return a.host.view(f)
 	}
-	db, err := copal.Open(dir, copal.ReadOnly(), copal.WithErrorHandler(func(error) {}))
+	db, err := a.open(dir, copal.ReadOnly(), copal.WithErrorHandler(func(error) {}))
 	if err != nil {
 		return err
 	}

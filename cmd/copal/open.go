@@ -71,7 +71,15 @@ func (a *app) with(dir string, f func(db *copal.DB) error, opts ...copal.Option)
 func (a *app) openStore(dir string, opts ...copal.Option) (*copal.DB, error) {
 	bar := a.newProgress("reading the log")
 	defer bar.clear()
-	return copal.Open(dir, append(opts, copal.WithErrorHandler(a.report), copal.WithProgress(bar.show))...)
+	return a.open(dir, append(opts, copal.WithErrorHandler(a.report), copal.WithProgress(bar.show))...)
+}
+
+// open is copal.Open with what the command line says of all stores.
+func (a *app) open(dir string, opts ...copal.Option) (*copal.DB, error) {
+	if a.copied {
+		opts = append(opts, copal.AcceptCopy())
+	}
+	return copal.Open(dir, opts...)
 }
 
 // requireStore tells a mistyped path from a store that is empty: a directory in which

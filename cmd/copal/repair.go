@@ -138,7 +138,7 @@ func (a *app) isSound(dir string) (bool, error) {
 	bar := a.newProgress("checking")
 	defer bar.clear()
 	_, err := admin.Check(context.Background(), dir, bar.show)
-	if errors.Is(err, copal.ErrCorrupt) {
+	if errors.Is(err, copal.ErrCorrupt) || errors.Is(err, copal.ErrCopied) {
 		return false, nil
 	}
 	return err == nil, err

@@ -54,6 +54,7 @@ func newRoot(a *app) *cobra.Command {
 		a.host.adapt(root)
 		return root
 	}
+	root.PersistentFlags().BoolVar(&a.copied, "copied", false, "open a copy of a store that was not closed, though writes may be missing")
 	refuseUnknownShells(root)
 	return root
 }

@@ -157,7 +157,7 @@ func (a *app) serve(dir string, s *serving) error {
 	}
 	defer a.catchSignals()()
 	defer readAgain(users, secure, logger)()
-	if server.DB, err = copal.Open(dir, options...); err != nil {
+	if server.DB, err = a.open(dir, options...); err != nil {
 		return err
 	}
 	return errors.Join(a.listen(dir, server, s, secure, token, logger), server.DB.Close())

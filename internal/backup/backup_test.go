@@ -702,7 +702,7 @@ func TestBackupIsRefused(t *testing.T) {
 		}
 		f.Close()
 	}
-	s = storetest.Open(t, mem, smallSegments)
+	s = storetest.Open(t, mem, smallSegments, func(o *engine.Options) { o.AcceptCopy = true })
 	refused("of later", "went another way")
 
 	if other, err = store.Open("other", storetest.Options(mem)); err != nil {

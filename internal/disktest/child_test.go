@@ -37,6 +37,7 @@ var tasks = map[string]func(o order) error{
 	"die":   dieTask,
 	"cut":   cutTask,
 	"write": writeTask,
+	"count": countTask,
 }
 
 func TestMain(m *testing.M) {

@@ -109,27 +109,6 @@ func TestRingThatAPowerCutLeftUnwritten(t *testing.T) {
 	}
 }
 
-// copyFiles is what a copy of all files has, on a disk and under a cache that are those of the original.
-func copyFiles(t *testing.T, from *vfs.Mem, cacheID string) *vfs.Mem {
-	t.Helper()
-	to := vfs.NewMem()
-	to.SetCacheID(cacheID)
-	if err := to.MkdirAll("db"); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range logtest.Contents(t, from) {
-		f, err := to.Open(filepath.Join("db", name), vfs.Create)
-		if err == nil {
-			_, err = f.WriteAt(text, 0)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return to
-}
-
 // The files of a disk snapshot, which is a power cut to whoever reads them, are copied to the mount that the
 // store was written on, within the same boot. Nothing that the snapshot tore passes for damage.
 func TestSnapshotOfTheDiskCopiedBack(t *testing.T) { logtest.BothWays(t, snapshotOfTheDiskCopiedBack) }
@@ -147,11 +126,12 @@ func snapshotOfTheDiskCopiedBack(t *testing.T) {
 	}
 	id := mem.CacheID("db")
 	for image := range mem.PowerCuts(200, rand.New(rand.NewPCG(1, 2))) {
-		copied := copyFiles(t, image, id)
+		copied := logtest.Copy(t, image, "db")
+		copied.SetCacheID(id)
 		if report, err := Check(context.Background(), "db", copied, nil); err != nil || len(report.Problems) > 0 {
 			t.Fatalf("Check: %v, %v", report.Problems, err)
 		}
-		s := mustOpen(t, copied)
+		s := mustOpen(t, copied, accepted)
 		for i := range 20 {
 			wantValue(t, s, fmt.Sprint("durable", i), string(make([]byte, 400)))
 		}
@@ -304,9 +284,10 @@ func TestCheckOfATornTailOfImitations(t *testing.T) {
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	image := copyFiles(t, mem.ProcessCrash(), "another life of the page cache")
+	image := logtest.Copy(t, mem.ProcessCrash(), "db")
+	image.SetCacheID("another life of the page cache")
 	appendTo(t, image, filepath.Join("db", "00000001.log"), strings.Repeat("00000000 Sv 0 0 3 0 0 80000 ", 8<<20/28))
-	mustClose(t, mustOpen(t, image, func(o *Options) { o.ReadOnly = true }))
+	mustClose(t, mustOpen(t, image, accepted, func(o *Options) { o.ReadOnly = true }))
 	report, err := Check(context.Background(), "db", image, nil)
 	if err != nil || len(report.Problems) > 0 || report.TornBytes == 0 {
 		t.Errorf("Check: %v, %d torn bytes, %v", report.Problems, report.TornBytes, err)
@@ -338,13 +319,14 @@ func checkSaysWhatOpenSays(t *testing.T) {
 			if !strings.HasSuffix(name, ".log") {
 				continue
 			}
-			image := copyFiles(t, killed, "another life of the page cache")
+			image := logtest.Copy(t, killed, "db")
+			image.SetCacheID("another life of the page cache")
 			appendTo(t, image, filepath.Join("db", name), "bytes that are no record\n")
 			report, err := Check(context.Background(), "db", image, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Open("db", testOptions(image))
+			r, err := Open("db", testOptions(image, accepted))
 			switch {
 			case (err == nil) != (len(report.Problems) == 0):
 				t.Fatalf("after %d writes, %s: Check says %v, Open %v", i+1, name, report.Problems, err)

@@ -197,7 +197,7 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 		for _, d := range report.Derived {
 			x.derived = append(x.derived, filepath.Base(d.File))
 		}
-		s, err := Open("db", testOptions(image, func(o *Options) { o.ReadOnly = readOnly }))
+		s, err := Open("db", testOptions(image, accepted, func(o *Options) { o.ReadOnly = readOnly }))
 		if sound != (err == nil) {
 			x.t.Errorf("%s: Check finds %v, %v, and Open, read-only %v, says %v", what, report.Problems, report.Version, readOnly, err)
 		}
@@ -335,7 +335,7 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: Check: %v", what, err)
 				}
-				s, err := Open("db", testOptions(image))
+				s, err := Open("db", testOptions(image, accepted))
 				if sound := len(report.Problems) == 0 && report.Version == nil; sound != (err == nil) {
 					t.Errorf("%s: Check finds %v, %v, and Open says %v", what, report.Problems, report.Version, err)
 				}

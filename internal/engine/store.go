@@ -49,6 +49,7 @@ type Options struct {
 	ExpiryEvents bool          // the end of an entry at its deadline is a record, in all tables
 	Window       int64         // of history, see seglog.Options
 	WindowBytes  int64         // of it, see seglog.Options
+	AcceptCopy   bool          // see seglog.Options
 	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
 
 	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
@@ -315,7 +316,7 @@ func (s *Store) NoTx() *Tx {
 func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
-		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes, LogPerIndex: opts.LogPerIndex,
+		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes, AcceptCopy: opts.AcceptCopy, LogPerIndex: opts.LogPerIndex,
 		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Begun: s.expirer.begun, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on

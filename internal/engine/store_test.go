@@ -36,6 +36,9 @@ func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
 	return opts
 }
 
+// accepted lets a copy of a store that was not closed open.
+func accepted(o *Options) { o.AcceptCopy = true }
+
 func mustClose(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {

@@ -213,6 +213,37 @@ func Contents(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	return all
 }
 
+// Copy copies the files of a directory into a file system of their own, as cp does within the mount: the cache over
+// both has the same life.
+func Copy(t testing.TB, from vfs.FS, dir string) *vfs.Mem {
+	t.Helper()
+	to := vfs.NewMem()
+	to.SetCacheID(from.CacheID(dir))
+	names, err := from.List(dir)
+	err = errors.Join(err, to.MkdirAll(dir))
+	for _, name := range names {
+		if err == nil {
+			err = CopyFile(from, to, filepath.Join(dir, name))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// CopyFile copies a file, which replaces the one that has its name.
+func CopyFile(from, to vfs.FS, path string) error {
+	text, _, err := files.Read(from, path, 1<<30)
+	if err != nil {
+		return err
+	}
+	return files.Replace(to, path, func(f vfs.File) error {
+		_, err := f.WriteAt(text, 0)
+		return err
+	})
+}
+
 // ContentOfFile is all of a file.
 func ContentOfFile(t testing.TB, fsys vfs.FS, path string) string {
 	t.Helper()

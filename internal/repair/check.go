@@ -25,6 +25,7 @@ type CheckReport struct {
 	Problems  []seglog.CorruptError
 	Derived   []seglog.CorruptError // damage of files that are made from the log: of no account
 	Version   error                 // a file of a newer version, which cannot be judged
+	Copied    error                 // the store is a copy of one that was not closed, which is no damage
 }
 
 // SegmentReport is what Check finds in one segment.
@@ -95,6 +96,9 @@ func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
 		c.sameCache = m.SameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
 		c.mark = mark.Farther(m.Synced())
 		c.isClosed = m.Writing == nil
+		if c.report.Copied = nil; m.Copied() {
+			c.report.Copied = seglog.Copied(c.dir)
+		}
 		var err error
 		switch {
 		case mark != nil && mark.Manifest > m.Edit:

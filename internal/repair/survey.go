@@ -75,6 +75,9 @@ func (r *repair) readManifest() error {
 	case m == nil:
 		r.lose(Loss{File: path, Reason: "it is missing"})
 	}
+	if m != nil && m.Copied() {
+		r.lose(Loss{File: path, Reason: "the store is a copy of one that was not closed: the last writes that were acknowledged there may be missing"})
+	}
 	if r.manifest = m; m != nil {
 		r.store, r.created = m.Store, m.Created
 	}

@@ -7,12 +7,16 @@ import (
 
 // Finish makes everything durable, and removes the ring when that has succeeded. Without an append it writes to
 // the segments what recovery has found in the ring alone, so that they can be read without it, and nothing
-// else. Of a log that has failed it returns the failure, also when all that was acknowledged is durable. save, if it
-// is not nil, is called when all is durable. The last manifest names the snapshot of the index that it returns, or
-// none.
+// else. The copy of a store that was not closed is closed as if it had been written to: it needs no acceptance
+// then. Of a log that has failed Finish returns the failure, also when all that was acknowledged is durable. save,
+// if it is not nil, is called when all is durable. The last manifest names the snapshot of the index that it
+// returns, or none.
 func (l *Log) Finish(save func() *SavedIndex) error {
 	defer l.end()
 	err := l.Failure()
+	if err == nil && l.accepted && !l.Wrote() {
+		l.ReportError("making a store of its own of a copy", l.Begin())
+	}
 	if !l.Wrote() {
 		if err == nil {
 			l.ReportError("writing to the log what was in the ring alone", l.settleRing())

@@ -13,6 +13,7 @@ var (
 	ErrReadOnly    = errors.New("copal: the store is read-only")
 	ErrNoSpace     = errors.New("copal: no space left")
 	ErrVersion     = errors.New("copal: written by a newer version")
+	ErrCopied      = errors.New("copal: the copy of a store that was not closed")
 	ErrTooLarge    = errors.New("copal: too large")
 	ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has taken it away, or the log ends before")
 	ErrRebuilt     = errors.New("it is made anew from the log, and nothing is lost")

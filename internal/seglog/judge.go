@@ -12,6 +12,20 @@ func OlderManifest(dir string, m *Manifest, known *files.Mark) error {
 	return &CorruptError{File: filepath.Join(dir, ManifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, MarkName, known.Manifest)}
 }
 
+// accepts returns ErrCopied for a manifest that was copied from a store which was not closed, unless the caller accepts
+// such a copy.
+func (l *Log) accepts(m *Manifest) error {
+	if l.AcceptCopy || !m.Copied() {
+		return nil
+	}
+	return Copied(l.Dir)
+}
+
+// Copied is the ErrCopied of the store in dir.
+func Copied(dir string) error {
+	return Known(ErrCopied, "%s is a copy of a store that was not closed, and may lack the last writes that were acknowledged there: make another by a backup, or when the store is closed; copal.AcceptCopy, or --copied of the command, opens this one as it is", dir)
+}
+
 // MissingRecord says that a record which neither the file nor the ring holds has one behind it.
 func MissingRecord(path string, t *TailReader, size, next int64) *CorruptError {
 	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.Offset, next)

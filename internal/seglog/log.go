@@ -96,6 +96,7 @@ type Options struct {
 	Inline       bool        // no goroutine prepares segments, or drains; for tests that count operations
 	SegmentBytes int64       // nominal size of a segment, at most
 	RingBytes    int64       // size of the ring to be made, 0 for none
+	AcceptCopy   bool        // the copy of a store that was not closed is a store as any other
 	Window       int64       // the length of the window of history that is asked for, in milliseconds: 0 for none in particular, negative for no window, math.MaxInt64 for ever
 	WindowBytes  int64       // and in bytes of the log: 0 for as many as there are
 	LogPerIndex  int64       // bytes of the log for each byte of a snapshot of the index that stays beside a newer one; 0 for 8
@@ -123,6 +124,7 @@ func NewLog(o Options) *Log {
 
 // leftByRecovery is what recovery leaves to the first append; guarded by Log.Mu.
 type leftByRecovery struct {
+	accepted   bool               // the log is the copy of one that was not closed, and is closed as its own
 	continued  *Segment           // the tail was closed cleanly and goes on
 	reopened   []*Segment         // otherwise: the open segments, to be sealed
 	doubtful   []*Segment         // those of them that may be on the disk in part only

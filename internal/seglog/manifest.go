@@ -26,7 +26,9 @@ import (
 // the page cache it runs in. Without that line the store was closed, and its last segment ends where
 // the manifest says. The line is there before the first record that could be missed without it, and
 // goes when all records are durable in the segments. It names the manifest's own file, too, so
-// that no copy of it passes for the original: a copied directory has seen nothing of the cache's life.
+// that no copy of it passes for the original: a copied directory has seen nothing of the cache's life. Nor does it
+// have all that the process had acknowledged: tools that copy files compare lengths and times, and a store to a mapping
+// changes neither. So the caller must accept such a copy (ErrCopied).
 
 const (
 	ManifestName = "MANIFEST"
@@ -188,6 +190,9 @@ func (m *Manifest) SameCache(cacheID string) bool {
 	w := m.Writing
 	return w != nil && w.Cache != "" && w.Cache == cacheID && w.File != "" && w.File == m.file
 }
+
+// Copied reports whether the manifest is the copy of one of a store that was not closed.
+func (m *Manifest) Copied() bool { return m.Writing != nil && vfs.Copied(m.Writing.File, m.file) }
 
 // Synced is a mark that the manifest itself makes: up to the first open segment, and as much of
 // that as it says. It is nil without segments.

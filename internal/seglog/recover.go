@@ -116,6 +116,9 @@ func (r *Recovery) Run() error {
 			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.Dir))
 		}
 	}
+	if l.accepted = m.Copied() && !r.ReadOnly; l.accepts(m) != nil {
+		return l.accepts(m)
+	}
 	if r.mark != nil && r.mark.Manifest > m.Edit {
 		return OlderManifest(l.Dir, m, r.mark)
 	}
@@ -397,7 +400,7 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 	r.Log.reopened = append(r.Log.reopened, seg)
 	r.Log.continued = nil
 	if r.Torn == 0 && r.Log.Manifest.Writing == nil && r.mark.Segment == seg.ID && r.mark.Offset == size {
-		r.Log.continued = seg
+		r.Log.continued, seg.resumes = seg, true
 	} else if !r.ReadOnly && (r.mark.Segment < seg.ID && end > seg.Head || r.mark.Segment == seg.ID && r.mark.Offset < end) {
 		seg.File.(*replaceable).unmapped = true
 		r.Log.doubtful = append(r.Log.doubtful, seg)

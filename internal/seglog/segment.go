@@ -43,6 +43,8 @@ type Segment struct {
 	Last    uint64
 	lost    map[int64]error // of a store that is only read: the places at which no record can be read, and why
 	newest  int64           // offset of the last record that was read in order; 0 for none
+	fileID  string          // of the file when it was opened; "" where it was made here, or the platform does not tell
+	resumes bool            // the store was closed when it was opened, and may go on in the segment
 
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed
 	// yet: this is up to where they may stand. 0 otherwise.
@@ -127,7 +129,7 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want ManifestSegment, mo
 	if err != nil {
 		return nil, errors.Join(FormatError(path, 0, err), f.Close())
 	}
-	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path}, Head: int64(head)}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path}, Head: int64(head), fileID: f.ID()}
 	s.File = newReplaceable(s, f)
 	s.End.Store(s.Head)
 	return s, nil

@@ -94,7 +94,7 @@ func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 		unread.Segments = nil
 		alone(func() { l.StoreID, l.Manifest = m.Store, &unread })
 	}
-	return m, nil
+	return m, l.accepts(m)
 }
 
 // Advance hands on the records from where we are to the end of the log, and none with a number beyond until. It reports
@@ -301,6 +301,17 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted boo
 	}
 }
 
+// exchanged reports whether a segment has become another file since it was opened. overlayfs copies a file of a lower
+// layer when a writer opens it: the open file is the copy then, and what is mapped of it is not. In a store that was
+// closed, a file may have been put in the place of the last segment before a writer went on there.
+func (t *Tailer) exchanged(seg *Segment) bool {
+	if seg.fileID == "" {
+		return false
+	}
+	id := seg.File.ID()
+	return id != "" && id != seg.fileID || seg.resumes && t.replaced(seg)
+}
+
 // replaced reports whether another file has the segment's name by now: a writer that came after a crash
 // has copied to it what stood in the ring alone (redo.go).
 func (t *Tailer) replaced(seg *Segment) bool {
@@ -317,10 +328,13 @@ func (t *Tailer) replaced(seg *Segment) bool {
 	return err == nil && errWas == nil && size > was
 }
 
-// unchanged returns ErrBehind if the record that was read last does not stand there any more. Without a
-// ring, a write for which there is not enough room is cut back when some of its records may have been
+// unchanged returns ErrBehind if the file is another one, or the record that was read last does not stand there any
+// more. Without a ring, a write for which there is not enough room is cut back when some of its records may have been
 // read already, and others are written in their place.
 func (t *Tailer) unchanged(seg *Segment) error {
+	if t.exchanged(seg) {
+		return ErrBehind
+	}
 	if seg.newest == 0 {
 		return nil
 	}

@@ -541,6 +541,47 @@ func TestFileID(t *testing.T) {
 	})
 }
 
+// A kill and a power cut leave the file that there was.
+func TestFileIDAfterACrash(t *testing.T) {
+	m := NewCrashMem()
+	f := create(t, m, "file", "text")
+	check(t, f.Sync())
+	check(t, m.SyncDir("."))
+	id := f.ID()
+	images := []*Mem{m.ProcessCrash()}
+	for image := range m.PowerCuts(3, nil) {
+		images = append(images, image)
+	}
+	for i, image := range images {
+		again, err := image.Open("file", ReadOnly)
+		check(t, err)
+		if again.ID() != id {
+			t.Errorf("image %d: the ID is %s, it was %s", i, again.ID(), id)
+		}
+	}
+}
+
+func TestCopied(t *testing.T) {
+	for _, x := range []struct {
+		made, found string
+		want        bool
+	}{
+		{"1f-6921b3c0.1f", "1f-6921b3c0.1f", false},
+		{"1f-6921b3c0.1f", "20-6921b3c0.2a", true},
+		{"1f-6921b3c0.1f", "1f-6921b3c0.2a", true},  // what overlayfs makes of a file below, or a number given again
+		{"1f-6921b3c0.1f", "20-6921b3c0.1f", false}, // a file system that numbers its files anew
+		{"1f", "20", false},
+		{"1f-6921b3c0.1f", "20", false},
+		{"1f", "20-6921b3c0.1f", false},
+		{"", "20-6921b3c0.1f", false},
+		{"1f-6921b3c0.1f", "", false},
+	} {
+		if Copied(x.made, x.found) != x.want {
+			t.Errorf("made as %q, found as %q: copied is %v", x.made, x.found, !x.want)
+		}
+	}
+}
+
 func TestNoSpace(t *testing.T) {
 	if !IsNoSpace(pathError("write", "f", ErrNoSpace)) || IsNoSpace(nil) || IsNoSpace(io.ErrShortWrite) {
 		t.Error("wrong about ErrNoSpace, nil or io.ErrShortWrite")

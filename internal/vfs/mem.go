@@ -396,13 +396,15 @@ func (f *memFile) Size() (int64, error) {
 	return f.node.data.size, nil
 }
 
-// ID is kept by ProcessCrash. What PowerCuts leave counts as a copy.
-func (f *memFile) ID() string {
-	n := f.node
+// ID is kept by ProcessCrash and by PowerCuts.
+func (f *memFile) ID() string { return f.node.name() }
+
+func (n *node) name() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.id == "" {
-		n.id = strconv.FormatInt(nodes.Add(1), 16)
+		made := strconv.FormatInt(nodes.Add(1), 16)
+		n.id = made + bornMark + made
 	}
 	return n.id
 }

@@ -74,7 +74,8 @@ func cacheID(dir string) string {
 	return string(bytes.TrimSpace(boot)) + "/" + strconv.FormatUint(st.Mnt_id, 16)
 }
 
-// fileID is the number of the inode and, because that may be given again, when the file was made.
+// fileID is the number of the inode and, because that may be given again, when the file was made. FAT keeps that as
+// local time, so it changes with the machine's time zone.
 func fileID(f *os.File) string {
 	var st unix.Statx_t
 	err := onFD(f, unix.EINTR, func(fd uintptr) error {
@@ -84,8 +85,9 @@ func fileID(f *os.File) string {
 		return ""
 	}
 	id := strconv.FormatUint(st.Ino, 16)
-	if st.Mask&unix.STATX_BTIME != 0 {
-		id += "-" + strconv.FormatInt(st.Btime.Sec, 16) + "." + strconv.FormatUint(uint64(st.Btime.Nsec), 16)
+	var fs unix.Statfs_t
+	if st.Mask&unix.STATX_BTIME != 0 && onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fstatfs(int(fd), &fs) }) == nil && fs.Type != unix.MSDOS_SUPER_MAGIC {
+		id += bornMark + strconv.FormatInt(st.Btime.Sec, 16) + "." + strconv.FormatUint(uint64(st.Btime.Nsec), 16)
 	}
 	return id
 }

@@ -74,6 +74,7 @@ type plan struct {
 
 // cutFile is the durable part of a file and what may be added to it.
 type cutFile struct {
+	id      string
 	base    content
 	sum     uint64
 	choices []int
@@ -121,7 +122,7 @@ func (r *recorder) plan(rng *rand.Rand) *plan {
 		if !d.summed {
 			d.sum, d.summed = d.content.hash(), true
 		}
-		p.files[n] = &cutFile{base: d.share(), sum: d.sum, states: map[string]*fileState{}}
+		p.files[n] = &cutFile{id: n.name(), base: d.share(), sum: d.sum, states: map[string]*fileState{}}
 	}
 	for _, c := range r.pending {
 		if live[c.node] {
@@ -394,6 +395,7 @@ func (s state) image(p *plan) *Mem {
 	for i, n := range *s.list {
 		if named[n.file] == nil {
 			f := s.files[i]
+			nodes[i].id = n.file.id
 			nodes[i].data = content{table: f.data.table, size: f.data.size, shared: true}
 			named[n.file] = &nodes[i]
 		}

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 )
 
 // Mode says how Open treats the file.
@@ -74,7 +75,7 @@ type File interface {
 	io.Closer
 	Size() (int64, error)
 	// ID names this very file among all that the file system ever had: a copy of it, or what is
-	// made later under the same number, has another. "" when the platform does not tell.
+	// made later under the same number, has another. "" when the platform does not tell. See Copied.
 	ID() string
 	// HasName reports whether name is a name of this file now. It is false when there is no such file, when
 	// another file has the name, and when a directory on the way has gone or was replaced.
@@ -92,6 +93,18 @@ type File interface {
 	// View maps the file's first n bytes for reading, also those that it does not have
 	// yet: they can be loaded as soon as they were written. It is refused as Map is.
 	View(n int64) (View, error)
+}
+
+// bornMark stands in the ID of a file before the time when it was made. Where that is not known, the ID has none.
+const bornMark = "-"
+
+// Copied reports whether the file with the ID found is certainly another than the one with the ID made. The times
+// decide when the two were made: some file systems number their files anew with each mount. Where a time is not
+// known, it is not certain.
+func Copied(made, found string) bool {
+	_, then, known := strings.Cut(made, bornMark)
+	_, now, tells := strings.Cut(found, bornMark)
+	return known && tells && then != now
 }
 
 // View is what has come and will come into a file, mapped. Load of what the file does not
