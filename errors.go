@@ -12,6 +12,10 @@ var (
 	// ErrLocked: another process, or another DB of this one, has the store open for writing. The
 	// text names the process.
 	ErrLocked = seglog.ErrLocked
+	// ErrUnfinished: the directory is being made by a restore, a repair or a first backup, which was
+	// interrupted or is still running. The text says which, and of which source. The same work, run again,
+	// ends it. After an interrupted import or copy the store opens, and the error handler gets this error.
+	ErrUnfinished = seglog.ErrUnfinished
 	// ErrVersion: a newer version of copal wrote a file of the store.
 	ErrVersion = seglog.ErrVersion
 	// ErrCopied: the directory is a copy of a store that was not closed, and may lack writes that

@@ -81,6 +81,17 @@ func Repair(ctx context.Context, dir, into string, progress func(done, total int
 	return repairStore(ctx, dir, into, repair.Options{Progress: progress})
 }
 
+// RepairInPlace is Repair with the new store in the place of the damaged one, which is kept beside it under the name
+// that is returned, dir and ".damaged". An interrupted call leaves a store that says so, with ErrUnfinished, or the
+// damaged one, and the next call ends the work. On Linux there is never a moment without a directory at dir.
+func RepairInPlace(ctx context.Context, dir string, progress func(done, total int64)) (r RepairReport, damaged string, err error) {
+	if dir, err = absolute(dir); err != nil {
+		return r, "", err
+	}
+	found, damaged, err := repair.InPlace(ctx, dir, repair.Options{Progress: progress})
+	return repairReport(found), damaged, err
+}
+
 // RepairDryRun reports what Repair would save and lose. It reads as much, and writes nothing.
 func RepairDryRun(ctx context.Context, dir string, progress func(done, total int64)) (RepairReport, error) {
 	return repairStore(ctx, dir, "", repair.Options{Progress: progress, DryRun: true})
@@ -95,6 +106,10 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 		return RepairReport{}, err
 	}
 	found, err := repair.Repair(ctx, dir, into, opts)
+	return repairReport(found), err
+}
+
+func repairReport(found repair.Report) RepairReport {
 	r := RepairReport{Intact: found.Intact, Saved: found.Saved, Grouped: found.Grouped, Raw: found.Raw}
 	for _, l := range found.Lost {
 		r.Lost = append(r.Lost, Loss(l))
@@ -105,7 +120,7 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 	for _, v := range found.Values {
 		r.Values = append(r.Values, LostValue{Key: v.Key, Bytes: v.Bytes, Reason: v.Reason})
 	}
-	return r, err
+	return r
 }
 
 // absolute is files.Path of a directory. An empty name, which would be the working directory, is a mistake.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // app is one run of the command: where it reads and writes, and what went wrong on the way.
@@ -33,6 +34,8 @@ type app struct {
 	onServers bool // the command works with stores on servers
 	served    bool // its store is one
 	copied    bool // it takes a copy of a store that was not closed
+
+	own seglog.Unfinished // the work of the command, which needs no word of it; see unfinished.go
 
 	collection func(*copal.CollectionError) // takes the collections that a walk over values comes by; nil for none
 
@@ -133,12 +136,15 @@ func (a *app) report(err error) {
 		a.collection(c)
 		return
 	}
+	if u := (*seglog.UnfinishedError)(nil); errors.As(err, &u) && u.Unfinished == a.own {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.toldLocked(err) {
 		a.tell(err)
 	}
-	if !errors.Is(err, copal.ErrRebuilt) {
+	if !errors.Is(err, copal.ErrRebuilt) && !errors.Is(err, copal.ErrUnfinished) { // neither is an error of the command
 		a.reported = cmp.Or(a.reported, exitCode(err))
 	}
 }

@@ -30,7 +30,9 @@ those that are shared, and those that were copied, by this call.`
 const restoreHelp = `Make a store in DIR of the backup in FROM, which copal backup has made; or of a store.
 
 DIR must be missing or empty. Every record is verified, and no file is shared with the
-backup. After an error or an interruption nothing is left in DIR.
+backup. After an error nothing is left in DIR. When restore is killed, DIR says that it is
+unfinished, and the same command begins again. restore FROM DIR is understood when only
+FROM exists.
 
 --at MOMENT makes the store as it was then, with its maps and its past up to then. FROM
 may be in use meanwhile, and stays as it is. What has expired since is not there.
@@ -114,7 +116,11 @@ func (a *app) restore(dir, from string, at *moment, asJSON bool, out *bufio.Writ
 		return errNoDir
 	}
 	if err := requireStore(from); err != nil {
-		return fmt.Errorf("%w; the arguments are the store to make and the backup to make it of", err)
+		if from == "" || exists(from) || requireStore(dir) != nil {
+			return fmt.Errorf("%w; the arguments are DIR, the store to make, and FROM, the backup to make it of", err)
+		}
+		dir, from = from, dir // only one of them can be meant
+		a.note("making " + dir + " of " + from + ": the arguments of restore are DIR FROM")
 	}
 	report, err := a.restoreAt(dir, from, at)
 	switch {

@@ -11,6 +11,9 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 const checkHelp = `Read every byte of a store and verify every checksum.
@@ -59,6 +62,11 @@ func (a *app) check(dir string, asJSON bool, out *bufio.Writer) error {
 		return failed
 	}
 	if err == nil || copied && a.copied {
+		if whole, err := files.Path(dir); err == nil {
+			if err := seglog.ReadUnfinished(vfs.OS(), whole); err != nil { // of work on a store that opens
+				a.report(err)
+			}
+		}
 		return nil
 	}
 	if failed := out.Flush(); failed != nil { // so that the list stands before the verdict

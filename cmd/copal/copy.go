@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/copying"
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 const copyHelp = `Copy what the store SRC has into the store DST, while SRC is written to. Each is a
@@ -94,12 +95,20 @@ func (a *app) copy(src, dst string, f *copyFlags, out *bufio.Writer) error {
 	if other, err := nameOf(dst); err != nil || other == name {
 		return errors.Join(err, usageError{"SRC and DST are one store"})
 	}
+	a.own = seglog.Unfinished{Work: seglog.CopyWork, Source: name}
 	return a.view(patient(src), func(from *copal.DB) error {
 		return a.updateOrCreate(patient(dst), func(to *copal.DB) error {
+			dir := dst
 			src, dst := redacted(src), redacted(dst)
 			c := copying.New(from, to)
 			c.Name, c.Replace = name, f.replace
-			err := a.runCopy(c, src, f)
+			err := a.noteNew(dir, to, a.own)
+			if err == nil {
+				err = a.runCopy(c, src, f)
+			}
+			if err == nil {
+				err = a.endNew(dir, to, a.own)
+			}
 			switch {
 			case a.ctx.Err() != nil:
 				return fmt.Errorf("%w; %s has what was copied, and the same command goes on there", errInterrupted, dst)

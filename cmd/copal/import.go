@@ -382,6 +382,7 @@ func (in *intake) run() error {
 	if in.dryRun {
 		return in.take()
 	}
+	in.own = in.work()
 	return in.updateOrCreate(in.dir, in.into)
 }
 
@@ -417,6 +418,9 @@ func (in *intake) into(db *copal.DB) (err error) {
 	if err := in.findProgress(); err != nil {
 		return err
 	}
+	if err := in.noteNew(in.dir, db, in.work()); err != nil {
+		return err
+	}
 	if in.mapName != "" {
 		if err := in.to.Declare(in.ending(), in.mapName); err != nil {
 			return err
@@ -433,7 +437,7 @@ func (in *intake) into(db *copal.DB) (err error) {
 			return err
 		}
 	}
-	if err := in.forgetProgress(); err != nil || !in.format.Redis {
+	if err := errors.Join(in.forgetProgress(), in.endNew(in.dir, db, in.work())); err != nil || !in.format.Redis {
 		return err
 	}
 	return in.verify()

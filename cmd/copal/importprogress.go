@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // How far an import has come stands in a file of the store's directory, from the first sync on until it is
@@ -39,6 +40,11 @@ func (in *intake) progressNow() importProgress {
 	p.Bytes = min(len(in.head), headBytes)
 	p.Head = crc32.Checksum(in.head[:p.Bytes], crc32.MakeTable(crc32.Castagnoli))
 	return p
+}
+
+// work is what the store says while it has a part of the import.
+func (in *intake) work() seglog.Unfinished {
+	return seglog.Unfinished{Work: seglog.ImportWork, Source: in.progressNow().File}
 }
 
 // findProgress finds out what can be skipped.

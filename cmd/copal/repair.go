@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/files"
 )
 
 const repairHelp = `Make a new store of all that is intact in a damaged one, and say what is lost.
@@ -52,7 +52,7 @@ func newRepair(a *app) *cobra.Command {
 		Args:              arguments(1, 2),
 		ValidArgsFunction: completeDirs,
 		RunE: a.runs(func(args []string, out *bufio.Writer) error {
-			if err := requireStore(args[0]); err != nil {
+			if err := requireStore(args[0]); err != nil && (len(args) == 2 || !isBegun(args[0])) {
 				return err
 			}
 			if len(args) == 2 && args[1] == "" {
@@ -83,7 +83,7 @@ func (a *app) repair(args []string, f *repairFlags, out *bufio.Writer) error {
 		}
 		return f.tell(repairOutcome{report: report, mended: args[1]}, out)
 	}
-	return a.repairInPlace(filepath.Clean(dir), f, out)
+	return a.repairInPlace(dir, f, out)
 }
 
 // salvage is admin.Repair with its progress shown.
@@ -98,39 +98,58 @@ func (a *app) salvage(dir, into string, dry bool) (report admin.RepairReport, er
 	return admin.Repair(a.ctx, dir, into, bar.show)
 }
 
-// repairInPlace puts a repaired store in the place of the damaged one, which is kept. Nothing is in the place
-// of the store only between two renames.
+// repairInPlace puts a repaired store in the place of the damaged one, which is kept. What an earlier run has begun to
+// put there is not asked about once more.
 func (a *app) repairInPlace(dir string, f *repairFlags, out *bufio.Writer) error {
+	told := false
 	report, err := a.salvage(dir, "", true)
-	if err != nil {
-		return err
-	}
-	switch sound, err := a.isSound(dir); {
+	switch {
+	case errors.Is(err, copal.ErrUnfinished) || errors.Is(err, fs.ErrNotExist): // RepairInPlace finds out of what
 	case err != nil:
 		return err
-	case sound:
-		return f.tell(repairOutcome{report: report, sound: true, mended: dir}, out)
-	}
-	if !f.yes && !f.json {
-		if err := errors.Join(writeRepair(out, report), out.Flush()); err != nil {
+	default:
+		sound, err := a.isSound(dir)
+		if err != nil {
+			return err
+		}
+		if sound {
+			return f.tell(repairOutcome{report: report, sound: true, mended: dir}, out)
+		}
+		if told = !f.yes && !f.json; told {
+			if err := errors.Join(writeRepair(out, report), out.Flush()); err != nil {
+				return err
+			}
+		}
+		if err := a.confirm(f.consent, fmt.Sprintf("Put a store of %s in the place of %s, and keep the damaged one beside it?", count(report.Saved, "record"), dir)); err != nil {
 			return err
 		}
 	}
-	aside, err := vacant(dir + ".damaged")
+	bar := a.newProgress("repairing")
+	defer bar.clear()
+	report, damaged, err := admin.RepairInPlace(a.ctx, dir, bar.show)
+	bar.clear()
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(f.consent, fmt.Sprintf("Put a store of %s in the place of %s, and keep the damaged one as %s?", count(report.Saved, "record"), dir, aside)); err != nil {
-		return err
+	dir = strings.TrimRight(dir, "/")
+	return f.tell(repairOutcome{report: report, mended: dir, damaged: shorter(dir, damaged), told: told}, out)
+}
+
+// isBegun reports whether a repair in place may have been interrupted while nothing had the store's name.
+func isBegun(dir string) bool {
+	whole, err := files.Path(dir)
+	return dir != "" && err == nil && requireStore(whole+".repaired") == nil
+}
+
+// shorter is the path of what has a longer name than a directory, as its user names that.
+func shorter(dir, longer string) string {
+	if whole, err := files.Path(dir); err == nil && strings.HasPrefix(longer, whole) {
+		short := dir + longer[len(whole):]
+		if found, err := files.Path(short); err == nil && found == longer {
+			return short
+		}
 	}
-	into := dir + ".repaired"
-	if report, err = a.salvage(dir, into, false); err != nil {
-		return err
-	}
-	if err := exchange(dir, into, aside); err != nil {
-		return err
-	}
-	return f.tell(repairOutcome{report: report, mended: dir, damaged: aside, told: !f.yes && !f.json}, out)
+	return longer
 }
 
 // isSound reports whether a store has nothing to repair.
@@ -142,36 +161,6 @@ func (a *app) isSound(dir string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// vacant is name, or the first of name-2, name-3 and so on, that nothing has.
-func vacant(name string) (string, error) {
-	for n, try := 2, name; ; n++ {
-		_, err := os.Lstat(try)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return try, nil
-		case err != nil:
-			return "", err
-		}
-		try = fmt.Sprintf("%s-%d", name, n)
-	}
-}
-
-// exchange renames dir to aside and into to dir.
-func exchange(dir, into, aside string) error {
-	if db, err := copal.Open(dir, copal.WithErrorHandler(func(error) {})); errors.Is(err, copal.ErrLocked) {
-		return fmt.Errorf("%w; the repaired store is %s", err, into)
-	} else if err == nil {
-		db.Close()
-	}
-	if err := os.Rename(dir, aside); err != nil {
-		return fmt.Errorf("%w; the repaired store is %s", err, into)
-	}
-	if err := os.Rename(into, dir); err != nil {
-		return fmt.Errorf("%w; the repaired store is %s, the damaged one %s", err, into, aside)
-	}
-	return nil
 }
 
 // repairOutcome is what became of a repair.

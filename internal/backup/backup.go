@@ -74,7 +74,8 @@ func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Repor
 // It reads every record and shares no file with the backup. On an error nothing is left there.
 func Restore(ctx context.Context, from, into string, opts Options) (Report, error) {
 	fsys := cmp.Or(opts.FS, vfs.OS())
-	if err := seglog.WantEmpty(fsys, into); err != nil {
+	work := seglog.Unfinished{Work: seglog.RestoreWork, Source: from}
+	if err := seglog.CheckMaking(fsys, into, work); err != nil {
 		return Report{}, err
 	}
 	s, err := store.Open(from, engine.Options{FS: fsys, ReadOnly: true, Inline: true})
@@ -83,7 +84,16 @@ func Restore(ctx context.Context, from, into string, opts Options) (Report, erro
 	}
 	defer s.Close()
 	b := &backup{ctx: ctx, store: s, log: s.Log(), from: fsys, fsys: fsys, dir: into, at: opts.At, progress: opts.Progress, restores: true}
-	err = b.run()
+	made, err := seglog.Make(fsys, into, work)
+	if err != nil {
+		return b.report, err
+	}
+	if err = b.copyAll(); err == nil {
+		err = made.End()
+	}
+	if err != nil {
+		made.Abandon()
+	}
 	return b.report, err
 }
 
@@ -104,6 +114,7 @@ type backup struct {
 	total    int64
 	report   Report
 
+	first  bool             // the directory says that its first backup has not ended
 	old    *seglog.Manifest // of the backup that is there, or nil
 	oldSum string           // the checksum of its text
 	source *seglog.Prefix
@@ -125,7 +136,16 @@ func (b *backup) run() error {
 		return err
 	}
 	defer lock.Close()
-	if err := b.look(); err != nil {
+	if err := b.copyAll(); err != nil || !b.first {
+		return err
+	}
+	return seglog.EndUnfinished(b.fsys, b.dir)
+}
+
+// copyAll makes the backup in a directory that is locked.
+func (b *backup) copyAll() error {
+	err := b.look()
+	if err != nil {
 		return err
 	}
 	for looks := (seglog.Looks{}); ; {
@@ -170,11 +190,16 @@ func (b *backup) attempt() (err error) {
 
 // takes returns an error if the directory has files of something that is no backup.
 func (b *backup) takes(names []string) error {
-	if b.restores || slices.Contains(names, seglog.BackupName) {
+	var u *seglog.UnfinishedError
+	err := seglog.ReadUnfinished(b.fsys, b.dir)
+	if b.first = errors.As(err, &u) && u.Work == seglog.BackupWork; err != nil && !b.first {
+		return seglog.Known(fs.ErrExist, "%s: a backup needs a directory of its own", strings.TrimPrefix(err.Error(), "copal: "))
+	}
+	if slices.Contains(names, seglog.BackupName) {
 		return nil
 	}
 	for _, name := range names {
-		if !seglog.Worthless(name) {
+		if !seglog.Worthless(name) && name != seglog.UnfinishedName {
 			return seglog.Known(fs.ErrExist, "%s holds %s, and is no backup: a backup needs a directory of its own", b.dir, name)
 		}
 	}
@@ -188,12 +213,21 @@ func (b *backup) look() error {
 	if err != nil {
 		return err
 	}
+	if b.restores {
+		return nil
+	}
 	names, err := b.fsys.List(b.dir)
 	if err == nil {
 		err = b.takes(names)
 	}
-	if err != nil || b.restores {
+	if err != nil {
 		return err
+	}
+	if !b.first && !slices.Contains(names, seglog.ManifestName) {
+		if err := seglog.NoteUnfinished(b.fsys, b.dir, seglog.Unfinished{Work: seglog.BackupWork, Source: b.log.Dir}); err != nil {
+			return err
+		}
+		b.first = true
 	}
 	if !slices.Contains(names, seglog.BackupName) {
 		return b.note(noManifest) // from here on the files in it are ours

@@ -759,7 +759,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreCrashes: whatever happens, the target is the whole store or none.
+// TestRestoreCrashes: whatever happens, the target is the whole store or none, and says so. The same restore
+// again makes the whole store.
 func TestRestoreCrashes(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, smallSegments)
@@ -784,9 +785,35 @@ func restoreCrashes(t *testing.T, mem *vfs.Mem, at *seglog.Moment, want, of stri
 	}
 	whole := mem.ProcessCrash()
 	whole.Record()
-	complete := 0
+	complete, unfinished := 0, 0
+	rng := rand.New(rand.NewPCG(1, 1))
+	again := func(image *vfs.Mem, where string) {
+		t.Helper()
+		if _, err := store.Open("new", storetest.Options(image, func(o *engine.Options) { o.ReadOnly = true })); err != nil {
+			if !errors.Is(err, seglog.ErrUnfinished) && !errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) || strings.Contains(err.Error(), "repair") {
+				t.Fatalf("%s: it is said to be %v", where, err)
+			}
+			unfinished++
+		} else if _, err := image.List("new/" + seglog.UnfinishedName); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%s: it opens, and says that it is unfinished", where)
+		} else {
+			return
+		}
+		if rng.IntN(4) > 0 {
+			return
+		}
+		if _, err := Restore(t.Context(), "copy", "new", Options{FS: image, At: at}); err != nil {
+			t.Fatalf("%s: the same restore again: %v", where, err)
+		}
+		storetest.WantSound(t, image, "new")
+		if got := holds(image); got != want {
+			t.Fatalf("%s: the same restore again makes\n%s", where, got)
+		}
+	}
 	whole.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		again(whole.ProcessCrash(), fmt.Sprintf("death at %v", op))
 		for image := range whole.PowerCuts(10, nil) {
+			defer again(image, fmt.Sprintf("power cut at %v", op))
 			switch got := holds(image); got {
 			case want:
 				complete++
@@ -799,8 +826,8 @@ func restoreCrashes(t *testing.T, mem *vfs.Mem, at *seglog.Moment, want, of stri
 			}
 		}
 	})
-	if _, err := Restore(t.Context(), "copy", "new", Options{FS: whole, At: at}); err != nil || complete == 0 {
-		t.Fatal(err, complete)
+	if _, err := Restore(t.Context(), "copy", "new", Options{FS: whole, At: at}); err != nil || complete == 0 || unfinished == 0 {
+		t.Fatal(err, complete, unfinished)
 	}
 	for n := 1; ; n++ {
 		image := mem.ProcessCrash()
@@ -808,6 +835,9 @@ func restoreCrashes(t *testing.T, mem *vfs.Mem, at *seglog.Moment, want, of stri
 		_, err := Restore(t.Context(), "copy", "new", Options{FS: faulty, At: at})
 		if got := holds(image); err == nil && got != want || got != "" && got != want {
 			t.Fatalf("fault %d: %v, and it holds\n%s", n, err, got)
+		}
+		if err != nil {
+			again(image, fmt.Sprintf("fault %d", n))
 		}
 		if !faulty.Fired() {
 			break

@@ -236,6 +236,9 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	}
 	s.orders.inline = false
 	s.opened = s.now()
+	if err := seglog.ReadUnfinished(opts.FS, dir); errors.Is(err, seglog.ErrUnfinished) { // of work on a store that opens
+		s.reports.add(err)
+	}
 	s.reportDamage()
 	if opts.Until == nil {
 		s.log.ReportClock()

@@ -69,6 +69,9 @@ func (c *checker) run() (*seglog.Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copal: %w", err)
 	}
+	if err := c.report.Note(seglog.NoUnfinished(c.fsys, c.dir, names)); err != nil {
+		return nil, err
+	}
 	m, err := seglog.ReadManifest(c.fsys, c.dir)
 	if err := c.report.Note(err); err != nil {
 		return nil, err

@@ -20,10 +20,9 @@ type rebuilder struct {
 	dir    string
 	random func() uint64
 	limit  int64 // nominal size of a segment
-	lock   interface{ Close() error }
+	made   *seglog.Making
 
 	manifest seglog.Manifest
-	files    []string // made here
 	file     vfs.File // of the last segment
 	at       seglog.ManifestSegment
 	start    uint64
@@ -34,16 +33,13 @@ type rebuilder struct {
 
 const rebuildFlush = 1 << 20
 
-// newRebuilder takes an empty or missing directory.
-func newRebuilder(fsys vfs.FS, dir string, random func() uint64, limit int64) (*rebuilder, error) {
-	if err := seglog.WantEmpty(fsys, dir); err != nil {
-		return nil, err
-	}
-	lock, err := seglog.LockDir(fsys, dir)
+// newRebuilder takes an empty or missing directory, or what an earlier repair of the same source has left.
+func newRebuilder(fsys vfs.FS, dir, source string, random func() uint64, limit int64) (*rebuilder, error) {
+	made, err := seglog.Make(fsys, dir, seglog.Unfinished{Work: seglog.RepairWork, Source: source})
 	if err != nil {
 		return nil, err
 	}
-	return &rebuilder{fsys: fsys, dir: dir, random: random, limit: limit, lock: lock, manifest: seglog.Manifest{Store: random(), Edit: 1}}, nil
+	return &rebuilder{fsys: fsys, dir: dir, random: random, limit: limit, made: made, manifest: seglog.Manifest{Store: random(), Edit: 1}}, nil
 }
 
 func newDryRebuilder(limit int64) *rebuilder {
@@ -109,7 +105,6 @@ func (b *rebuilder) roll() error {
 	if err != nil {
 		return seglog.NoSpace(err)
 	}
-	b.files = append(b.files, path)
 	b.file, b.start, b.flushed = f, b.time, 0
 	b.buf = h.Append(b.buf[:0])
 	b.at = seglog.ManifestSegment{ID: h.ID, Salt: h.Salt, Sealed: true, Bytes: int64(len(b.buf))}
@@ -131,7 +126,7 @@ func (b *rebuilder) seal() error {
 	return err
 }
 
-// finish makes the directory a store.
+// finish makes the directory a store, but for the note that it is unfinished.
 func (b *rebuilder) finish() error {
 	err := b.seal()
 	if b.fsys == nil {
@@ -149,8 +144,15 @@ func (b *rebuilder) finish() error {
 	if err != nil {
 		return seglog.NoSpace(err)
 	}
-	b.lock.Close() // whatever it says: the store is there
 	return nil
+}
+
+// end says that the store is whole.
+func (b *rebuilder) end() error {
+	if b.fsys == nil {
+		return nil
+	}
+	return b.made.End()
 }
 
 // abandon removes what was made, as far as that is possible.
@@ -161,11 +163,5 @@ func (b *rebuilder) abandon() {
 	if b.file != nil {
 		b.file.Close()
 	}
-	for _, name := range []string{seglog.ManifestName, seglog.ManifestTemp} { // before the segments that it names
-		b.fsys.Remove(filepath.Join(b.dir, name))
-	}
-	for _, path := range b.files {
-		b.fsys.Remove(path)
-	}
-	b.lock.Close()
+	b.made.Abandon()
 }

@@ -76,6 +76,13 @@ type Options struct {
 // Repair salvages the store in dir into a new one, in a directory that is empty or missing.
 // On an error nothing is left there. Nobody may have the store in dir open for writing.
 func Repair(ctx context.Context, dir, into string, opts Options) (Report, error) {
+	return repairTo(ctx, dir, into, opts, nil)
+}
+
+// placing gives a new store that is durable, but unfinished, another place. Begun says that there is no way back.
+type placing func(made *seglog.Making, release func()) (begun bool, err error)
+
+func repairTo(ctx context.Context, dir, into string, opts Options, place placing) (Report, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.OS()
 	}
@@ -100,12 +107,20 @@ func Repair(ctx context.Context, dir, into string, opts Options) (Report, error)
 	}
 	if opts.DryRun {
 		r.out = newDryRebuilder(opts.SegmentBytes)
-	} else if r.out, err = newRebuilder(opts.FS, into, opts.Random, opts.SegmentBytes); err != nil {
+	} else if r.out, err = newRebuilder(opts.FS, into, dir, opts.Random, opts.SegmentBytes); err != nil {
 		return r.report, err
 	}
 	r.out.manifest.Created = r.created
 	if err = r.salvage(); err == nil {
 		err = r.out.finish()
+	}
+	if err == nil && place != nil {
+		var begun bool
+		if begun, err = place(r.out.made, func() { r.close(); lock.Close() }); begun {
+			return r.report, err
+		}
+	} else if err == nil {
+		err = r.out.end()
 	}
 	if err != nil {
 		r.out.abandon()

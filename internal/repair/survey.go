@@ -37,6 +37,9 @@ func (r *repair) survey() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
+	if err := seglog.NoUnfinished(r.fsys, r.dir, names); errors.Is(err, seglog.ErrUnfinished) || errors.Is(err, seglog.ErrVersion) {
+		return err
+	}
 	if !seglog.IsStore(names) && !slices.Contains(names, seglog.ManifestName) {
 		return seglog.NoStore(r.dir)
 	}

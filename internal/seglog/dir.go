@@ -29,8 +29,11 @@ func CheckDir(fsys vfs.FS, dir string, write bool) error {
 		return notADirectory(dir)
 	case errors.Is(err, fs.ErrNotExist) && !write:
 		return NoStore(dir)
-	case err != nil || !write || IsStore(names):
+	case err != nil:
 		return nil // what comes next says what is wrong
+	}
+	if err := NoUnfinished(fsys, dir, names); err != nil || !write || IsStore(names) {
+		return err
 	}
 	for _, name := range names {
 		if !isOurs(name) && !Worthless(name) && !strings.HasPrefix(name, ".") {
@@ -50,7 +53,7 @@ const OrderSuffix = ".order"
 // isOurs reports whether a file of this name may be of a store, or of a backup.
 func isOurs(name string) bool {
 	switch strings.TrimSuffix(name, files.TempSuffix) {
-	case ManifestName, MarkName, RingName, BackupName:
+	case ManifestName, MarkName, RingName, BackupName, UnfinishedName:
 		return true
 	}
 	return isUnfinished(name) || isIndex(name) || strings.Contains(name, OrderSuffix)
@@ -115,7 +118,7 @@ func Within(dir, of string) bool {
 // Worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what
 // an attempt to make a store has left, or what a file system has made.
 func Worthless(name string) bool {
-	return name == LockName || name == ManifestTemp || name == BackupTemp || name == "lost+found"
+	return name == LockName || name == ManifestTemp || name == BackupTemp || name == UnfinishedTemp || name == "lost+found"
 }
 
 // NoSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.

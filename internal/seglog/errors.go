@@ -15,6 +15,7 @@ var (
 	ErrVersion     = errors.New("copal: written by a newer version")
 	ErrCopied      = errors.New("copal: the copy of a store that was not closed")
 	ErrTooLarge    = errors.New("copal: too large")
+	ErrUnfinished  = errors.New("copal: unfinished")
 	ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has taken it away, or the log ends before")
 	ErrRebuilt     = errors.New("it is made anew from the log, and nothing is lost")
 )

@@ -140,7 +140,7 @@ func Content(t testing.TB, s *engine.Store) string {
 func ContentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	t.Helper()
 	s, err := store.Open(dir, Options(fsys, func(o *engine.Options) { o.ReadOnly = true }))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && logtest.ContentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrUnfinished) || errors.Is(err, seglog.ErrCorrupt) && logtest.ContentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
 		return ""
 	}
 	if err != nil {

@@ -55,6 +55,18 @@ func freeIn(st *unix.Statfs_t) (bytes int64, known bool) {
 	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Frsize))) * int64(st.Frsize), true
 }
 
+// exchangeNames is refused by some file systems and by old kernels, with one of several errors.
+func exchangeNames(a, b string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+	switch err {
+	case nil:
+		return nil
+	case unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP:
+		return errors.ErrUnsupported
+	}
+	return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
+}
+
 func prefetch(f *os.File, off, n int64) {
 	onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fadvise(int(fd), off, n, unix.FADV_WILLNEED) })
 }

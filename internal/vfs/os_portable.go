@@ -18,6 +18,8 @@ func allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func freeBytes(string) (bytes int64, known bool) { return 0, false }
 
+func exchangeNames(string, string) error { return errors.ErrUnsupported }
+
 func prefetch(*os.File, int64, int64) {}
 
 func adviseRandom(*os.File, Region) {}

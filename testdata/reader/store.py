@@ -36,6 +36,7 @@ class Store:
         self.waiting, self.entries, self.elements, self.ranges = {}, {}, {}, []
         self.schemas, self.maps, self.parts = {}, {}, {}
         self.segments, self.ring, self.mark, self.hole = [], None, None, False
+        self.unfinished()
         if "MANIFEST" not in d:
             return self.without_manifest()
         self.manifest()
@@ -54,6 +55,14 @@ class Store:
             raise Damaged("the log ends before what was synced")
         self.next = max(self.next, self.floor + 1)
         self.settle()
+
+    def unfinished(self):
+        """unfinished refuses a directory in which a store is being made."""
+        if "UNFINISHED" not in self.directory:
+            return
+        body = unseal(self.directory["UNFINISHED"], "unfinished")
+        if fields(r"work (\S+) source (\S+)", body, "UNFINISHED")[0] not in ("import", "copy"):
+            raise NoStore()
 
     def without_manifest(self):
         d = self.directory

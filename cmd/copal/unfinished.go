@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// An import and a copy into a new store say in the directory that it has a part, before the first write, and that
+// it has all when everything is durable. So each opening in between, of a command or a program, says so, too.
+
+// noteNew notes work on a store that has never been written to, and is open.
+func (a *app) noteNew(dir string, db *copal.DB, u seglog.Unfinished) error {
+	if a.host != nil || isFar(db) {
+		return nil
+	}
+	if _, err := os.Stat(inside(dir, seglog.ManifestName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	whole, err := files.Path(dir)
+	if err != nil {
+		return err
+	}
+	return seglog.NoteUnfinished(vfs.OS(), whole, u)
+}
+
+// endNew takes the note back, if it is of this work.
+func (a *app) endNew(dir string, db *copal.DB, u seglog.Unfinished) error {
+	if a.host != nil || isFar(db) {
+		return nil
+	}
+	whole, err := files.Path(dir)
+	if err != nil {
+		return err
+	}
+	var was *seglog.UnfinishedError
+	if err := seglog.ReadUnfinished(vfs.OS(), whole); !errors.As(err, &was) || was.Unfinished != u {
+		return nil
+	}
+	return errors.Join(db.Sync(), seglog.EndUnfinished(vfs.OS(), whole))
+}
