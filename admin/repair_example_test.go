@@ -66,6 +66,30 @@ func ExampleRepair() {
 	// carol
 }
 
+func ExampleRepairInPlace() {
+	base := tempDir()
+	defer os.RemoveAll(filepath.Dir(base))
+	db, err := copal.Open(base)
+	if err != nil {
+		log.Fatal(err)
+	}
+	copal.Set(db, "answer", 42)
+	db.Close()
+	if err := os.Remove(filepath.Join(base, "MANIFEST")); err != nil {
+		log.Fatal(err)
+	}
+
+	report, damaged, err := admin.RepairInPlace(context.Background(), base, nil)
+	fmt.Println(report.Saved, filepath.Ext(damaged), err)
+
+	db, _ = copal.Open(base)
+	defer db.Close()
+	fmt.Println(copal.Load[int](db, "answer"))
+	// Output:
+	// 2 .damaged <nil>
+	// 42 <nil>
+}
+
 func ExampleRepairDryRun() {
 	dir, err := os.MkdirTemp("", "copal")
 	if err != nil {

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal"
 )
 
 // ran runs the command, and returns what it printed and its exit code.
@@ -150,4 +155,50 @@ func TestServeNotifies(t *testing.T) {
 		s.stop()
 	}
 	s.end()
+}
+
+// TestCommandsOfTheOperationsPage runs each command of the page as it stands there, on directories of the test.
+func TestCommandsOfTheOperationsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot(newApp(nil, io.Discard, io.Discard))
+	for _, m := range regexp.MustCompile("`copal ([a-z]+)").FindAllSubmatch(page, -1) {
+		if cmd, _, err := root.Find([]string{string(m[1])}); err != nil || cmd == root {
+			t.Errorf("the page names copal %s: %v", m[1], err)
+		}
+	}
+	dir := t.TempDir()
+	store := filepath.Join(dir, "store")
+	db, err := copal.Open(store)
+	if err == nil {
+		err = errors.Join(fillStore(db, 10), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := 0
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
+		for line := range strings.Lines(string(block[1])) {
+			line, _, _ = strings.Cut(line, "#")
+			words := strings.Fields(strings.NewReplacer("/var/lib/copal/store", store, "/backups/copal", filepath.Join(dir, "backup")).Replace(line))
+			if len(words) < 2 || words[0] != "copal" {
+				continue
+			}
+			if words[1] == "restore" { // the store is lost
+				if err := os.RemoveAll(store); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out, wrong bytes.Buffer
+			if code := newApp(strings.NewReader(""), &out, &wrong).run(words[1:]); code != exitOK || wrong.Len() > 0 {
+				t.Errorf("%s ends with %d: %s", line, code, wrong.String())
+			}
+			run++
+		}
+	}
+	if run < 3 {
+		t.Errorf("only %d commands were found", run)
+	}
 }

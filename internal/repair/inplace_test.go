@@ -102,8 +102,8 @@ func (d *dying) cutPower(t *testing.T, n int) {
 	}
 }
 
-// TestRepairInPlaceDies before each operation, and with the power at that: an opening says the truth, and the same repair
-// again puts the whole store in its place, and the damaged one beside it, once.
+// TestRepairInPlaceDies before each operation, and with the power at that: an opening says the truth, and the same
+// repair again puts the whole store in its place, and the damaged one beside it, once.
 func TestRepairInPlaceDies(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
