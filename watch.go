@@ -27,7 +27,7 @@ import (
 type Change struct {
 	Key      []byte // the caller's
 	Deleted  bool   // there is no entry, or no element, any more; it may be that there was none
-	Expired  bool   // it was deleted by its Deadline, which has come: of maps with ExpiryEvents
+	Expired  bool   // it was deleted by its Deadline, which has come: of maps with ExpiryEvents, and of raw keys after Raw.TellExpiry
 	Range    bool   // all entries were deleted with keys in [Key, To), as the keys of the map are ordered: Covers tells which these are
 	To       []byte // the end of a range, nil for none
 	Dropped  bool   // the range is a map that DB.Drop has removed
@@ -219,7 +219,7 @@ func (w *watching) nextOrIdle(ctx context.Context, f *feed.Watcher) (feed.Event,
 // and in the order of the sequence numbers, as soon as reads show it. What counts together comes together, when
 // it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what the
 // log gets: the last of each sync interval. It tells nothing of SetInMemory. That a deadline has come it
-// tells of maps with ExpiryEvents; of others Change.Deadline says when it will.
+// tells of maps with ExpiryEvents, and of raw keys after Raw.TellExpiry; of others Change.Deadline says when it will.
 //
 // The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost,
 // or one of reading the log. After ErrHistoryLost a consumer looks at everything anew, best in a snapshot, and

@@ -33,6 +33,7 @@ type deadlines struct {
 	lost     atomic.Bool   // items of a snapshot could not be read
 	owing    atomic.Int64  // entries that are owed, see owed.go
 	again    atomic.Uint64 // before that nothing that is owed is tried
+	latest   atomic.Uint64 // no earlier than the deadlines of what is owed
 	shards   [cache.Shards]deadlineShard
 }
 

@@ -108,7 +108,7 @@ func (t *Table) options() (is tableOptions) {
 	if o := t.order.Load(); o != nil && o.asked.Load() && (is.keys == "" || is.keys == o.by.Name()) {
 		is.keys, is.ordered = o.by.Name(), true
 	}
-	is.expiry = t.tellsExpiry()
+	is.expiry = is.expiry || t.asksExpiry() // not the raw keys' answer, which ends where the map begins
 	return is
 }
 

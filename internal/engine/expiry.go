@@ -145,6 +145,7 @@ func (t *Table) reap() {
 		return
 	}
 	now := t.store.now()
+	t.forgive(d, now)
 	if now < d.earliest.Load() {
 		return
 	}
@@ -273,7 +274,7 @@ func (t *Table) lookLocked(hash, now uint64) error {
 			default:
 				was := state{hash: hash, own: cell.Key(), cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
 				errs = append(errs, t.endLocked(d, &was, now))
-				if was.cell != nil && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
+				if was.cell != nil && was.cell.Dirty && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
 					t.expect(hash, 0, now+1000)
 				}
 			}

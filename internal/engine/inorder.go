@@ -187,7 +187,7 @@ func (c *sortedCursor) close()      {}
 
 // InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in
 // memory as the map shows it. Key and value are valid until the next is yielded. Without values the entries are
-// not looked at: they were there when the walk began. Errors are as in Items.
+// not read: they were there when the walk began, or have expired since. Errors are as in Items.
 //
 //go:noinline
 func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -205,6 +205,7 @@ type walker struct {
 	by     keycodec.Order
 	span   Span
 	values bool
+	owed   bool // the table owed something when the walk began
 
 	key  []byte // whole
 	buf  []byte
@@ -212,7 +213,7 @@ type walker struct {
 }
 
 func (w *walker) walk(yield func(Item) bool) {
-	w.table.reap()
+	w.owed = w.table.owes() // before the look at the order, which loses what is paid
 	w.store.awaitAll()
 	keys := w.keys(yield)
 	defer keys.close()
@@ -318,12 +319,7 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	item.Key = next.key(i)
 	own := w.table.ownOf(item.Key)
 	if !w.values {
-		if w.cells.table.Dirty() > 0 {
-			if cell := w.cells.table.Find(s.Hash(own), own); cell != nil && cell.Absent {
-				return item, false
-			}
-		}
-		return item, true
+		return item, !w.table.hides(w.cells, item.Key, w.owed)
 	}
 	hash := s.Hash(own)
 	if cell := w.cells.Find(hash, own); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
@@ -339,6 +335,25 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	}
 	item.Err = s.Read(&item.Entry, w.cells, true, hash, item.Key, w.buf)
 	return item, item.Err != ErrNotFound
+}
+
+// hides reports whether reads of an open map, or of the log if shown is nil, do not show a key that the order of
+// the table has: memory knows that the entry is gone, and the log is yet to learn it. So it is with a deletion in
+// a cell and, if the table owed something when the walk began, with an entry that has expired and whose E was
+// owed. An entry that cannot be read is not hidden.
+func (t *Table) hides(shown *Cells, key []byte, owed bool) bool {
+	if c := t.cells.Load(); c != nil && c.table.Dirty() > 0 {
+		own := t.ownOf(key)
+		if cell := c.table.Find(t.store.Hash(own), own); cell != nil && cell.Absent && (shown != nil || cell.Dirty) {
+			return true
+		}
+	}
+	if !owed {
+		return false
+	}
+	r := reader{store: t.store, cells: shown, shared: true}
+	has, err := r.has(t, key)
+	return err == nil && !has
 }
 
 // mergedCursor is a merge of cursors, some of which are to be closed.
@@ -457,6 +472,7 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 	var all []order.Cursor
 	others := false
 	for _, t := range w.tables() {
+		owed := w.view == nil && t.owes() // before the look at the order, which loses what is paid
 		kept := w.kept(t, yield)
 		if kept == nil {
 			others = true
@@ -464,6 +480,9 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 		}
 		w.walked[t] = true
 		c := &wholeCursor{keyCursor: kept, prefix: t.prefixBytes()}
+		if w.view == nil {
+			c.of, c.owed = t, owed
+		}
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if others {
@@ -504,9 +523,8 @@ func (w *scan) items(t *Table) iter.Seq[Item] {
 	return w.store.Keys(t)
 }
 
-// settle gives the log what memory has for it, and takes out what has expired.
+// settle gives the log what memory has for it.
 func (w *scan) settle(t *Table, yield func(Item) bool) {
-	t.reap()
 	if c := t.cells.Load(); c != nil {
 		if err := w.store.flush(c).refused; err != nil && !w.stop {
 			w.stop = !yield(Item{Err: err})
@@ -551,19 +569,23 @@ func (w *scan) ownSpan(t *Table) Span {
 type wholeCursor struct {
 	keyCursor
 	prefix []byte
+	of     *Table // whose present entries the keys are of; nil for those of a view, which looks at each key
+	owed   bool   // the table owed something when the walk began
 	whole  []byte
 	key    []byte
 }
 
 func (c *wholeCursor) Next() bool {
-	if !c.keyCursor.Next() {
-		return false
+	for c.keyCursor.Next() {
+		if c.key = c.keyCursor.Key(); len(c.prefix) > 0 {
+			c.whole = append(append(c.whole[:0], c.prefix...), c.key...)
+			c.key = c.whole
+		}
+		if c.of == nil || !c.of.hides(nil, c.key, c.owed) {
+			return true
+		}
 	}
-	if c.key = c.keyCursor.Key(); len(c.prefix) > 0 {
-		c.whole = append(append(c.whole[:0], c.prefix...), c.key...)
-		c.key = c.whole
-	}
-	return true
+	return false
 }
 
 func (c *wholeCursor) Key() []byte { return c.key }

@@ -146,25 +146,26 @@ func (l *life) tell(first uint64, yield func(Version, error) bool) (more bool, e
 	for len(l.found) > 0 && l.found[0].seq > until {
 		e := l.found[0]
 		l.found = l.found[1:]
-		v, err := l.version(e)
+		v, was, err := l.version(e)
 		if err != nil {
 			return false, err
 		}
-		if !yield(v, nil) || e.seq <= l.from {
+		if was && !yield(v, nil) || e.seq <= l.from {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// version reads what an event says.
-func (l *life) version(at event) (v Version, err error) {
+// version reads what an event says. was is false for a deletion that compaction has made of a set with a deadline: there
+// was a version, and nothing is known of it.
+func (l *life) version(at event) (v Version, was bool, err error) {
 	err = l.store.Inside(func() error {
 		e, err := at.segment.Read(at.offset, nil)
 		if err != nil {
 			return err
 		}
-		v.Deleted = e.Op != record.Set
+		v.Deleted, was = e.Op != record.Set, e.Op != record.Delete || e.Expiry == 0
 		v.Expired = e.Expiry != 0 && (v.Deleted || e.Expiry <= l.next)
 		v.hit.expiry = e.Expiry
 		switch {
@@ -183,5 +184,5 @@ func (l *life) version(at event) (v Version, err error) {
 	})
 	v.Seq, v.Time = at.seq, time.UnixMilli(int64(at.time))
 	l.next = at.time
-	return v, err
+	return v, was, err
 }

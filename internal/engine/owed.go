@@ -24,8 +24,11 @@ import (
 func (s *Store) TellExpiry(t *Table) { t.asked.Store(true) }
 
 // tellsExpiry reports whether the end of an entry is a record.
-func (t *Table) tellsExpiry() bool {
-	return t.mayOwe() || (t.asked.Load() || t.store.opts.ExpiryEvents) && !t.ofElements
+func (t *Table) tellsExpiry() bool { return t.mayOwe() || t.asksExpiry() }
+
+// asksExpiry reports whether this process has asked for that.
+func (t *Table) asksExpiry() bool {
+	return (t.asked.Load() || t.store.opts.ExpiryEvents) && !t.ofElements
 }
 
 // mayOwe is tellsExpiry as far as the log says so: then an entry that has expired may be owed.
@@ -43,7 +46,10 @@ func (t *Table) tells(now *state) bool {
 }
 
 // owed is an entry whose E is owed, or entries with the same hash.
-type owed struct{ deadline, schema uint64 }
+type owed struct {
+	deadline, schema uint64
+	paying           bool // it is being looked at, and owed no longer unless that fails
+}
 
 // owedItems is about what an owed entry takes in memory, in items of the queue.
 const owedItems = 3
@@ -81,8 +87,12 @@ func (t *Table) owe(d *deadlines, was *state) {
 	if sh.owed == nil {
 		sh.owed = map[uint64]owed{}
 	}
-	if _, already := sh.owed[was.hash]; !already {
-		sh.owed[was.hash] = owed{was.expiry, was.schema}
+	_, already := sh.owed[was.hash]
+	sh.owed[was.hash] = owed{deadline: was.expiry, schema: was.schema}
+	for latest := d.latest.Load(); was.expiry > latest && !d.latest.CompareAndSwap(latest, was.expiry); {
+		latest = d.latest.Load()
+	}
+	if !already {
 		d.owing.Add(1)
 		t.countDeadlines(d, owedItems)
 	}
@@ -132,6 +142,31 @@ func (t *Table) owing() int {
 	return 0
 }
 
+// owes takes out what has expired, and reports whether the table owes anything.
+func (t *Table) owes() bool {
+	t.reap()
+	return t.owing() > 0
+}
+
+// forgive ends the debt for entries that have not expired by now: the clock was set back, and reads show them.
+func (t *Table) forgive(d *deadlines, now uint64) {
+	latest := d.latest.Load()
+	if d.owing.Load() == 0 || now >= latest {
+		return
+	}
+	for n := range d.shards {
+		mu := &t.store.keys[n]
+		mu.Lock()
+		for hash, o := range d.shards[n].owed {
+			if now < o.deadline && !t.store.closed {
+				t.payLocked(&d.shards[n], hash, now)
+			}
+		}
+		mu.Unlock()
+	}
+	d.latest.CompareAndSwap(latest, now)
+}
+
 // owedOf counts those of which f is true. The caller holds the locks of all keys.
 func (t *Table) owedOf(f func(*owed) bool) (n int) {
 	d := t.deadlines.Load()
@@ -170,17 +205,23 @@ func (t *Table) paySomeLocked(d *deadlines, n int, now uint64) (more bool) {
 		if left--; left < 0 || !t.mayTell(d, 0, now) {
 			return left < 0
 		}
-		t.payLocked(hash, now)
+		t.payLocked(&d.shards[n], hash, now)
 	}
 	return false
 }
 
-func (t *Table) payLocked(hash, now uint64) {
+// payLocked looks at what is owed under a hash. It is counted as owed until it has left the order of the keys.
+func (t *Table) payLocked(sh *deadlineShard, hash, now uint64) {
 	t.counted.begun.Add(1)
 	defer t.counted.ended.Add(1)
-	t.settleOwed(hash)
+	o := sh.owed[hash]
+	o.paying = true
+	sh.owed[hash] = o
 	if err := t.lookLocked(hash, now); err != nil {
 		t.store.log.ReportError("taking out what has expired", err)
+	}
+	if sh.owed[hash].paying {
+		t.settleOwed(hash)
 	}
 }
 

@@ -271,7 +271,7 @@ func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
 	if old.expiry != 0 && t.owing() > 0 {
 		t.counted.begun.Add(1)
 		defer t.counted.ended.Add(1)
-		t.settleOwed(hash)
+		defer t.settleOwed(hash) // not before: a walk looks at each key of its order while something is owed
 	}
 	t.store.showing.begin(hash)
 	t.mark(own, true, seq)
