@@ -463,9 +463,7 @@ func (l *Log) keepCompact() {
 		}
 		cancel()
 		if len(l.runs(l.set.Load())) > 0 && l.tails.Failure() == nil {
-			if err := l.Compact(); !errors.Is(err, ErrClosed) {
-				l.tails.ReportError("compacting", err)
-			}
+			l.tails.ReportError("compacting", l.Compact())
 		}
 	}
 }

@@ -156,7 +156,7 @@ func open(dir string, o *options) (_ *Log, err error) {
 		o.fsys = l.lock
 	}
 	l.tails.Init(tail.Owner{
-		FS: o.fsys, Dir: dir, Clock: o.clock, Inline: o.inline, Name: "hybridlog", Report: o.report, Rings: rings, Marks: marks,
+		FS: o.fsys, Dir: dir, Clock: o.clock, Inline: o.inline, Name: "hybridlog", Report: o.report, Closed: ErrClosed, Rings: rings, Marks: marks,
 		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: bad,
 	})
 	if err := l.recover(); err != nil {

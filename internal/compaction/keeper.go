@@ -256,10 +256,7 @@ func (k *Keeper) nextLook() time.Duration {
 
 // lookBack is look, as far as it is worth it.
 func (k *Keeper) lookBack() {
-	err := k.store.Housekeep(func() error { return k.look(false) })
-	if err != nil && !errors.Is(err, seglog.ErrClosed) {
-		k.log.ReportError("reading the log as of the beginning of its window", err)
-	}
+	k.log.ReportError("reading the log as of the beginning of its window", k.store.Housekeep(func() error { return k.look(false) }))
 }
 
 // Wake lets Keep look what there is to do.

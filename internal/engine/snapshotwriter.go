@@ -385,7 +385,7 @@ func (s *Store) keepSnapshot(stop <-chan struct{}) {
 			continue
 		}
 		err := s.Housekeep(func() error { return s.takeSnapshot(stop) })
-		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, seglog.ErrClosed) {
+		if !errors.Is(err, errSnapshotStopped) {
 			s.log.ReportError("writing a snapshot of the index", err)
 		}
 	}

@@ -116,7 +116,7 @@ func NewLog(o Options) *Log {
 	}
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*Segment{}})
 	l.Init(tail.Owner{
-		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Inline: o.Inline, Name: "copal", Report: o.Report, Rings: Rings, Marks: marks,
+		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Inline: o.Inline, Name: "copal", Report: o.Report, Closed: ErrClosed, Rings: Rings, Marks: marks,
 		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: FormatError,
 	})
 	return l

@@ -21,6 +21,7 @@ type Owner struct {
 	Inline bool        // no goroutine drains, but the appender who needs the place; for tests that count operations
 	Name   string      // of the package, with which the texts of errors begin
 	Report func(error) // tells the user about an error that no call can return
+	Closed error       // of work after Close has begun: the user has called it, and is told nothing of that
 	Rings  *RingFormat
 	Marks  *files.MarkFormat
 
@@ -87,9 +88,9 @@ func (l *Tails) Fail(cause error) error {
 }
 
 // ReportError tells the user of an error that no call returns, if it is one, and what was being
-// done.
+// done. Work that Close has cut short has no error to tell.
 func (l *Tails) ReportError(what string, err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, l.Owner.Closed) {
 		l.Owner.Report(fmt.Errorf("%s: %s: %w", l.Owner.Name, what, err))
 	}
 }
