@@ -51,7 +51,7 @@ func TestErrorTexts(t *testing.T) {
 		{"repair into a file", repair(dir, file), fs.ErrExist, file + " is a file: the new store needs a directory"},
 		{"repair into the store", repair(dir, dir), fs.ErrExist, "which is not changed"},
 		{"repair far within the store", repair(dir, filepath.Join(dir, "a", "b")), fs.ErrExist, "which is not changed"},
-		{"repair of a store in use", inUse, copal.ErrLocked, "locked by process"},
+		{"repair of a store in use", inUse, copal.ErrLocked, "locked by this process"},
 		{"restore of nothing", restore("", filepath.Join(base, "new")), nil, "the name of a directory is empty"},
 		{"restore into nothing", restore(filepath.Join(base, "backup"), ""), nil, "the name of a directory is empty"},
 		{"restore into other files", restore(filepath.Join(base, "backup"), other), fs.ErrExist, other + " holds photo.jpg"},

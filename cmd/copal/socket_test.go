@@ -107,12 +107,12 @@ func TestSecondProcess(t *testing.T) {
 		t.Errorf("a value that is none of its map: exit code %d, %q", code, told)
 	}
 	wantCommand(t, "", note, "set", dir, "typed:carol", `{"Name":"Carol","Age":1}`)
-	if code, _, told := command(nil, "compact", dir); code != exitLocked || !strings.Contains(told, "is locked by process") {
+	if code, _, told := command(nil, "compact", dir); code != exitLocked || !strings.Contains(told, "is locked by") {
 		t.Errorf("compact: exit code %d, %q", code, told)
 	}
 	s.end()
 	s = serve(t, dir, "--redis", "127.0.0.1:0", "--no-socket")
-	if code, _, told := command(nil, "set", dir, "k", "v"); code != exitLocked || !strings.Contains(told, "is locked by process") {
+	if code, _, told := command(nil, "set", dir, "k", "v"); code != exitLocked || !strings.Contains(told, "is locked by") {
 		t.Errorf("set without a socket: exit code %d, %q", code, told)
 	}
 	s.end()

@@ -3,6 +3,7 @@ package vfs
 import (
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"unsafe"
 )
@@ -27,7 +28,39 @@ func Caught(before bool, mapped []byte, err *error) {
 	if !ok || mapped != nil && !within(mapped, fault.Addr()) {
 		panic(cause)
 	}
-	*err = fmt.Errorf("fault at address %x of a mapped file: %w", fault.Addr(), syscall.EIO)
+	*err = faultAt(fault.Addr())
+}
+
+// place is what a mapped region is of.
+type place struct {
+	name   string // of the file, when it was mapped
+	offset int64
+	bytes  []byte
+}
+
+// places are all regions that are mapped, by their first address. Only a fault asks for them: it knows an address, and
+// an operator needs a file.
+var places sync.Map
+
+func notePlace(name string, offset int64, b []byte) {
+	places.Store(unsafe.SliceData(b), place{name, offset, b})
+}
+
+func forgetPlace(b []byte) { places.Delete(unsafe.SliceData(b)) }
+
+// faultAt is the error of a fault at an address.
+func faultAt(addr uintptr) error {
+	err := fmt.Errorf("fault at address %x of a mapped file: %w", addr, syscall.EIO)
+	places.Range(func(first, at any) bool {
+		p := at.(place)
+		if !within(p.bytes, addr) {
+			return true
+		}
+		offset := p.offset + int64(addr-uintptr(unsafe.Pointer(first.(*byte))))
+		err = fmt.Errorf("%s cannot be read or written through its mapping at offset %d: %w", p.name, offset, syscall.EIO)
+		return false
+	})
+	return err
 }
 
 func within(b []byte, addr uintptr) bool {

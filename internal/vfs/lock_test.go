@@ -3,12 +3,14 @@ package vfs
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -86,7 +88,7 @@ func TestLockFileHoldsThePID(t *testing.T) {
 	defer lock.Close()
 	text, err := os.ReadFile(name)
 	check(t, err)
-	if want := strconv.Itoa(os.Getpid()) + "\n"; string(text) != want {
+	if want := strconv.Itoa(os.Getpid()) + "\n"; !strings.HasPrefix(string(text), want) || strings.Contains(string(text), "more") {
 		t.Fatalf("lock file holds %q, want %q", text, want)
 	}
 }
@@ -94,9 +96,44 @@ func TestLockFileHoldsThePID(t *testing.T) {
 func TestReadPID(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "12": 0, "12\n": 12, "12\n345\n": 12, "x\n": 0, "\n": 0} {
 		f := create(t, NewMem(), "f", text)
-		if got := readPID(f); got != want {
+		if got := lockedBy("LOCK", f).PID; got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
+	}
+}
+
+// TestLockTellsWho: the error of a lock that is held says by whom, as far as that is known here.
+func TestLockTellsWho(t *testing.T) {
+	own, here := os.Getpid(), pidNamespace()
+	child, _ := holdElsewhere(t, filepath.Join(t.TempDir(), "LOCK"))
+	gone, _ := holdElsewhere(t, filepath.Join(t.TempDir(), "LOCK"))
+	check(t, gone.Process.Kill())
+	gone.Wait()
+	for _, c := range []struct {
+		held LockedError
+		want string
+	}{
+		{LockedError{}, "LOCK is locked by another process"},
+		{LockedError{PID: own, Space: here}, "LOCK is locked by this process, which has it open already"},
+		{LockedError{PID: child.Process.Pid, Space: here}, fmt.Sprintf("LOCK is locked by process %d", child.Process.Pid)},
+		{LockedError{PID: child.Process.Pid}, fmt.Sprintf("LOCK is locked by process %d", child.Process.Pid)},
+		{LockedError{PID: own, Space: "pid:[1]"}, fmt.Sprintf("LOCK is locked by process %d of another pid namespace, as in a container", own)},
+		{LockedError{PID: gone.Process.Pid, Space: here}, fmt.Sprintf("LOCK is locked by process %d, which is of another machine or of another pid namespace", gone.Process.Pid)},
+	} {
+		if c.held.PID == gone.Process.Pid && processExists(c.held.PID) {
+			continue // a new process has the number, or nobody here knows
+		}
+		c.held.Name = "LOCK"
+		if got := c.held.Error(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	name := filepath.Join(t.TempDir(), "LOCK")
+	lock, err := OS().Lock(name)
+	check(t, err)
+	defer lock.Close()
+	if _, err := OS().Lock(name); !strings.Contains(fmt.Sprint(err), "by this process") {
+		t.Errorf("locked twice: %v", err)
 	}
 }
 

@@ -267,7 +267,7 @@ func (m *Mem) Lock(name string) (Lock, error) {
 			entries[base] = n
 			m.rec.lockFileMade(memPath(name), n)
 		case m.locked[n]:
-			return &LockedError{Name: name, PID: os.Getpid()}
+			return &LockedError{Name: name, PID: os.Getpid(), Space: pidNamespace()}
 		}
 		m.locked[n] = true
 		taken = n

@@ -104,7 +104,7 @@ func (osFS) Lock(name string) (Lock, error) {
 	switch err := lockFile(f); {
 	case err == errLockHeld:
 		defer f.Close()
-		return nil, &LockedError{Name: name, PID: readPID(f)}
+		return nil, lockedBy(name, f)
 	case err != nil:
 		f.Close()
 		return nil, pathError("lock", name, err)
@@ -116,7 +116,7 @@ func (osFS) Lock(name string) (Lock, error) {
 	if lockDir(dir) == errLockHeld { // where directories cannot be locked, the file's lock must do
 		defer f.Close()
 		defer dir.Close()
-		return nil, &LockedError{Name: name, PID: readPID(f)}
+		return nil, lockedBy(name, f)
 	}
 	text := pidText()
 	if _, err := f.WriteAt(text, 0); err == nil {
@@ -142,17 +142,28 @@ func (l *osLock) Close() error {
 	return errors.Join(unlockFile(l.f), l.f.Close(), l.dir.Close())
 }
 
-func pidText() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }
-
-func readPID(f io.ReaderAt) int {
-	var buf [32]byte
-	n, _ := f.ReadAt(buf[:], 0)
-	line, _, whole := bytes.Cut(buf[:n], []byte("\n"))
-	pid, err := strconv.Atoi(string(line))
-	if err != nil || !whole {
-		return 0
+// pidText is the number of this process and, on the second line, the namespace that it is of.
+func pidText() []byte {
+	text := fmt.Appendf(nil, "%d\n", os.Getpid())
+	if space := pidNamespace(); space != "" {
+		text = fmt.Appendf(text, "%s\n", space)
 	}
-	return pid
+	return text
+}
+
+// lockedBy reads who holds a lock, as far as that says.
+func lockedBy(name string, f io.ReaderAt) *LockedError {
+	e := &LockedError{Name: name}
+	var buf [96]byte
+	n, _ := f.ReadAt(buf[:], 0)
+	line, rest, whole := bytes.Cut(buf[:n], []byte("\n"))
+	if pid, err := strconv.Atoi(string(line)); err == nil && whole {
+		e.PID = pid
+		if line, _, whole = bytes.Cut(rest, []byte("\n")); whole {
+			e.Space = string(line)
+		}
+	}
+	return e
 }
 
 type osFile struct {

@@ -125,6 +125,7 @@ func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
 	if err != nil {
 		return nil, err
 	}
+	notePlace(f.Name(), off, r.b)
 	return r, nil
 }
 
@@ -199,5 +200,12 @@ func (r *mappedRegion) Close() error {
 	if b == nil {
 		return os.ErrClosed
 	}
+	forgetPlace(b)
 	return os.NewSyscallError("munmap", unix.MunmapPtr(unsafe.Pointer(&b[0]), uintptr(r.kept)))
+}
+
+// pidNamespace names the namespace in which this process has its number.
+func pidNamespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return name
 }

@@ -1,8 +1,13 @@
 package vfs
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -55,4 +60,30 @@ func TestFreeIn(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d, %v", name, bytes, known, c.bytes, c.known)
 		}
 	}
+}
+
+// TestFaultNamesItsPlace: the error of touching a page that is not there names the file and the offset in it, also
+// where the caller of Caught does not say which region it reads.
+func TestFaultNamesItsPlace(t *testing.T) {
+	page := int64(os.Getpagesize())
+	name := filepath.Join(t.TempDir(), "data")
+	check(t, os.WriteFile(name, make([]byte, 4*page), 0o666))
+	f, err := OS().Open(name, ReadOnly)
+	check(t, err)
+	defer f.Close()
+	r, err := f.Map(page, int(3*page))
+	check(t, err)
+	check(t, os.Truncate(name, page))
+	want := fmt.Sprintf("%s cannot be read or written through its mapping at offset %d: ", name, 2*page+3)
+	err = r.Load(int(page)+3, make([]byte, 1))
+	if err == nil || !strings.HasPrefix(err.Error(), want) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	check(t, r.Close())
+	places.Range(func(_, at any) bool {
+		if at.(place).name == name {
+			t.Error("a region that is unmapped is listed yet")
+		}
+		return true
+	})
 }

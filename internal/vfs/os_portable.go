@@ -25,3 +25,5 @@ func prefetch(*os.File, int64, int64) {}
 func adviseRandom(*os.File, Region) {}
 
 func mapFile(*os.File, int64, int, bool) (Region, error) { return nil, errors.ErrUnsupported }
+
+func pidNamespace() string { return "" } // there is one

@@ -51,3 +51,6 @@ func isNotDirectory(err error) bool { return errors.Is(err, unix.ENOTDIR) }
 func isNoSpace(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }
+
+// processExists reports whether a process has this number.
+func processExists(pid int) bool { return unix.Kill(pid, 0) != unix.ESRCH }

@@ -68,3 +68,5 @@ func isNoSpace(err error) bool {
 func lockDir(*os.File) error { return nil }
 
 func unlockDir(*os.File) {}
+
+func processExists(int) bool { return true } // as far as is known here

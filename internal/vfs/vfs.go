@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 )
 
@@ -140,13 +141,22 @@ type Region interface {
 
 // LockedError names the holder of a lock.
 type LockedError struct {
-	Name string
-	PID  int // 0 when the holder did not leave its number
+	Name  string
+	PID   int    // 0 when the holder did not leave its number
+	Space string // the pid namespace in which that is its number, "" if the holder did not leave it
 }
 
 func (e *LockedError) Error() string {
-	if e.PID == 0 {
+	own := pidNamespace()
+	switch {
+	case e.PID == 0:
 		return fmt.Sprintf("%s is locked by another process", e.Name)
+	case e.Space != "" && e.Space != own:
+		return fmt.Sprintf("%s is locked by process %d of another pid namespace, as in a container", e.Name, e.PID)
+	case e.PID == os.Getpid() && e.Space == own:
+		return fmt.Sprintf("%s is locked by this process, which has it open already", e.Name)
+	case e.PID != os.Getpid() && !processExists(e.PID):
+		return fmt.Sprintf("%s is locked by process %d, which is of another machine or of another pid namespace", e.Name, e.PID)
 	}
 	return fmt.Sprintf("%s is locked by process %d", e.Name, e.PID)
 }
