@@ -85,7 +85,9 @@ func (c *Collection) Clear() (existed bool, err error) {
 // Rename moves the collection, deadline included, to another key, and replaces what that key holds.
 // The receiver stays a handle of the old key. The error is ErrNotFound when there is no collection.
 // It is as durable as Map.Set.
-func (c *Collection) Rename(to string) error {
+func (c *Collection) Rename(to string) error { return c.missing(c.rename(to), "") }
+
+func (c *Collection) rename(to string) error {
 	if err := c.writable(c.by); err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (c *Collection) Expire(d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return c.redate(deadline)
+	return c.missing(c.redate(deadline), "")
 }
 
 // ExpireAt is Expire with a deadline, within the bounds of Map.SetUntil.
@@ -117,12 +119,12 @@ func (c *Collection) ExpireAt(deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	return c.redate(at)
+	return c.missing(c.redate(at), "")
 }
 
 // Persist takes the deadline away, if there is one. The error is ErrNotFound when there is no
 // collection.
-func (c *Collection) Persist() error { return c.redate(0) }
+func (c *Collection) Persist() error { return c.missing(c.redate(0), "") }
 
 func (c *Collection) redate(deadline uint64) error {
 	if err := c.writable(c.by); err != nil {
@@ -143,13 +145,13 @@ func (c *Collection) redate(deadline uint64) error {
 // ErrNotFound when there is no collection.
 func (c *Collection) TTL() (time.Duration, error) {
 	deadline, err := c.deadline()
-	return c.db.store.Left(deadline), err
+	return c.db.store.Left(deadline), c.missing(err, "")
 }
 
 // Deadline returns when the collection expires, as Map.Deadline does.
 func (c *Collection) Deadline() (time.Time, error) {
 	deadline, err := c.deadline()
-	return timeOf(deadline), err
+	return timeOf(deadline), c.missing(err, "")
 }
 
 func (c *Collection) deadline() (uint64, error) {

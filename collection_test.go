@@ -118,7 +118,7 @@ func (m *collectionsModel) changeList(t *testing.T, rng *rand.Rand, list *copal.
 		}
 		if err = list.Set(at, word); index >= 0 && index < len(m.list) {
 			m.list[index] = word
-		} else if err == copal.ErrNotFound {
+		} else if errors.Is(err, copal.ErrNotFound) {
 			err = nil
 		} else {
 			t.Errorf("setting what is not there: %v", err)

@@ -2,8 +2,10 @@ package copal
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -87,6 +89,47 @@ type misuse string
 
 func (e misuse) Error() string        { return "copal: " + string(e) }
 func (e misuse) Is(target error) bool { return target == ErrHandle }
+
+// absent is an ErrNotFound, and names what there is not.
+type absent string
+
+func (e absent) Error() string        { return "copal: " + string(e) + " is not found" }
+func (e absent) Is(target error) bool { return target == ErrNotFound }
+
+// missing names the key of an ErrNotFound, with its map where it has one. The key is whole.
+func (at *place) missing(err error, key []byte) error {
+	if err != ErrNotFound {
+		return err
+	}
+	if n := len(at.prefix); n > 0 && n <= len(key) {
+		if name, err := keycodec.ParseName(at.prefix[:n-1]); err == nil {
+			return absent(fmt.Sprintf("key %q of map %q", key[n:], name))
+		}
+	}
+	return absent(fmt.Sprintf("key %q", key))
+}
+
+// missing names the collection of an ErrNotFound, and an element of it if that is not "".
+func (c *Collection) missing(err error, element string) error {
+	if err != ErrNotFound {
+		return err
+	}
+	if element != "" {
+		element += " of "
+	}
+	return absent(element + c.title())
+}
+
+// title is how messages name the collection.
+func (c *Collection) title() string { return fmt.Sprintf("%s %q", kindOf(c.of), c.key) }
+
+// kindOf is the name of a type of collections for people.
+func kindOf(of engine.CollectionType) string {
+	if of == engine.SortedSetType {
+		return "sorted set"
+	}
+	return string(of)
+}
 
 // CorruptError says why bytes cannot be what was written. errors.Is(err, ErrCorrupt) holds for it.
 //

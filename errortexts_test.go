@@ -102,6 +102,11 @@ func TestErrorTexts(t *testing.T) {
 	list, err := copal.OpenList[int](db, "hash")
 	must(t, errors.Join(err, db.Raw().Set([]byte("numbers:x"), nil), db.Raw().Set([]byte("texts:a"), []byte("x")), texts.Set("b", "b"),
 		copal.Set(db, "big", 1000), openHash[string, string](t, db, "hash").Set("x", "x")))
+	orders, err := copal.OpenList[float64](db, "orders")
+	must(t, errors.Join(err, orders.PushBack(1)))
+	totals := openHash[string, float64](t, db, "totals")
+	ranks, err := copal.OpenSortedSet[string](db, "ranks")
+	must(t, err)
 	toldBy := func(walk func()) error {
 		told.errs = nil
 		walk()
@@ -121,7 +126,7 @@ func TestErrorTexts(t *testing.T) {
 		is   error
 		says []string
 	}{
-		{"a writer beside a writer", open(dir), copal.ErrLocked, []string{"the store is in use", "LOCK", "process"}},
+		{"a writer beside a writer", open(dir), copal.ErrLocked, []string{"the store is in use", "LOCK", "this process"}},
 		{"a store that is a file", open(file), nil, []string{file, "directory"}},
 		{"a directory that is missing, read-only", open(filepath.Join(base, "none"), copal.ReadOnly()), os.ErrNotExist, []string{"none"}},
 		{"a directory without a store, read-only", open(empty, copal.ReadOnly()), os.ErrNotExist, []string{"there is no store in", empty}},
@@ -229,7 +234,37 @@ func TestErrorTexts(t *testing.T) {
 		{"a sync interval of nothing", open(filepath.Join(base, "none"), copal.WithSyncInterval(0)), nil, []string{"copal: WithSyncInterval(0s); it must be positive"}},
 		{"a deadline that has passed", func() error { return counts.SetUntil("a", 1, time.Unix(1, 0)) }, nil, []string{"which has passed"}},
 		{"a time to live of nothing", func() error { return counts.SetTTL("a", 1, 0) }, nil, []string{"a time to live of 0s; it must be positive"}},
-		{"no entry", func() error { return counts.Expire("none", time.Hour) }, copal.ErrNotFound, nil},
+		{"no entry to expire", func() error { return counts.Expire("none", time.Hour) }, copal.ErrNotFound, []string{`copal: key "none" of map "counts" is not found`}},
+		{"no entry", func() error { _, err := counts.Load("none"); return err }, copal.ErrNotFound, []string{`copal: key "none" of map "counts" is not found`}},
+		{"no entry in a snapshot", func() error { _, err := counts.At(s).Load("none"); return err }, copal.ErrNotFound, []string{`key "none" of map "counts"`}},
+		{"no entry in a transaction", func() error {
+			return db.View(func(tx *copal.Tx) error { _, err := counts.In(tx).Load("none"); return err })
+		}, copal.ErrNotFound, []string{`key "none" of map "counts"`}},
+		{"no entry with a deadline", func() error { _, err := counts.TTL("none"); return err }, copal.ErrNotFound, []string{`key "none" of map "counts"`}},
+		{"no entry beneath memory", func() error { return counts.SetInMemory("none", 1) }, copal.ErrNotFound, []string{`key "none" of map "counts"`}},
+		{"no raw entry", func() error { _, err := db.Raw().Load([]byte("none")); return err }, copal.ErrNotFound, []string{`copal: key "none" is not found`}},
+		{"no raw entry to view", func() error { return db.Raw().View([]byte("none"), nil) }, copal.ErrNotFound, []string{`copal: key "none" is not found`}},
+		{"no raw entry of a type", func() error { _, err := db.Raw().Type([]byte("none")); return err }, copal.ErrNotFound, []string{`copal: key "none" is not found`}},
+		{"no single value", func() error { _, err := copal.Load[int](db, "none"); return err }, copal.ErrNotFound, []string{`copal: key "none" is not found`}},
+		{"no field", func() error { _, err := misread.Load("none"); return err }, copal.ErrNotFound, []string{`copal: field "none" of hash "hash" is not found`}},
+		{"no element", func() error { _, err := orders.Load(7); return err }, copal.ErrNotFound, []string{`copal: element 7 of list "orders" is not found`}},
+		{"no element to set", func() error { return orders.Set(-9, 1) }, copal.ErrNotFound, []string{`copal: element -9 of list "orders" is not found`}},
+		{"no member", func() error { _, err := ranks.Load("none"); return err }, copal.ErrNotFound, []string{`copal: member "none" of sorted set "ranks" is not found`}},
+		{"no collection to expire", func() error { return ranks.Expire(time.Hour) }, copal.ErrNotFound, []string{`copal: sorted set "ranks" is not found`}},
+		{"no collection to rename", func() error { return ranks.Rename("x") }, copal.ErrNotFound, []string{`copal: sorted set "ranks" is not found`}},
+		{"an element that cannot be kept", func() error { return orders.PushBack(math.Inf(1)) }, copal.ErrType,
+			[]string{`copal: list "orders": value cannot be kept as JSON: float64: +Inf is not a number`}},
+		{"an element that cannot be set", func() error { return orders.Set(0, math.Inf(1)) }, copal.ErrType, []string{`copal: list "orders": value cannot be kept`}},
+		{"an element that cannot be inserted", func() error { return orders.Insert(0, math.Inf(1)) }, copal.ErrType, []string{`copal: list "orders": value cannot be kept`}},
+		{"a field that cannot be kept", func() error { return totals.Set("f", math.Inf(1)) }, copal.ErrType,
+			[]string{`copal: hash "totals": field "f": value cannot be kept as JSON: float64: +Inf is not a number`}},
+		{"fields that cannot be kept", func() error { return totals.SetAll(map[string]float64{"f": math.Inf(1)}) }, copal.ErrType, []string{`copal: hash "totals": field "f": value cannot be kept`}},
+		{"a field that is updated to what cannot be kept", func() error {
+			_, _, err := totals.Update("f", func(e *copal.Entry[float64]) error { e.Value = math.Inf(1); return nil })
+			return err
+		}, copal.ErrType, []string{`copal: hash "totals": field "f": value cannot be kept`}},
+		{"a field that does not fit", func() error { _, err := misread.Load("x"); return err }, copal.ErrType,
+			[]string{`copal: hash "hash": the value under key "x", written as json, does not fit bool: it was stored as string`}},
 		{"a key that is too long", func() error { return db.Raw().Set(make([]byte, 1<<17), nil) }, copal.ErrTooLarge, []string{"a key of 131072 bytes"}},
 		{"a moment to come", func() error { _, err := db.AsOf(time.Now().Add(time.Hour)); return err }, nil, []string{"has not come yet"}},
 		{"a record to come", func() error { _, err := db.AsOfSeq(1 << 40); return err }, nil, []string{"there is no record 1099511627776 yet"}},

@@ -230,7 +230,7 @@ func ExampleListOf_Load() {
 	// Output:
 	// dry <nil>
 	// fold <nil>
-	// copal: not found
+	// copal: element 3 of list "jobs" is not found
 }
 
 func ExampleListOf_Set() {
@@ -252,7 +252,7 @@ func ExampleListOf_Insert() {
 	// Output:
 	// <nil>
 	// wash rinse spin dry fold 5
-	// copal: not found
+	// copal: element 9 of list "jobs" is not found
 }
 
 func ExampleListOf_DeleteRange() {

@@ -44,7 +44,7 @@ func ExampleRaw_Deadline() {
 	// Output:
 	// 2100 false <nil>
 	// 1 true <nil>
-	// 1 true copal: not found
+	// 1 true copal: key "nothing" is not found
 }
 
 func ExampleRaw_ExpireAt() {

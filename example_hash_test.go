@@ -97,7 +97,7 @@ func ExampleHashOf_Load() {
 	_, err := h.Load("wine")
 	fmt.Println(err)
 	// Output:
-	// copal: not found
+	// copal: field "wine" of hash "shop:1:stock" is not found
 }
 
 func ExampleHashOf_Has() {

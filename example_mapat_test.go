@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"errors"
 	"fmt"
 	"log"
 
@@ -47,7 +48,7 @@ func ExampleMap_At_load() {
 	db, then := pupils()
 	defer db.Close()
 	_, err := then.Load("Tim")
-	fmt.Println(err == copal.ErrNotFound)
+	fmt.Println(errors.Is(err, copal.ErrNotFound))
 	// Output:
 	// true
 }

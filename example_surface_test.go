@@ -357,7 +357,7 @@ func ExampleSortedSetOf() {
 	// Grace 20
 	// Alan has only 7
 	// 1 <nil>
-	// false copal: not found
+	// false copal: member "Alan" of sorted set "points" is not found
 }
 
 // A change may be of a whole range; Covers tells for a key.

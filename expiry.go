@@ -90,18 +90,25 @@ func (m *bareMap) redate(key *buffer, to deadline) error {
 
 // deadlineOf is the deadline of an entry, 0 for none.
 func (h *handle) deadlineOf(at *place, key []byte) (uint64, error) {
+	var deadline uint64
+	var err error
 	if h.from != nil {
-		return h.from.deadlineOf(at, key)
+		deadline, err = h.from.deadlineOf(at, key)
+	} else {
+		deadline, err = h.db.store.DeadlineOf(at.table, at.cells, key)
 	}
-	return h.db.store.DeadlineOf(at.table, at.cells, key)
+	return deadline, at.missing(err, key)
 }
 
 // redate gives an entry another deadline, 0 for none.
 func (h *handle) redate(at *place, key []byte, deadline uint64) error {
+	var err error
 	if h.from != nil {
-		return h.from.redate(at, key, deadline, h.by)
+		err = h.from.redate(at, key, deadline, h.by)
+	} else {
+		err = h.db.store.Expire(at.table, at.cells, key, deadline, h.by)
 	}
-	return h.db.store.Expire(at.table, at.cells, key, deadline, h.by)
+	return at.missing(err, key)
 }
 
 // timeOf is a deadline of the store as a time, the zero time for none.

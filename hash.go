@@ -3,6 +3,8 @@ package copal
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"reflect"
 	"slices"
@@ -132,22 +134,26 @@ func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 // Get returns the value of a field, and whether there is one. A failed read counts as absent, and
 // its error goes to the error handler; Load returns it.
 func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
-	v, err := h.Load(field)
-	if err != nil && !isNotFound(err) {
-		h.report(err)
-	}
-	return v, err == nil
+	v, _, err := h.load(field)
+	return v, h.found(err)
 }
 
 // Load returns the value of a field, which is the caller's own. The error is ErrNotFound when there
 // is none, a *CorruptError when it is damaged, and ErrType when it is not a V or the key holds
 // something other than a hash.
 func (h *HashOf[F, V]) Load(field F) (v V, err error) {
-	sub, err := h.sub(field)
-	if err == nil {
-		err = h.load(h.values, sub, &v)
+	v, sub, err := h.load(field)
+	if err == ErrNotFound {
+		err = h.missing(err, fmt.Sprintf("field %q", sub))
 	}
 	return v, err
+}
+
+func (h *HashOf[F, V]) load(field F) (v V, sub []byte, err error) {
+	if sub, err = h.sub(field); err == nil {
+		err = h.loadValue(h.values, sub, &v)
+	}
+	return v, sub, err
 }
 
 // Has reports whether the hash has the field. It treats an error as Get does.
@@ -358,7 +364,14 @@ func (c *Collection) encode(values *typed, sub []byte, v any) (*engine.Edit, err
 	}
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
-	value, schema, err := values.encode(buf, sub, v)
+	if err := values.append(buf, v); err != nil {
+		if sub != nil {
+			err = typeError(err, "field %q", sub)
+		}
+		return nil, c.strange(err)
+	}
+	value := buf.value
+	schema, err := values.schema()
 	if err != nil {
 		return nil, err
 	}
@@ -384,17 +397,23 @@ func inOrder(edits []*engine.Edit) []*engine.Edit {
 	return edits
 }
 
-// load decodes an element into what v points to.
-func (c *Collection) load(values *typed, sub []byte, v any) error {
+// loadValue decodes an element into what v points to.
+func (c *Collection) loadValue(values *typed, sub []byte, v any) error {
 	e, err := c.get(sub)
 	if err != nil {
 		return err
 	}
-	return values.decode(c.name(sub), &e, v)
+	return c.decode(values, sub, &e, v)
 }
 
-// name is how messages call an element.
-func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(c.key), ' '), sub...) }
+// decode decodes an element into what v points to.
+func (c *Collection) decode(values *typed, sub []byte, e *engine.Entry, v any) error {
+	err := values.decode(sub, e, v)
+	if err != nil && errors.Is(err, ErrType) {
+		err = c.strange(err)
+	}
+	return err
+}
 
 // updateValue changes an element as decide says. decide gets whether the element exists and a
 // function that decodes it, and returns the value to encode.
@@ -404,7 +423,7 @@ func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability,
 			if found == nil {
 				return nil
 			}
-			return values.decode(c.name(sub), found, into)
+			return c.decode(values, sub, found, into)
 		})
 		*exists = what == put || what == keep && found != nil
 		switch {
@@ -465,7 +484,7 @@ func (c *Collection) ranked(by keycodec.Order, from, to int, values bool) iter.S
 }
 
 // strange is the error of an element that is not of the collection's Go types.
-func (c *Collection) strange(err error) error { return typeError(err, "%s %q", c.of, c.key) }
+func (c *Collection) strange(err error) error { return typeError(err, "%s", c.title()) }
 
 // misfit reports such an element.
 func (c *Collection) misfit(err error) {

@@ -89,7 +89,7 @@ func (x *historyModel) wantBefore(c *copal.Change) {
 			want = strconv.Quote(want)
 		}
 	}
-	if text := fmt.Sprint(brief(string(got)), " ", err); there && text != fmt.Sprint(brief(want), " <nil>") || !there && err != copal.ErrNotFound {
+	if text := fmt.Sprint(brief(string(got)), " ", err); there && text != fmt.Sprint(brief(want), " <nil>") || !there && !errors.Is(err, copal.ErrNotFound) {
 		x.t.Errorf("record %d: %s %q was %s, want %s, %v", c.Seq, c.Key, c.Element, text, brief(want), there)
 	}
 }

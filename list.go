@@ -3,6 +3,7 @@ package copal
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"iter"
 	"math"
 	"reflect"
@@ -124,7 +125,7 @@ func (l *ListOf[V]) Insert(index int, list ...V) error {
 	if err != nil {
 		return err
 	}
-	return l.insertEdits(index, edits, l.by)
+	return l.missingAt(l.insertEdits(index, edits, l.by), index)
 }
 
 // PopFront removes the first element, and returns it; ok is false if there is none.
@@ -144,7 +145,7 @@ func (l *ListOf[V]) pop(front bool, d engine.Durability) (v V, ok bool, err erro
 // Get returns the element at an index, which is the caller's own, and whether there is one. A read that
 // fails goes to the error handler and counts as absent; Load returns the error instead.
 func (l *ListOf[V]) Get(index int) (v V, ok bool) {
-	v, err := l.Load(index)
+	v, err := l.load(index)
 	return v, l.found(err)
 }
 
@@ -152,11 +153,24 @@ func (l *ListOf[V]) Get(index int) (v V, ok bool) {
 // else as that of HashOf.Load. While others insert or remove elements before it, the value may be one that was set
 // when the element stood at another index; a snapshot or a transaction shows one moment.
 func (l *ListOf[V]) Load(index int) (v V, err error) {
+	v, err = l.load(index)
+	return v, l.missingAt(err, index)
+}
+
+func (l *ListOf[V]) load(index int) (v V, err error) {
 	e, err := l.entryAt(index)
 	if err == nil {
 		err = l.values.decode(l.key, &e, &v)
 	}
 	return v, err
+}
+
+// missingAt names the element of an ErrNotFound.
+func (c *Collection) missingAt(err error, index int) error {
+	if err != ErrNotFound {
+		return err
+	}
+	return c.missing(err, fmt.Sprintf("element %d", index))
 }
 
 // Set replaces the element at an index. The error is ErrNotFound when there is none.
@@ -165,7 +179,7 @@ func (l *ListOf[V]) Set(index int, v V) error {
 	if err != nil {
 		return err
 	}
-	return l.setAt(index, e, l.by)
+	return l.missingAt(l.setAt(index, e, l.by), index)
 }
 
 // DeleteRange deletes the elements with indexes in [from, to), all or none: it costs what is deleted. Indexes beyond

@@ -177,7 +177,13 @@ func (m *Map[K, V]) Load(key K) (V, error) {
 	if c := m.find(key); c != nil {
 		return ofCell(&m.bare, c, false)
 	}
-	return m.load(key, false)
+	v, err := m.load(key, false)
+	if err == ErrNotFound {
+		buf := m.key(key)
+		defer buf.release()
+		err = m.bare.missing(err, buf.key)
+	}
+	return v, err
 }
 
 // Has reports whether there is an entry under key. It treats an error as Get does.
@@ -269,7 +275,7 @@ func (m *Map[K, V]) set(key K, v V, until deadline, d engine.Durability) error {
 		return err
 	}
 	_, err := m.bare.write(&m.bare.place, &w)
-	return err
+	return m.bare.missing(err, w.Key) // of SetInMemory
 }
 
 // Delete removes the entry of key and reports whether there was one; if not, it writes nothing. It

@@ -663,7 +663,7 @@ func (x *mixed) date(h hands, w world, rng *rand.Rand, key string) {
 		err = h.db.Raw().Expire([]byte(key), d)
 	}
 	if !there {
-		if err != copal.ErrNotFound {
+		if !errors.Is(err, copal.ErrNotFound) {
 			x.errorf("dating %q, which is not there: %v", key, err)
 		}
 		return
@@ -709,7 +709,7 @@ func (x *mixed) compare(h hands, w world) {
 func (x *mixed) compareKey(h hands, key string, e thingUnder, there bool) {
 	v, err := h.get(key)
 	switch {
-	case !there && err != copal.ErrNotFound, there && e.kind != "value" && !errors.Is(err, copal.ErrType), there && e.kind == "value" && (err != nil || string(v) != e.value):
+	case !there && !errors.Is(err, copal.ErrNotFound), there && e.kind != "value" && !errors.Is(err, copal.ErrType), there && e.kind == "value" && (err != nil || string(v) != e.value):
 		x.errorf("Get(%q) = %q, %v, want %+v", key, v, err, e)
 	}
 	if h.tx == nil && h.at == nil {
@@ -718,7 +718,7 @@ func (x *mixed) compareKey(h hands, key string, e thingUnder, there bool) {
 		if e.deadline != 0 {
 			want = time.UnixMilli(e.deadline)
 		}
-		if there && (err != nil || !deadline.Equal(want)) || !there && err != copal.ErrNotFound {
+		if there && (err != nil || !deadline.Equal(want)) || !there && !errors.Is(err, copal.ErrNotFound) {
 			x.errorf("the deadline of %q is %v, %v, want %v", key, deadline, err, want)
 		}
 	}

@@ -81,13 +81,18 @@ func (r *Raw) Backward() *Raw {
 // Get returns the value under key, which is the caller's own, and whether there is one. A failed
 // read counts as absent, and its error goes to the error handler; Load returns it.
 func (r *Raw) Get(key []byte) (value []byte, ok bool) {
-	value, err := r.Load(key)
+	value, err := r.load(key)
 	return value, r.found(err)
 }
 
 // Load is Get with an error: ErrNotFound when there is no entry, a *CorruptError when it is
 // damaged, a *CollectionError when the key holds a collection.
 func (r *Raw) Load(key []byte) ([]byte, error) {
+	value, err := r.load(key)
+	return value, everywhere.missing(err, key)
+}
+
+func (r *Raw) load(key []byte) ([]byte, error) {
 	if r.from != nil {
 		e, err := r.from.get(&everywhere, key)
 		if err != nil {
@@ -124,7 +129,7 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 		}
 		return f(value)
 	}
-	return r.db.store.ViewValue(key, func(value []byte, schema uint64) error {
+	err := r.db.store.ViewValue(key, func(value []byte, schema uint64) error {
 		if r.isStored(schema) {
 			return f(value)
 		}
@@ -137,6 +142,7 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 		buf.value = shown
 		return f(shown)
 	})
+	return everywhere.missing(err, key)
 }
 
 // Has reports whether there is an entry under key. It treats an error as Get does.
@@ -159,13 +165,14 @@ func (r *Raw) Type(key []byte) (string, error) {
 		return "", err
 	}
 	if from, is := r.from.(driven); is {
-		return from.typeOf(key)
+		of, err := from.typeOf(key)
+		return of, everywhere.missing(err, key)
 	}
 	c, err := r.reader().Find(key, "")
 	if errors.Is(err, ErrType) {
 		return "value", nil
 	}
-	return string(c.Type), err
+	return string(c.Type), everywhere.missing(err, key)
 }
 
 // Len returns the number of entries, those of maps included. It is known at once for the store as
@@ -206,8 +213,9 @@ func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
 }
 
 // TellExpiry has the store tell, from now on, when a raw key outside all maps expires, as ExpiryEvents does for a map:
-// Watch yields a Change that is Expired. The log remembers it from the next write of such a key on. The error is
-// ErrReadOnly when the store cannot be written to.
+// Watch yields a Change that is Expired. The log remembers it from the next write of such a key on. A key that begins
+// like those of a map is a raw key until the first write to the map. From then on the map's own ExpiryEvents counts.
+// The error is ErrReadOnly when the store cannot be written to.
 func (r *Raw) TellExpiry() error {
 	if err := r.writable(r.by); err != nil {
 		return err

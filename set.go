@@ -165,7 +165,7 @@ func subsOf[M comparable](c *Collection, by *keycodec.Codec[M], list []M) ([][]b
 	for i, m := range list {
 		var err error
 		if subs[i], err = by.Append(nil, m); err != nil {
-			return nil, typeError(err, "an element of the %s under key %q", c.of, c.key)
+			return nil, typeError(err, "an element of %s", c.title())
 		}
 	}
 	return subs, nil

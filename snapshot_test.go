@@ -111,7 +111,7 @@ func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equa
 		case 5:
 			if err = m.SetInMemory(k, v); err == nil { // of which no snapshot knows, nor the log
 				_, err = m.Delete(k)
-			} else if err == copal.ErrNotFound {
+			} else if errors.Is(err, copal.ErrNotFound) {
 				err = nil
 			}
 			delete(content, k)

@@ -202,18 +202,27 @@ func (s *SortedSetOf[M]) pop(highest bool) (m M, score float64, ok bool, err err
 // Get returns the score of a member, and whether it is one. A read that fails goes to the error
 // handler and counts as absent; Load returns the error instead.
 func (s *SortedSetOf[M]) Get(m M) (score float64, ok bool) {
-	score, err := s.Load(m)
+	score, _, err := s.load(m)
 	return score, s.found(err)
 }
 
 // Load returns the score of a member. The error is ErrNotFound when it is none, a *CorruptError when it
 // is damaged, and ErrType when the key has something else than a sorted set.
 func (s *SortedSetOf[M]) Load(m M) (score float64, err error) {
+	score, sub, err := s.load(m)
+	if err == ErrNotFound {
+		err = s.missing(err, fmt.Sprintf("member %q", sub))
+	}
+	return score, err
+}
+
+func (s *SortedSetOf[M]) load(m M) (score float64, sub []byte, err error) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return s.scoreOf(subs[0])
+	score, err = s.scoreOf(subs[0])
+	return score, subs[0], err
 }
 
 // Has reports whether m is a member. An error is treated as by Get.

@@ -40,7 +40,7 @@ func Load[T any](db *DB, name string) (T, error) {
 	h := db.handle()
 	e, err := h.get(&everywhere, key)
 	if err != nil {
-		return v, err
+		return v, everywhere.missing(err, key)
 	}
 	if err := t.decode(key, &e, &v); err != nil {
 		return *new(T), err
