@@ -289,9 +289,9 @@ func WithOnExpire[K comparable, V any](f func(key K, v V)) MapOption { return ex
 // write on, so later openings need not give it.
 //
 // Nothing is told of an entry that was replaced or deleted before its deadline, nor of a SetAsync that expired
-// before the log had it. If such a SetAsync replaced an entry that the log has, then that entry ends: the change is
-// told, with the deadline of the SetAsync. An entry from before the map was opened with this option is told of if it expires while a
-// process has the store open.
+// before the log had it. If such a SetAsync replaced an entry that the log has, then that entry ends: the change
+// is told, with the deadline of the SetAsync. An entry from before the map was opened with this option is told of
+// if it expires while a process has the store open.
 func ExpiryEvents() MapOption { return mapOption(func(m *mapConfig) { m.expiry = true }) }
 
 type expireOption struct{ f any }

@@ -64,6 +64,31 @@ func IsTyped(db *copal.DB, key []byte) (bool, error) {
 	return len(forms.Schemas) > 0, err
 }
 
+// CheckKey returns a *MisfitError if a key begins with the name of a map and is spelled as none of its
+// keys: 07 where keys are integers, a time without a zone, a struct without all its parts. The error has
+// an example of a right key. A map whose keys are of no known type takes any. Of a store on another
+// machine nothing is known, and CheckKey returns nil.
+func CheckKey(db *copal.DB, key []byte) error {
+	if bytes.IndexByte(key, ':') < 0 || opened.DriverOf(db) != nil {
+		return nil
+	}
+	forms, err := opened.Engine(db).Forms(key)
+	if err != nil || forms.Map == "" {
+		return err
+	}
+	return spelled(&forms, key)
+}
+
+// spelled is CheckKey of a key that begins with the name of a map.
+func spelled(forms *engine.Forms, key []byte) error {
+	own := string(key[len(forms.Map)+1:])
+	order, ok := keycodec.OrderNamed(forms.Keys)
+	if !ok || order.Holds(own) {
+		return nil
+	}
+	return misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s, such as %q", forms.Map, forms.Keys, order.Example(own)))
+}
+
 // MisfitError says why a value or a key is none of its map. It is copal.ErrType.
 type MisfitError struct {
 	Key   []byte
@@ -103,8 +128,8 @@ func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err err
 	if err != nil || forms.Map == "" {
 		return value, 0, err
 	}
-	if order, ok := keycodec.OrderNamed(forms.Keys); ok && !order.Holds(string(key[len(forms.Map)+1:])) {
-		return nil, 0, misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s", forms.Map, forms.Keys))
+	if err := spelled(&forms, key); err != nil {
+		return nil, 0, err
 	}
 	if len(forms.Schemas) == 0 {
 		return value, 0, nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/admin"
 )
 
 // Option is a setting of a Handler.
@@ -219,7 +220,7 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	if err == nil {
 		return
 	}
-	p := problemOf(err)
+	p := problemOf(q.misspelt(err))
 	if p.Status >= http.StatusInternalServerError {
 		h.logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
 	}
@@ -228,6 +229,20 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	}
 	q.code = p.Status
 	p.write(w, r)
+}
+
+// misspelt returns, in the place of an ErrNotFound, the error of a key that is spelled as none of its map. A write under
+// that key has the same error.
+func (q *request) misspelt(err error) error {
+	if !errors.Is(err, copal.ErrNotFound) {
+		return err
+	}
+	if _, key, wrong := q.mapAndKey(); wrong == nil && len(key) > 0 {
+		if wrong := admin.CheckKey(q.db, key); wrong != nil {
+			return wrong
+		}
+	}
+	return err
 }
 
 // once are the headers that say one thing.

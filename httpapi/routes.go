@@ -41,13 +41,13 @@ var routes []route
 func init() {
 	routes = []route{
 		{"Entries", "GET", "/v1/maps/{map}/{key}", "Sends the value of an entry.",
-			[]string{"If-Match", "If-None-Match", "Range", "If-Range", "?at=", "?key="}, []int{200, 206, 304, 404, 409, 410, 412, 416}, (*request).get, reads},
+			[]string{"If-Match", "If-None-Match", "Range", "If-Range", "?at=", "?key="}, []int{200, 206, 304, 404, 409, 410, 412, 416, 422}, (*request).get, reads},
 		{"Entries", "PUT", "/v1/maps/{map}/{key}", "Puts a value, of any type and length.",
 			append([]string{"Content-Type"}, ofWrites...), []int{201, 204, 409, 412, 413, 415, 422}, (*request).put, writes},
 		{"Entries", "PATCH", "/v1/maps/{map}/{key}", "Changes a JSON value by a merge patch (RFC 7396), or with an empty body its deadline.",
 			ofWrites, []int{200, 204, 404, 409, 412, 413, 415, 422}, (*request).patch, writes},
 		{"Entries", "DELETE", "/v1/maps/{map}/{key}", "Deletes an entry.",
-			[]string{"If-Match", "If-None-Match", "Copal-Durability", "Idempotency-Key", "?key="}, []int{204, 404, 409, 412}, (*request).delete, writes},
+			[]string{"If-Match", "If-None-Match", "Copal-Durability", "Idempotency-Key", "?key="}, []int{204, 404, 409, 412, 422}, (*request).delete, writes},
 		{"Entries", "POST", "/v1/maps/{map}/{key}/add", "Adds to a whole number, which is 0 if there is none, and sends the sum.",
 			append([]string{"?by="}, ofOneEntry...), []int{200, 409, 412, 422}, (*request).add, writes},
 		{"Maps", "GET", "/v1/maps", "Lists the maps.", nil, []int{200}, (*request).maps, known},

@@ -334,3 +334,24 @@ func TestUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyInTheWrongSpelling: a key that is spelled as none of its map is refused by whoever reads it, too, with an
+// example of a right one. It is not an entry that is missing.
+func TestKeyInTheWrongSpelling(t *testing.T) {
+	p := newPeer(t)
+	ages, err := copal.OpenMap[int, int](p.db, "ages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ages.Set(7, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range []string{"GET /v1/maps/ages/07", "DELETE /v1/maps/ages/07", "PATCH /v1/maps/ages/07\nCopal-TTL: 1h"} {
+		if got := p.do(request); !strings.HasPrefix(got, "422 ") || !strings.Contains(got, "it is no key of map") || !strings.Contains(got, "such as") {
+			t.Errorf("%s: %s", request, got)
+		}
+	}
+	if got := p.do("GET /v1/maps/ages/8"); !strings.HasPrefix(got, "404 ") {
+		t.Errorf("a key without an entry: %s", got)
+	}
+}

@@ -23,6 +23,7 @@ func newCount(a *app) *cobra.Command {
 	var asJSON bool
 	var f selectionFlags
 	var at *momentFlag
+	var exists existsFlag
 	cmd := &cobra.Command{
 		Use:               "count DIR [PREFIX]",
 		Short:             "Count entries",
@@ -36,11 +37,17 @@ func newCount(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return at.view(args[0], func(from source) error { return a.count(from, s, asJSON, out) })
+		return at.view(args[0], func(from source) error {
+			if err := exists.check(a, from, s.prefix); err != nil {
+				return err
+			}
+			return a.count(from, s, asJSON, out)
+		})
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the number as JSON")
 	f.addMatch(cmd)
 	f.addQuoted(cmd, "PREFIX")
+	exists.add(cmd)
 	at = a.addAt(cmd, "read")
 	return cmd
 }

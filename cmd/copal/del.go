@@ -61,7 +61,7 @@ func newDel(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.update(args[0], func(db *copal.DB) error { return f.named(db, keys, out) })
+		return a.update(args[0], func(db *copal.DB) error { return f.named(a, db, keys, out) })
 	})
 	f.consent.flags(cmd)
 	f.addQuoted(cmd, "keys and --prefix")
@@ -72,7 +72,7 @@ func newDel(a *app) *cobra.Command {
 	return cmd
 }
 
-func (f *delFlags) named(db *copal.DB, keys [][]byte, out *bufio.Writer) error {
+func (f *delFlags) named(a *app, db *copal.DB, keys [][]byte, out *bufio.Writer) error {
 	del := db.Raw().Delete
 	if f.fsync {
 		del = db.Raw().DeleteFSync
@@ -84,7 +84,7 @@ func (f *delFlags) named(db *copal.DB, keys [][]byte, out *bufio.Writer) error {
 			return err
 		}
 		if !existed {
-			missing = append(missing, fmt.Errorf("%w: %s", copal.ErrNotFound, showKey(key)))
+			missing = append(missing, a.missing(source{db: db}, copal.ErrNotFound, key))
 		}
 		if !f.json {
 			continue

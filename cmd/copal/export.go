@@ -270,7 +270,7 @@ func (x *export) haveMaps(s source) error {
 	}
 	for _, name := range x.maps {
 		if _, is := known[name]; !is && !haveKeys(s, copal.MapPrefix(name)) {
-			return fmt.Errorf("%w: map %s", copal.ErrNotFound, showKey([]byte(name)))
+			return notFound{"map " + showKey([]byte(name)), unknownMap(s, copal.MapPrefix(name))}
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func (a *app) get(s source, key []byte, asJSON bool, out *bufio.Writer) error {
 		expires, err = expiry(s.raw(), key)
 	}
 	if err != nil {
-		return named(err, key)
+		return a.missing(s, err, key)
 	}
 	if asJSON {
 		return writeEntry(out, key, expires, value)

@@ -45,8 +45,11 @@ func (a *app) has(db *copal.DB, keys [][]byte, asJSON bool, out *bufio.Writer) e
 			return err
 		}
 		exists := err == nil
+		if err = a.missing(source{db: db}, err, key); err != nil && !isGone(err) {
+			return err
+		}
 		if !exists && missing == nil && a.host == nil {
-			missing = silent{fmt.Errorf("%w: %s", copal.ErrNotFound, showKey(key))}
+			missing = silent{err}
 		}
 		if err := a.tellExists(key, exists, asJSON, out); err != nil {
 			return err

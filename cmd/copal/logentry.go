@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/fields"
 )
 
@@ -41,6 +42,9 @@ func (a *app) logEntry(db *copal.DB, key []byte, f *logFlags, out *bufio.Writer)
 
 // nothing says that there is no version.
 func (l *life) nothing(db *copal.DB) error {
+	if wrong := admin.CheckKey(db, l.key); wrong != nil {
+		return wrong
+	}
 	if haveKeys(source{db: db}, l.key) {
 		return fmt.Errorf("%w: %s, but keys that begin so: --prefix tells of them", copal.ErrNotFound, showKey(l.key))
 	}

@@ -44,6 +44,7 @@ type lsFlags struct {
 func newLs(a *app) *cobra.Command {
 	var f lsFlags
 	var at *momentFlag
+	var exists existsFlag
 	cmd := &cobra.Command{
 		Use:               "ls DIR [PREFIX]",
 		Short:             "List the keys of a store, in order",
@@ -60,7 +61,12 @@ func newLs(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return at.view(args[0], func(from source) error { return f.list(a, from, s, out) })
+		return at.view(args[0], func(from source) error {
+			if err := exists.check(a, from, s.prefix, s.from); err != nil {
+				return err
+			}
+			return f.list(a, from, s, out)
+		})
 	})
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each key")
 	cmd.Flags().BoolVarP(&f.null, "null", "0", false, "print keys as they are, each followed by a NUL byte")
@@ -69,6 +75,7 @@ func newLs(a *app) *cobra.Command {
 	f.addLimit(cmd, "keys")
 	f.addMatch(cmd)
 	f.addQuoted(cmd, "PREFIX, --from and --to")
+	exists.add(cmd)
 	at = a.addAt(cmd, "read")
 	return cmd
 }

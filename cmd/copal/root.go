@@ -168,8 +168,8 @@ func arguments(least, most int) cobra.PositionalArgs {
 		if synopsis == "" {
 			return usageError{cmd.CommandPath() + " takes no arguments"}
 		}
-		if _, implied := withoutDir(cmd.Use); !implied && least > 0 && cmd.Name() != "copy" {
-			n-- // the store of the shell, which has no copy
+		if cmd.Annotations[impliedAnnotation] != "" {
+			n-- // the store of the shell
 		}
 		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(n)}
 	}

@@ -80,6 +80,7 @@ func newRange(a *app) *cobra.Command {
 func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection, keys [][]byte)) {
 	var f scanFlags
 	var at *momentFlag
+	var exists existsFlag
 	cmd.ValidArgsFunction = a.completeKey(2)
 	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
 		s, err := f.parse(cmd, nil)
@@ -91,7 +92,12 @@ func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection
 			return err
 		}
 		bound(&s, keys)
-		return at.view(args[0], func(from source) error { return a.scan(from, s, &f, out) })
+		return at.view(args[0], func(from source) error {
+			if err := exists.check(a, from, keys...); err != nil {
+				return err
+			}
+			return a.scan(from, s, &f, out)
+		})
 	})
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each entry")
 	cmd.Flags().BoolVarP(&f.keys, "keys", "k", false, "print keys alone, and read no values")
@@ -99,6 +105,7 @@ func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection
 	f.addLimit(cmd, "entries")
 	f.addMatch(cmd)
 	f.addQuoted(cmd, words)
+	exists.add(cmd)
 	at = a.addAt(cmd, "read")
 }
 

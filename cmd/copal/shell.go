@@ -231,8 +231,15 @@ func withoutDir(use string) (_ string, ok bool) {
 	return name + rest, ok
 }
 
+// impliedAnnotation is on commands whose first argument, the store, the shell gives.
+const impliedAnnotation = "copal.implied"
+
 // impliedDir puts the store's directory before the arguments of a command.
 func impliedDir(cmd *cobra.Command, dir string) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[impliedAnnotation] = "yes"
 	full := func(args []string) []string { return append([]string{dir}, args...) }
 	check, run, complete := cmd.Args, cmd.RunE, cmd.ValidArgsFunction
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return check(cmd, full(args)) }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -38,7 +37,7 @@ func newTTL(a *app) *cobra.Command {
 				return err
 			}
 			if len(args) == 2 {
-				return a.view(args[0], func(db *copal.DB) error { return showDeadline(db, key, asJSON, out) })
+				return a.view(args[0], func(db *copal.DB) error { return a.showDeadline(db, key, asJSON, out) })
 			}
 			change, err := parseDeadline(args[2])
 			if err != nil {
@@ -46,12 +45,12 @@ func newTTL(a *app) *cobra.Command {
 			}
 			return a.update(args[0], func(db *copal.DB) error {
 				if err := change(db, key); err != nil {
-					return named(err, key)
+					return a.missing(source{db: db}, err, key)
 				}
 				if !asJSON {
 					return nil
 				}
-				return showDeadline(db, key, asJSON, out)
+				return a.showDeadline(db, key, asJSON, out)
 			})
 		}),
 	}
@@ -76,16 +75,16 @@ func parseDeadline(text string) (change func(db *copal.DB, key []byte) error, er
 
 // named adds the key to ErrNotFound.
 func named(err error, key []byte) error {
-	if errors.Is(err, copal.ErrNotFound) {
-		return fmt.Errorf("%w: %s", err, showKey(key))
+	if isGone(err) {
+		return notFound{key: showKey(key)}
 	}
 	return err
 }
 
-func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
+func (a *app) showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
 	expires, err := expiry(db.Raw(), key)
 	if err != nil {
-		return named(err, key)
+		return a.missing(source{db: db}, err, key)
 	}
 	var millis *int64
 	left := "none"

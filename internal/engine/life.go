@@ -157,8 +157,8 @@ func (l *life) tell(first uint64, yield func(Version, error) bool) (more bool, e
 	return true, nil
 }
 
-// version reads what an event says. was is false for a deletion that compaction has made of a set with a deadline: there
-// was a version, and nothing is known of it.
+// version reads what an event says. was is false for a deletion that compaction has made of a set with a
+// deadline: there was a version, and nothing is known of it.
 func (l *life) version(at event) (v Version, was bool, err error) {
 	err = l.store.Inside(func() error {
 		e, err := at.segment.Read(at.offset, nil)

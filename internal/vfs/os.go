@@ -151,7 +151,7 @@ func pidText() []byte {
 	return text
 }
 
-// lockedBy reads who holds a lock, as far as that says.
+// lockedBy reads the holder of a lock from its file.
 func lockedBy(name string, f io.ReaderAt) *LockedError {
 	e := &LockedError{Name: name}
 	var buf [96]byte

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// storeOfMaps is a store with maps of several types of keys.
+func storeOfMaps(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct {
+		Room string
+		No   int
+	}
+	users, err1 := copal.OpenMap[string, int](db, "users")
+	ages, err2 := copal.OpenMap[int, int](db, "ages")
+	seen, err3 := copal.OpenMap[time.Time, int](db, "seen")
+	places, err4 := copal.OpenMap[place, int](db, "places")
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(users.Set("alice", 1), ages.Set(7, 1), seen.Set(time.Unix(0, 0), 1), places.Set(place{"kitchen", 1}, 1),
+		db.Raw().Set([]byte("raw:a"), []byte("1")), db.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestKeyInTheWrongSpelling: a key that is spelled as none of its map is an error for whoever reads it, as for whoever
+// writes it, and not an entry that is missing.
+func TestKeyInTheWrongSpelling(t *testing.T) {
+	dir := storeOfMaps(t)
+	for key, right := range map[string]string{
+		"ages:07": `"7"`, "ages:seven": `"42"`, "seen:1970-01-01T00:00:00": `Z"`, "seen:1970-01-01T00:00:00Z": `"1970-01-01T00:00:00.000000000Z"`,
+		"places:kitchen": `"alice/42"`, "places:kitchen/01": `"kitchen/1"`,
+	} {
+		for _, args := range [][]string{{"set", dir, key, "1"}, {"get", dir, key}, {"has", dir, key}, {"ttl", dir, key}, {"ttl", dir, key, "1h"}, {"del", dir, key}, {"log", dir, key}} {
+			code, out, told := command(nil, args...)
+			if code != exitError || out != "" || !strings.Contains(told, "it is no key of map") || !strings.Contains(told, right) {
+				t.Errorf("%s %s: code %d, %q, %q; want an example with %s", args[0], key, code, out, told, right)
+			}
+		}
+	}
+	for _, key := range []string{"ages:8", "users:07", "raw:07", "07"} {
+		if code, _, told := command(nil, "get", dir, key); code != exitNotFound || !strings.Contains(told, "not found: "+key) {
+			t.Errorf("get %s: code %d, %q", key, code, told)
+		}
+	}
+}
+
+// TestUnknownMap: with --exists a map that there is not is an error, which has the nearest name.
+func TestUnknownMap(t *testing.T) {
+	dir := storeOfMaps(t)
+	for _, c := range []struct{ prefix, says string }{
+		{"users:", ""}, {"users:al", ""}, {"raw:", ""}, {"use", ""}, {"", ""},
+		{"usres:", "there is no map usres; the nearest name is users"},
+		{"user:a", "there is no map user; the nearest name is users"},
+		{"plaecs:kitchen", "there is no map plaecs; the nearest name is places"},
+		{"anything:", "there is no map anything"},
+	} {
+		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"scan"}, {"scan", "--keys"}, {"range"}, {"count"}} {
+			args = append([]string{args[0], dir, c.prefix}, args[1:]...)
+			code, out, told := command(nil, append(args, "--exists")...)
+			if want := map[bool]int{true: exitOK, false: exitNotFound}[c.says == ""]; code != want || !strings.Contains(told, c.says) || c.says != "" && out != "" {
+				t.Errorf("%q --exists: code %d, %q, %q, want %d and %q", args, code, out, told, want, c.says)
+			}
+			if code, _, told := command(nil, args...); code != exitOK || told != "" {
+				t.Errorf("%q: code %d, %q", args, code, told)
+			}
+		}
+	}
+	if code, _, told := command(nil, "export", dir, "--map", "usres"); code != exitNotFound || !strings.Contains(told, "the nearest name is users") {
+		t.Errorf("export: code %d, %q", code, told)
+	}
+}
+
+// TestDistance: of two names as people mistype them.
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"users", "users", 0}, {"usres", "users", 1}, {"user", "users", 1}, {"susers", "users", 1}, {"uxers", "users", 1}, {"xyz", "users", 5}, {"", "abc", 3}, {"abcd", "badc", 2}} {
+		if got := distance(c.a, c.b, 9); got != c.want || distance(c.b, c.a, 9) != got {
+			t.Errorf("%q and %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+	if distance("a", "abcdef", 2) <= 2 {
+		t.Error("what is far is near")
+	}
+}
+
+// TestArgumentsAreCounted: the message says how many arguments there are, of commands with and without a store.
+func TestArgumentsAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"token"}, "the arguments are USER, and there are 0"},
+		{[]string{"token", "a", "b"}, "the arguments are USER, and there are 2"},
+		{[]string{"get", "dir"}, "the arguments are DIR KEY, and there are 1"},
+		{[]string{"copy", "a"}, ", and there are 1"},
+	} {
+		if code, _, told := command(nil, c.args...); code != exitUsage || !strings.Contains(told, c.says) {
+			t.Errorf("%q: code %d, %q, want %q", c.args, code, told, c.says)
+		}
+	}
+}
