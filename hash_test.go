@@ -307,7 +307,7 @@ func TestHashTypes(t *testing.T) {
 	if n, err := numbers.Load("raw"); n != 17 || err != nil {
 		t.Errorf("raw text as a number: %d, %v", n, err)
 	}
-	if _, err := numbers.Load("w"); !errors.Is(err, copal.ErrType) || !strings.Contains(err.Error(), `h w`) {
+	if _, err := numbers.Load("w"); !errors.Is(err, copal.ErrType) || !strings.Contains(err.Error(), `hash "h": the value under key "w"`) {
 		t.Errorf("a text as a number: %v", err)
 	}
 	if b, err := db.Raw().Hash([]byte("h")).Load("n"); string(b) != "300" || err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 )
 
 // Watching.
@@ -122,12 +123,13 @@ func (c *Change) Covers(key []byte) bool {
 type WatchOption func(*watching)
 
 type watching struct {
-	prefix []byte
-	key    []byte // nil for all with the prefix
-	after  *uint64
-	until  *uint64
-	old    bool
-	idle   time.Duration // 0 for no word of it
+	prefix   []byte
+	key      []byte // nil for all with the prefix
+	after    *uint64
+	until    *uint64
+	old      bool
+	follower func(*engine.Store, *seglog.Recovery) engine.Follower // with old
+	idle     time.Duration                                         // 0 for no word of it
 }
 
 // WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. It is for
@@ -171,7 +173,7 @@ func WithUntil(seq uint64) WatchOption {
 // more, and when compaction has taken away what the watch has yet to read: a window of history (WithHistory) keeps
 // it.
 func OldValues() WatchOption {
-	return func(w *watching) { w.old = true }
+	return func(w *watching) { w.old, w.follower = true, store.Follower }
 }
 
 // WithIdle tells whenever nothing has been told for a time, by a Change that is Idle and has no Key. Its Seq is for
@@ -262,7 +264,7 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 		defer end()
 		var past *feed.Past
 		if w.old {
-			if past, err = feed.OpenPast(db.store, from.Seq); err != nil {
+			if past, err = feed.OpenPast(db.store, from.Seq, w.follower); err != nil {
 				yield(Change{}, db.lost(err))
 				return
 			}

@@ -231,8 +231,8 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	p.write(w, r)
 }
 
-// misspelt returns, in the place of an ErrNotFound, the error of a key that is spelled as none of its map. A write under
-// that key has the same error.
+// misspelt returns, in the place of an ErrNotFound, the error of a key that is spelled as none of its map.
+// A write under that key has the same error.
 func (q *request) misspelt(err error) error {
 	if !errors.Is(err, copal.ErrNotFound) {
 		return err

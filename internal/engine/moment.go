@@ -88,7 +88,17 @@ func (s *Store) checkMoment(m *Store, at uint64) error {
 // behind damage, as a store that is opened read-only does. Its follower, which is what Options.Follower has made, can
 // go on to later records, or follow compaction.
 func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
+	return s.openMoment(at, pass, s.opts.Follower)
+}
+
+// OpenGoingOn is OpenMoment with pass, and with a follower that the store itself may have been opened without.
+func (s *Store) OpenGoingOn(at seglog.Moment, follower func(*Store, *seglog.Recovery) Follower) (*Store, error) {
+	return s.openMoment(at, true, follower)
+}
+
+func (s *Store) openMoment(at seglog.Moment, pass bool, follower func(*Store, *seglog.Recovery) Follower) (*Store, error) {
 	opts := s.opts
+	opts.Follower = follower
 	opts.ReadOnly, opts.Inline, opts.NoCompaction = true, true, true
 	opts.Compaction, opts.Progress = nil, nil
 	opts.MaxMemory /= 4

@@ -18,9 +18,9 @@ type Past struct {
 }
 
 // OpenPast is the past of the changes behind the record with a number. The error is ErrHistoryLost when that moment
-// cannot be read. The caller closes it.
-func OpenPast(s *engine.Store, seq uint64) (*Past, error) {
-	then, err := s.OpenMoment(seglog.AtSeq(seq), true)
+// cannot be read. It goes on by a follower, which the caller names. The caller closes it.
+func OpenPast(s *engine.Store, seq uint64, follower func(*engine.Store, *seglog.Recovery) engine.Follower) (*Past, error) {
+	then, err := s.OpenGoingOn(seglog.AtSeq(seq), follower)
 	return &Past{s, then}, err
 }
 

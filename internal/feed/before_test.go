@@ -35,7 +35,7 @@ func newHindsight(t *testing.T, s *engine.Store) *hindsight {
 	if h.feed, err = Open(s, p, nil); err != nil {
 		t.Fatal(err)
 	}
-	if h.past, err = OpenPast(s, p.Seq); err != nil {
+	if h.past, err = OpenPast(s, p.Seq, s.Options().Follower); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -188,7 +188,7 @@ func TestPastOfAWriteThatWasCutBack(t *testing.T) {
 		storetest.Set(t, s, "k", "1")
 		h.was["k"] = "1"
 		reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
-		other, err := OpenPast(reader, 1) // which reads while the file is cut
+		other, err := OpenPast(reader, 1, reader.Options().Follower) // which reads while the file is cut
 		if err != nil || h.past.Close() != nil {
 			t.Fatal(err)
 		}
