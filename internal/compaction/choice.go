@@ -29,9 +29,12 @@ func (n noted) pays() bool { return n.worth() && 4*n.gain() > n.End.Load() }
 // left reports whether a compaction of the segment was given up, and too little has changed since for another.
 func (n noted) left() bool { return n.leftAt > n.dead() }
 
-// bestRun is the run that gives back most for each byte that is copied, or nil.
+// bestRun is the run that gives back most for each byte that is copied, or nil. Many short segments come first.
 func (k *Keeper) bestRun() []*seglog.Segment {
 	list := k.compactable()
+	if k.manyFiles() { // one swap for all of them, where the garbage in each would have one
+		return k.small(list, mergeFrom)
+	}
 	var best noted
 	at := 0
 	for i, seg := range list {

@@ -116,7 +116,11 @@ func TestInterruptedRunKeepsLargeValues(t *testing.T) {
 
 // TestInterruptedRunsModel interrupts compactions of random stores anywhere.
 func TestInterruptedRunsModel(t *testing.T) {
-	for seed := uint64(1); seed <= 12; seed++ {
+	seeds := uint64(3)
+	if storetest.Long() {
+		seeds = 40
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		m := &compactModel{t: t, rng: rand.New(rand.NewPCG(seed, 31)), mem: vfs.NewMem(), content: map[string]string{}}
 		m.open()
 		for round := range 12 {

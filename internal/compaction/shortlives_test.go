@@ -178,6 +178,10 @@ func TestOpeningLeavesAlone(t *testing.T) {
 // TestManyCrashesAreMerged: each crash leaves a segment, and the next opening makes few of many, also without a write
 // and beside a window of history that has passed.
 func TestManyCrashesAreMerged(t *testing.T) {
+	crashes := 400
+	if testing.Short() {
+		crashes = 100
+	}
 	for _, window := range []bool{false, true} {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {
 			mem, content := vfs.NewCrashMem(), map[string]string{}
@@ -188,7 +192,7 @@ func TestManyCrashesAreMerged(t *testing.T) {
 					o.Window = 1000
 				}
 			}
-			for i := range 400 {
+			for i := range crashes {
 				s := storetest.Open(t, mem, options)
 				key := fmt.Sprint("key ", i%7)
 				storetest.Set(t, s, key, fmt.Sprint(i))
@@ -198,10 +202,14 @@ func TestManyCrashesAreMerged(t *testing.T) {
 			}
 			clock.Advance(time.Hour)
 			s := storetest.Open(t, mem, options)
-			if n := len(s.Log().Segments()); n < 400 {
+			if n := len(s.Log().Segments()); n < crashes {
 				t.Fatalf("%d segments: this tests nothing", n)
 			}
+			before := s.Log().Manifest.Edit
 			compaction.Of(s).Finish() // as a keeper does at the opening
+			if n := s.Log().Manifest.Edit - before; n > 10 {
+				t.Errorf("it took %d manifests", n)
+			}
 			if n := len(s.Log().Segments()); n > 40 {
 				t.Errorf("there are %d segments", n)
 			}
