@@ -1,6 +1,7 @@
 package compaction_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -170,6 +172,36 @@ func TestOpeningLeavesAlone(t *testing.T) {
 			storetest.Close(t, s)
 			if after := logtest.ContentOfDir(t, mem, "db"); !maps.Equal(after, before) {
 				t.Errorf("overdue %v: an opening has changed the files", overdue)
+			}
+		}
+	})
+}
+
+// TestReadersLeaveAlone: a store that is opened for reading is not changed, whatever is due in it, by its Close or by
+// compaction; nor does its log begin.
+func TestReadersLeaveAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, how := range []string{"short lives", "crashes"} {
+			mem := vfs.NewCrashMem()
+			if how == "crashes" {
+				for i := range 100 {
+					s := storetest.Open(t, mem)
+					storetest.Set(t, s, "key", fmt.Sprint(i))
+					mem = mem.ProcessCrash()
+				}
+			} else {
+				overgrown(t, mem, shortLived)
+			}
+			before := logtest.ContentOfDir(t, mem, "db")
+			s := storetest.Open(t, mem, shortLived, func(o *engine.Options) { o.Inline, o.ReadOnly = false, true })
+			time.Sleep(time.Minute) // of the bubble
+			if err := s.Log().Begin(); !errors.Is(err, seglog.ErrReadOnly) {
+				t.Errorf("%s: the log of a reader begins: %v", how, err)
+			}
+			compaction.Of(s).Finish()
+			storetest.Close(t, s)
+			if after := logtest.ContentOfDir(t, mem, "db"); !maps.Equal(after, before) {
+				t.Errorf("%s: a reader has changed the files", how)
 			}
 		}
 	})

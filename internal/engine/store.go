@@ -319,7 +319,7 @@ func (s *Store) NoTx() *Tx {
 func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
-		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes, AcceptCopy: opts.AcceptCopy, LogPerIndex: opts.LogPerIndex,
+		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, ReadOnly: opts.ReadOnly, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes, AcceptCopy: opts.AcceptCopy, LogPerIndex: opts.LogPerIndex,
 		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Begun: s.expirer.begun, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on
@@ -403,7 +403,7 @@ func (s *Store) Close() error {
 func (s *Store) close() error {
 	s.closeMoments()
 	s.stopKeeper() // which takes locks that are held below
-	if !s.opts.Inline && !s.Ended() {
+	if !s.opts.ReadOnly && !s.opts.Inline && !s.Ended() {
 		s.compaction.Finish()
 	}
 	s.closing.Store(true)

@@ -22,6 +22,9 @@ import (
 // A crash leaves one of these manifests, and recovery finds what it found this time. A failure,
 // such as a full disk, changes nothing, and the next append tries again.
 func (l *Log) beginLocked() error {
+	if l.ReadOnly {
+		return ErrReadOnly
+	}
 	l.removeUnfinishedLocked()
 	if l.continued == nil {
 		if err := l.settleLocked(); err != nil {

@@ -93,6 +93,7 @@ type Options struct {
 	Dir          string
 	Clock        clock.Clock
 	Random       func() uint64
+	ReadOnly     bool        // nothing is appended, and no file is changed
 	Inline       bool        // no goroutine prepares segments, or drains; for tests that count operations
 	SegmentBytes int64       // nominal size of a segment, at most
 	RingBytes    int64       // size of the ring to be made, 0 for none
