@@ -144,7 +144,8 @@ func (a *app) report(err error) {
 	if !a.toldLocked(err) {
 		a.tell(err)
 	}
-	if !errors.Is(err, copal.ErrRebuilt) && !errors.Is(err, copal.ErrUnfinished) { // neither is an error of the command
+	clock := (*seglog.ClockBehindError)(nil)
+	if !errors.Is(err, copal.ErrRebuilt) && !errors.Is(err, copal.ErrUnfinished) && !errors.As(err, &clock) { // none is an error of the command
 		a.reported = cmp.Or(a.reported, exitCode(err))
 	}
 }

@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if order := os.Getenv(childVariable); order != "" {
 		writeUntilKilled(order)
 	}
+	if order := os.Getenv(dayVariable); order != "" {
+		writeForDay(order)
+	}
 	testscript.Main(m, map[string]func(){"copal": main})
 }
 
