@@ -57,7 +57,10 @@ func (p *Pool) Adopt(f vfs.File, path string, mode vfs.Mode) *Pooled {
 }
 
 func (p *Pool) addLocked(f vfs.File, path string, mode vfs.Mode) *Pooled {
-	x := &Pooled{pool: p, path: path, mode: mode, id: f.ID(), file: f}
+	x := &Pooled{pool: p, path: path, mode: mode, id: f.ID(), size: -1, file: f}
+	if n, err := f.Size(); err == nil {
+		x.size = n
+	}
 	p.open = append(p.open, x)
 	return x
 }
@@ -83,6 +86,7 @@ type Pooled struct {
 	path string
 	mode vfs.Mode
 	id   string
+	size int64 // when it came to the pool; -1 if that could not be had
 
 	file   vfs.File // nil without a descriptor; guarded by the pool's mu, as what follows
 	users  int
@@ -174,8 +178,13 @@ func (x *Pooled) WriteAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
+// Size returns the size of the file. Where it cannot be opened again, that is the size that a reader has found, and
+// which no other process changes.
 func (x *Pooled) Size() (n int64, err error) {
 	err = x.use(func(f vfs.File) error { n, err = f.Size(); return err })
+	if errors.Is(err, ErrNotOpened) && x.mode == vfs.ReadOnly && x.size >= 0 {
+		return x.size, nil
+	}
 	return n, err
 }
 

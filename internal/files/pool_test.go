@@ -85,3 +85,29 @@ func TestPoolTakesNoOtherFile(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolKnowsTheSizeOfWhatIsGone: a reader beside a process that has removed a file knows how long that was.
+func TestPoolKnowsTheSizeOfWhatIsGone(t *testing.T) {
+	fsys, list := pooledFiles(t, 1)
+	path := filepath.Join("db", "0")
+	p := files.NewPool(fsys)
+	x, err := p.Open(path, vfs.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := list[0].Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range files.PoolSize { // which take its descriptor
+		if _, err := p.Open(path, vfs.ReadOnly); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fsys.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := x.Size(); n != want || err != nil {
+		t.Errorf("it had %d bytes, %v; want %d", n, err, want)
+	}
+}
