@@ -36,6 +36,7 @@ type Keeper struct {
 	written atomic.Int64                      // bytes of the segments that compaction is making
 	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
 
+	lacks atomic.Bool  // the last compaction lacked a descriptor or a right, and is tried again a second later
 	tight atomic.Bool  // a write has found that the disk is short of room, and the keeper has not seen to it yet
 	free  atomic.Int64 // what the disk had then, in bytes
 
@@ -178,6 +179,7 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 		cancel = func() {}
 	)
 	defer func() { cancel() }()
+	k.tidyTail()
 	for {
 		k.size()
 		k.lookBack()
@@ -241,14 +243,14 @@ func (k *Keeper) size() {
 	k.log.NominalBytes.Store(nominal)
 }
 
-// segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store
-// does not wait for as much garbage as it has entries before it gives some back.
+// segmentFor is the length of a segment where so many bytes count: a sixty-fourth of them, so that one is compacted
+// within a short life, and so that a small store gives back garbage before it has as much of that as entries.
 func segmentFor(live, limit int64) int64 { return min(max(live/64, leastSegment), limit) }
 
 // nextLook is when to look again without being woken, 0 for never.
 func (k *Keeper) nextLook() time.Duration {
 	d := k.opts.CompactEvery
-	if k.store.Retired() && (d == 0 || d > time.Second) {
+	if (k.store.Retired() || k.lacks.Load()) && (d == 0 || d > time.Second) {
 		d = time.Second
 	}
 	return d
@@ -310,6 +312,7 @@ func (k *Keeper) tidyLocked(pause func() error) bool {
 	switch {
 	case err == nil:
 		k.told, k.tooMuch = "", 0
+		k.lacks.Store(false)
 		return true
 	case errors.Is(err, seglog.ErrClosed):
 		return false
@@ -324,7 +327,9 @@ func (k *Keeper) tidyLocked(pause func() error) bool {
 		}
 		k.tooMuch = k.costOf(run) * 7 / 8
 	}
-	if !errors.Is(err, seglog.ErrNoSpace) { // there may be room the next time
+	lacks := seglog.NotOpened(err)
+	k.lacks.Store(lacks)
+	if !errors.Is(err, seglog.ErrNoSpace) && !lacks { // there may be room, or a descriptor, the next time
 		k.leave(run)
 	}
 	if text := err.Error(); !errors.Is(err, errLeft) && text != k.told && k.log.Failure() == nil {
@@ -383,10 +388,13 @@ func (k *Keeper) sealTail() error {
 	return k.log.SyncEnded()
 }
 
-// tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a
-// segment.
+// tidyTail ends the tail, or the segment that will be the tail, when there is more garbage in it than the ratio
+// allows, and enough of it to be worth a segment.
 func (k *Keeper) tidyTail() {
-	k.endTailOf(func(t *seglog.Segment) bool { return k.due() && k.of(t).dead() >= leastGarbage })
+	t := k.log.TailToBe()
+	if t != nil && k.opts.CompactRatio > 0 && k.due() && k.of(t).dead() >= leastGarbage {
+		k.log.ReportError("ending a segment", k.sealTail())
+	}
 }
 
 // endTailOf ends the tail if there is one of which that is wanted.

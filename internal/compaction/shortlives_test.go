@@ -177,6 +177,25 @@ func TestOpeningLeavesAlone(t *testing.T) {
 	})
 }
 
+// TestRatioOfAnIdleStore: a store with more records for each key than WithAutoCompact allows is compacted after it was
+// opened, without a write, also when all that is dead is in the segment in which the log goes on.
+func TestRatioOfAnIdleStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashMem()
+		s := storetest.Open(t, mem, func(o *engine.Options) { o.NoCompaction = true })
+		for i := range 5000 {
+			storetest.Set(t, s, fmt.Sprint("key ", i%10), fmt.Sprintf("%100d", i))
+		}
+		storetest.Close(t, s)
+		s = storetest.Open(t, mem, func(o *engine.Options) { o.Inline, o.CompactRatio, o.CompactEvery = false, 2, time.Second })
+		time.Sleep(time.Minute) // of the bubble
+		if n := s.Log().Records.Load(); n > 20 {
+			t.Errorf("%d records for 10 keys", n)
+		}
+		storetest.Close(t, s)
+	})
+}
+
 // TestReadersLeaveAlone: a store that is opened for reading is not changed, whatever is due in it, by its Close or by
 // compaction; nor does its log begin.
 func TestReadersLeaveAlone(t *testing.T) {

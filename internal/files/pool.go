@@ -43,17 +43,19 @@ func (p *Pool) Open(path string, mode vfs.Mode) (*Pooled, error) {
 	p.roomLocked()
 	f, err := p.fsys.Open(path, mode)
 	if err != nil {
+		p.free.Signal() // the room is for the next that waits
 		return nil, err
 	}
 	return p.addLocked(f, path, mode), nil
 }
 
-// Adopt makes a file one of the pool that was opened with a mode under a path.
-func (p *Pool) Adopt(f vfs.File, path string, mode vfs.Mode) *Pooled {
+// Adopt makes a file one of the pool that was opened with a mode under a path. It calls put with the file of the pool,
+// which has its descriptor until put returns: from then on nothing uses f itself.
+func (p *Pool) Adopt(f vfs.File, path string, mode vfs.Mode, put func(*Pooled)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.roomLocked()
-	return p.addLocked(f, path, mode)
+	put(p.addLocked(f, path, mode))
 }
 
 func (p *Pool) addLocked(f vfs.File, path string, mode vfs.Mode) *Pooled {
@@ -62,6 +64,7 @@ func (p *Pool) addLocked(f vfs.File, path string, mode vfs.Mode) *Pooled {
 		x.size = n
 	}
 	p.open = append(p.open, x)
+	p.free.Signal() // it is idle, so its descriptor is for the next that waits
 	return x
 }
 
@@ -112,13 +115,16 @@ func (x *Pooled) take() (vfs.File, error) {
 	}
 	switch { // what was said of it before may have changed in the meantime
 	case x.closed:
+		p.free.Signal()
 		return nil, &fs.PathError{Op: "use", Path: x.path, Err: fs.ErrClosed}
 	case x.file == nil:
 		f, err := p.fsys.Open(x.path, x.reopens())
 		if err != nil {
+			p.free.Signal()
 			return nil, fmt.Errorf("%w: %w", ErrNotOpened, err)
 		}
 		if id := f.ID(); id != x.id {
+			p.free.Signal()
 			return nil, errors.Join(fmt.Errorf("%w: %w", ErrNotOpened, &fs.PathError{Op: "open", Path: x.path, Err: fs.ErrNotExist}), f.Close())
 		}
 		x.file = f

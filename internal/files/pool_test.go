@@ -3,10 +3,14 @@ package files_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/logtest"
@@ -31,7 +35,7 @@ func pooledFiles(t *testing.T, n int) (*logtest.OpenFiles, []*files.Pooled) {
 		if _, err := f.WriteAt([]byte(path), 0); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, p.Adopt(f, path, vfs.Create))
+		p.Adopt(f, path, vfs.Create, func(x *files.Pooled) { list = append(list, x) })
 	}
 	return fsys, list
 }
@@ -110,4 +114,76 @@ func TestPoolKnowsTheSizeOfWhatIsGone(t *testing.T) {
 	if n, err := x.Size(); n != want || err != nil {
 		t.Errorf("it had %d bytes, %v; want %d", n, err, want)
 	}
+}
+
+// A lackingFS has no descriptors while it lacks them, and its files are read when they may be.
+type lackingFS struct {
+	vfs.FS
+	lacks atomic.Bool
+	may   chan struct{}
+}
+
+type lackingFile struct {
+	vfs.File
+	of *lackingFS
+}
+
+func (x *lackingFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	if x.lacks.Load() {
+		return nil, syscall.EMFILE
+	}
+	f, err := x.FS.Open(name, mode)
+	return lackingFile{f, x}, err
+}
+
+func (f lackingFile) ReadAt(b []byte, off int64) (int, error) {
+	<-f.of.may
+	return f.File.ReadAt(b, off)
+}
+
+// TestPoolWakesAllThatWait: a use that waited and then cannot open its file lets the next one try, and so does a file
+// that is closed or adopted meanwhile.
+func TestPoolWakesAllThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		if err := mem.MkdirAll("db"); err != nil {
+			t.Fatal(err)
+		}
+		fsys := &lackingFS{FS: mem, may: make(chan struct{})}
+		p := files.NewPool(fsys)
+		var list []*files.Pooled
+		for i := range 4 * files.PoolSize {
+			path := fmt.Sprint("db/", i)
+			f, err := fsys.Open(path, vfs.Create)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Adopt(f, path, vfs.ReadOnly, func(x *files.Pooled) { list = append(list, x) })
+		}
+		late, err := fsys.Open("db/late", vfs.Create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fsys.lacks.Store(true)
+		var uses sync.WaitGroup
+		use := func(x *files.Pooled) {
+			uses.Go(func() {
+				if _, err := x.ReadAt(make([]byte, 1), 0); err != io.EOF && !errors.Is(err, files.ErrNotOpened) && !errors.Is(err, fs.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		}
+		for _, x := range list[3*files.PoolSize:] { // which have descriptors
+			use(x)
+		}
+		synctest.Wait()
+		uses.Go(func() { p.Adopt(late, "db/late", vfs.ReadOnly, func(*files.Pooled) {}) })
+		for _, x := range list[:3*files.PoolSize] {
+			use(x)
+		}
+		synctest.Wait()
+		list[0].Close()
+		close(fsys.may)
+		uses.Wait() // the bubble ends with a deadlock if one waits for ever
+	})
 }

@@ -58,3 +58,13 @@ func (l *Log) TailNow() *Segment {
 	defer l.Mu.Unlock()
 	return l.Tail
 }
+
+// TailToBe returns the tail, or before the first append of this process the segment in which a closed log goes on.
+func (l *Log) TailToBe() *Segment {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.Tail == nil {
+		return l.continued
+	}
+	return l.Tail
+}

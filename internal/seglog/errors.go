@@ -3,6 +3,7 @@ package seglog
 import (
 	"errors"
 	"fmt"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // The errors of the public package, which documents them.
@@ -59,3 +60,6 @@ func (e *FailedError) Error() string {
 
 // Unwrap makes both the cause and ErrReadOnly visible to errors.Is.
 func (e *FailedError) Unwrap() []error { return []error{e.Cause, ErrReadOnly} }
+
+// NotOpened reports whether err says that a file could not be opened, for lack of descriptors or rights.
+func NotOpened(err error) bool { return vfs.NotOpened(err) }

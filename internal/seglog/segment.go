@@ -172,11 +172,13 @@ func (s *Segment) openViewOf(n int64) {
 // read or written. A reader beside a writer needs what is mapped, because the writer may remove the file.
 func (l *Log) rest(s *Segment, mode vfs.Mode) {
 	r, ok := s.File.(*replaceable)
-	if !ok || mode == vfs.ReadOnly && s.view == nil || s.State() == Closed || s.rests() {
+	if !ok || mode == vfs.ReadOnly && (s.view == nil || s.viewed < s.End.Load()) || s.State() == Closed || s.rests() {
 		return
 	}
-	var x vfs.File = l.pool.Adopt(r.file(), s.Path, mode)
-	r.now.Store(&x)
+	l.pool.Adopt(r.file(), s.Path, mode, func(x *files.Pooled) {
+		var f vfs.File = x
+		r.now.Store(&f)
+	})
 }
 
 // rests reports whether the file is one of the pool.
