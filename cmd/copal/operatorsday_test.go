@@ -148,6 +148,9 @@ type dayWriter struct {
 func (d *workday) writer(t *testing.T, size, most, user, files int) *dayWriter {
 	t.Helper()
 	program, err := os.Executable()
+	if err == nil && user > 0 { // who may not enter the directory of this one
+		program, err = d.program(program)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +174,16 @@ func (d *workday) writer(t *testing.T, size, most, user, files int) *dayWriter {
 	go w.count(bufio.NewScanner(out))
 	t.Cleanup(w.kill)
 	return w
+}
+
+// program copies one to the directory of the day.
+func (d *workday) program(from string) (string, error) {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(d.home, "program")
+	return path, os.WriteFile(path, b, 0o755)
 }
 
 func (w *dayWriter) count(lines *bufio.Scanner) {

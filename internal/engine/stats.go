@@ -22,7 +22,7 @@ type Stats struct {
 // Stats counts. It takes no lock that a writer holds for long.
 func (s *Store) Stats() Stats {
 	st := Stats{Records: s.log.Records.Load()}
-	st.Keys = s.entries()
+	st.Keys, st.Behind = s.entries(), s.clockBehind() // each enters the gate itself
 	defer s.life.leave(s.life.enter())
 	st.TornBytes, st.CacheBytes = s.torn, s.budget.Used()
 	for _, sp := range s.spaces {
@@ -52,7 +52,6 @@ func (s *Store) Stats() Stats {
 		st.Segments++
 	}
 	st.Views, st.ViewBytes = s.views.open.Load(), s.views.bytes.Load()
-	st.Behind = s.clockBehind()
 	st.Compacted = s.log.Compacted.Load()
 	return st
 }
