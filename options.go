@@ -36,7 +36,7 @@ type config struct {
 	compactEvery time.Duration
 	compactRatio float64
 	followEvery  time.Duration
-	follower     func(*engine.Store, *seglog.Recovery) engine.Follower // filled in by ReadOnly and WithHistory
+	follower     func(*engine.Store, *seglog.Recovery) engine.Follower // filled in by ReadOnly
 	maxMemory    int64
 	onError      func(error)
 	progress     func(done, total int64)
@@ -167,7 +167,7 @@ func WithMaxMemory(bytes int64) Option {
 // Where a window is kept, compaction takes the memory of a second index while it works, and reads the log up
 // to the beginning of the window.
 func WithHistory(d time.Duration) Option {
-	return storeOption(func(c *config) { c.history, c.follower = &d, store.Follower }) // compaction goes on with the window's beginning
+	return storeOption(func(c *config) { c.history = &d })
 }
 
 // WithHistoryBytes bounds the window of history by the bytes of the log that it has: what was replaced stays until

@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -350,4 +351,30 @@ func TestIndexOfAMoment(t *testing.T) {
 	if err != nil || len(m.Indexes) < 4 {
 		t.Errorf("there are %+v, %v", m.Indexes, err)
 	}
+}
+
+// TestWindowThatIsNotAskedFor: a program that names no history, and no follower, keeps the window of an
+// earlier one, and begins it with an index just as well.
+func TestWindowThatIsNotAskedFor(t *testing.T) {
+	w := &windowedStore{logtest.NewClock(), map[uint64]map[string]string{}, map[uint64]int64{}, 0}
+	mem := vfs.NewMem()
+	s := storetest.Open(t, mem, w.options)
+	w.fill(t, s)
+	storetest.Close(t, s)
+	s, err := engine.Open("db", store.Writing(storetest.Options(mem, w.options, func(o *engine.Options) { o.Window = 0 })))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compaction.Of(s).Compact(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := seglog.ReadManifest(mem, "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.History == nil || m.History.Seq == 0 || len(m.Indexes) == 0 || m.Indexes[0].Seq != m.History.Seq {
+		t.Errorf("the window begins with %+v, and there are %+v", m.History, m.Indexes)
+	}
+	w.check(t, mem.ProcessCrash(), "compacted by another program", 1)
+	storetest.Close(t, s)
 }

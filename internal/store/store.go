@@ -20,17 +20,20 @@ func Without(why error, opts engine.Options) *engine.Store {
 
 // WithRooms are options by which the engine opens with all rooms at work.
 func WithRooms(opts engine.Options) engine.Options {
-	opts = Writing(opts)
 	opts.Follower = Follower
-	return opts
+	return Writing(opts)
 }
 
-// Writing are options by which the engine opens with the rooms of a writer alone. A program that names
-// no Follower does not carry one.
+// Writing are options by which the engine opens with the rooms of a writer alone. Where opts names no Follower, the
+// moments that compaction opens have a follow.Mover, and a program that names none does not carry one.
 func Writing(opts engine.Options) engine.Options {
 	opts.Compaction = func(s *engine.Store) engine.Compaction { return compaction.New(s) }
+	if opts.Follower == nil {
+		opts.Follower = func(s *engine.Store, r *seglog.Recovery) engine.Follower { return follow.NewMover(s, r) }
+	}
 	return opts
 }
 
-// Follower is engine.Options.Follower. The option copal.ReadOnly fills it in.
+// Follower is engine.Options.Follower. The option copal.ReadOnly fills it in, and for its own moment each watch with
+// copal.OldValues.
 func Follower(s *engine.Store, r *seglog.Recovery) engine.Follower { return follow.New(s, r) }
