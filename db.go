@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/feed"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/render"
@@ -28,13 +27,14 @@ type DB struct {
 	driver closer // in its place, a driver.Driver, which programs that only open a store do not carry; nil for the engine
 	config config
 
-	watches *feed.Hub
 	renders render.Renderers
 	raw     raw
 
-	mu     sync.Mutex              // guards maps and values
+	mu     sync.Mutex              // guards watches, maps and values
 	maps   map[string]*mapCore     // by name: those that are open
 	values map[reflect.Type]*typed // of Load and Set, by the type they are called with
+
+	watches any // a *feed.Hub, which the first watch makes: programs without watches do not carry its type
 }
 
 type closer interface{ Close() error }
@@ -105,7 +105,7 @@ func open(dir string, c config) (*DB, error) {
 }
 
 func newDB(s *engine.Store, c config) *DB {
-	return &DB{store: s, config: c, watches: feed.NewHub(), renders: render.Renderers{Store: s, Own: c.maps.codec}, maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}}
+	return &DB{store: s, config: c, renders: render.Renderers{Store: s, Own: c.maps.codec}, maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}}
 }
 
 // Close makes every write durable, and closes the store and its maps. An error means that some

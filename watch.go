@@ -192,7 +192,7 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 		}
 		return func(ctx context.Context) (feed.Event, error) { return f.NextUntil(ctx, *w.until) }, f.Close, nil
 	}
-	f, err := db.watches.Watch(db.store, from, w.of())
+	f, err := db.hub().Watch(db.store, from, w.of())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,6 +200,16 @@ func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Cont
 		return func(ctx context.Context) (feed.Event, error) { return w.nextOrIdle(ctx, f) }, f.Close, nil
 	}
 	return f.Next, f.Close, nil
+}
+
+// hub returns the hub of the store's watches.
+func (db *DB) hub() *feed.Hub {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.watches == nil {
+		db.watches = feed.NewHub()
+	}
+	return db.watches.(*feed.Hub)
 }
 
 // nextOrIdle is the next change, or none, with the number up to which all has been told.

@@ -65,7 +65,7 @@ func (s *shape) names() (name, order string) {
 // key, for that: "" for the key itself.
 func shapeOf(t reflect.Type, where string) (s shape, why string) {
 	if t == timeType {
-		return simple("time", false, timePart), ""
+		return simple("time", false, timePart()), ""
 	}
 	text, why := isText(t)
 	if why != "" {
@@ -242,7 +242,7 @@ var stringPart = partType{
 	compare: compareMemory[string],
 }
 
-var timePart = func() partType {
+func timePart() partType {
 	s := timeSlow[time.Time]()
 	return partType{
 		append: func(dst []byte, p unsafe.Pointer) ([]byte, error) { return s.append(dst, *(*time.Time)(p)) },
@@ -252,7 +252,7 @@ var timePart = func() partType {
 		},
 		compare: func(p, q unsafe.Pointer) int { return s.compare(*(*time.Time)(p), *(*time.Time)(q)) },
 	}
-}()
+}
 
 // bytesPart is an array of n bytes.
 func bytesPart(n int) partType {

@@ -219,9 +219,9 @@ func (f orderForm) append(dst []byte, key string) (out []byte, ok bool) {
 		}
 		return append(dst, 0), key == "false"
 	case orderTime:
-		t, err := time.Parse(timeLayout, key)
+		t, ok := readTime(key)
 		dst = binary.BigEndian.AppendUint64(dst, uint64(t.Unix()-yearZero))
-		return binary.BigEndian.AppendUint32(dst, uint32(t.Nanosecond())), err == nil
+		return binary.BigEndian.AppendUint32(dst, uint32(t.Nanosecond())), ok
 	default:
 		out, err := hex.AppendDecode(append(dst, 1), []byte(key))
 		return out, err == nil

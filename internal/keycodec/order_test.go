@@ -2,6 +2,7 @@ package keycodec_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -194,4 +195,36 @@ func FuzzParts(f *testing.F) {
 			t.Errorf("%q and %q: texts %q, sort keys %q", keys[0], keys[1], text, sort)
 		}
 	})
+}
+
+// A text is a key of the order of times exactly if time.Parse takes it and time.Format gives it back.
+func TestTimesAreHeldInOneSpelling(t *testing.T) {
+	order, _ := keycodec.OrderNamed("time")
+	const layout = "2006-01-02T15:04:05.000000000Z"
+	yearZero := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	const right = "2024-02-29T23:59:59.000000001Z"
+	texts := []string{
+		right, "0000-01-01T00:00:00.000000000Z", "9999-12-31T23:59:59.999999999Z",
+		"2023-02-29T23:59:59.000000001Z", "2024-02-30T00:00:00.000000000Z", "2024-00-10T00:00:00.000000000Z",
+		"2024-13-10T00:00:00.000000000Z", "2024-01-00T00:00:00.000000000Z", "2024-01-10T24:00:00.000000000Z",
+		"2024-01-10T00:60:00.000000000Z", "2024-01-10T00:00:60.000000000Z", "2024-01-10T1:00:00.0000000000Z",
+		"2024-01-10T00:00:00,000000000Z", "+024-01-10T00:00:00.000000000Z", "2024-01-10T00:00:00.-00000001Z",
+		"2024-01-10T00:00:00.+00000001Z", right + "Z", right[:29], "",
+	}
+	for i := range len(right) {
+		for _, c := range "09-:+.TZ \x00" {
+			texts = append(texts, right[:i]+string(c)+right[i+1:])
+		}
+	}
+	for _, text := range texts {
+		at, err := time.Parse(layout, text)
+		want := err == nil && at.Format(layout) == text
+		if got := order.Holds(text); got != want {
+			t.Errorf("Holds(%q) = %v, want %v", text, got, want)
+		}
+		key := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, uint64(at.Unix()-yearZero)), uint32(at.Nanosecond()))
+		if got := order.AppendSortKey(nil, text); want && !bytes.Equal(got, key) {
+			t.Errorf("the sort key of %q is %x, want %x", text, got, key)
+		}
+	}
 }
