@@ -214,7 +214,7 @@ func (c *compiler) ofMap(t reflect.Type) (Func, bool) {
 	if !ok || !sharesNothing(t.Key()) {
 		return nil, false
 	}
-	if f := plainMaps[t]; f != nil {
+	if f := plainMap(t); f != nil {
 		return f, true
 	}
 	return func(p unsafe.Pointer) bool {
@@ -237,14 +237,22 @@ func (c *compiler) ofMap(t reflect.Type) (Func, bool) {
 	}, true
 }
 
-// plainMaps are for the most frequent maps whose values share nothing: reflection takes several times
-// as long.
-var plainMaps = map[reflect.Type]Func{
-	reflect.TypeFor[map[string]string]():  copyMap[map[string]string],
-	reflect.TypeFor[map[string]int]():     copyMap[map[string]int],
-	reflect.TypeFor[map[string]float64](): copyMap[map[string]float64],
-	reflect.TypeFor[map[string]bool]():    copyMap[map[string]bool],
-	reflect.TypeFor[map[int]string]():     copyMap[map[int]string],
+// plainMap returns the function of the most frequent maps whose values share nothing: reflection takes several
+// times as long. It is nil for others.
+func plainMap(t reflect.Type) Func {
+	switch t {
+	case reflect.TypeFor[map[string]string]():
+		return copyMap[map[string]string]
+	case reflect.TypeFor[map[string]int]():
+		return copyMap[map[string]int]
+	case reflect.TypeFor[map[string]float64]():
+		return copyMap[map[string]float64]
+	case reflect.TypeFor[map[string]bool]():
+		return copyMap[map[string]bool]
+	case reflect.TypeFor[map[int]string]():
+		return copyMap[map[int]string]
+	}
+	return nil
 }
 
 func copyMap[M ~map[K]V, K comparable, V any](p unsafe.Pointer) bool {

@@ -1,11 +1,11 @@
 package vfs
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -83,7 +83,7 @@ func cacheID(dir string) string {
 	if unix.Statx(unix.AT_FDCWD, dir, 0, mountIDUnique, &st) != nil || st.Mask&mountIDUnique == 0 {
 		return ""
 	}
-	return string(bytes.TrimSpace(boot)) + "/" + strconv.FormatUint(st.Mnt_id, 16)
+	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatUint(st.Mnt_id, 16)
 }
 
 // fileID is the number of the inode and, because that may be given again, when the file was made. FAT keeps that as
