@@ -90,8 +90,7 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 		err = k.log.SyncTo(k.log.Last())
 	}
 	if err != nil {
-		var corrupt *seglog.CorruptError
-		if errors.As(err, &corrupt) {
+		if _, corrupt := errors.AsType[*seglog.CorruptError](err); corrupt {
 			k.log.Report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
 		}
 		return errors.Join(err, c.discard())
@@ -218,13 +217,13 @@ func (c *compaction) copySlice(seg *seglog.Segment, r *seglog.Scanner) error {
 	var e seglog.Record
 	for until := r.Offset + slice; r.Offset < until; {
 		at, err := r.NextTo(&e)
-		var d *seglog.Damage
+		d, damaged := errors.AsType[*seglog.Damage](err)
 		switch {
 		case err == io.EOF && r.Offset >= seg.End.Load():
 			return nil
 		case err == io.EOF:
 			return &seglog.CorruptError{File: seg.Path, Offset: at, Reason: "the file has been cut off here while the store was open"}
-		case errors.As(err, &d):
+		case damaged:
 			return seglog.FormatError(seg.Path, d.Offset, d.Reason)
 		case err != nil:
 			return err

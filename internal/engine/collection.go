@@ -141,8 +141,8 @@ func isValue(e *seglog.Record) error {
 
 // IsCollection reports whether an error says that what was read as a value is a collection.
 func IsCollection(err error) bool {
-	var e *CollectionError
-	return errors.As(err, &e)
+	_, is := errors.AsType[*CollectionError](err)
+	return is
 }
 
 // Between the id and what follows in the key of an element, and of the owner.

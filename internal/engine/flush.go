@@ -51,8 +51,8 @@ func (e *lostError) Unwrap() error { return e.error }
 
 // isLost reports whether an error concerns lost values alone, of those that a call wrote which is about one key.
 func isLost(err error) bool {
-	var lost *lostError
-	return errors.As(err, &lost)
+	_, lost := errors.AsType[*lostError](err)
+	return lost
 }
 
 // Flush writes all dirty cells to the log: those of one map, or with nil of all.
@@ -225,9 +225,10 @@ func (s *Store) appendSomeLocked(c *Cells, cells []cache.Dirty, arena *[]byte, f
 	for n < flushBatch && len(cells) > 0 && bytes < flushBytes {
 		d := cells[0]
 		cells = cells[1:]
-		var lost *lostError
-		switch err := s.recordOf(&recs[n], c, d, arena); {
-		case errors.As(err, &lost):
+		err := s.recordOf(&recs[n], c, d, arena)
+		lost, ok := errors.AsType[*lostError](err)
+		switch {
+		case ok:
 			f.lost = append(f.lost, lost)
 			continue
 		case err != nil:

@@ -32,8 +32,8 @@ type Lost struct {
 // the caller has not asked for that, and where it makes no sense: in a file of a newer version,
 // whose records cannot be told, and where nothing follows in a file that may have been cut.
 func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
-	var corrupt *CorruptError
-	if r.Lose == nil || !errors.As(cause, &corrupt) {
+	corrupt, ok := errors.AsType[*CorruptError](cause)
+	if r.Lose == nil || !ok {
 		return false, cause
 	}
 	from, first, last := seg.End.Load(), r.Next, r.Next
@@ -67,9 +67,9 @@ func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (mor
 // records whether it is that. When they were written nobody knows: the times count from when the store was made.
 func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
 	l, path := r.Log, filepath.Join(r.Log.Dir, e.ID.FileName())
-	var corrupt *CorruptError
+	corrupt, ok := errors.AsType[*CorruptError](cause)
 	f, err := l.FS.Open(path, vfs.ReadOnly)
-	if err != nil || !errors.As(cause, &corrupt) {
+	if err != nil || !ok {
 		return nil, cause
 	}
 	s := &Scanner{File: f}

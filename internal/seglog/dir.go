@@ -70,8 +70,7 @@ func LockDir(fsys vfs.FS, dir string) (*vfs.Held, error) {
 		return nil, NoSpace(err)
 	}
 	lock, err := vfs.Hold(fsys, filepath.Join(dir, LockName))
-	var held *vfs.LockedError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*vfs.LockedError](err); ok {
 		return nil, fmt.Errorf("%w: %w", ErrLocked, held)
 	}
 	if err != nil {

@@ -190,8 +190,7 @@ func (s *Segment) Each(f func(at int64, e *Record) error) error {
 	sc := &Scanner{File: wholeSegment{s}, Salt: s.Salt, Offset: s.Head, End: s.End.Load()}
 	for sc.Offset < sc.End {
 		at, e, err := sc.Next()
-		var d *Damage
-		if errors.As(err, &d) {
+		if d, ok := errors.AsType[*Damage](err); ok {
 			return FormatError(s.Path, d.Offset, d.Reason)
 		}
 		if err != nil {

@@ -439,9 +439,9 @@ func (r *Recovery) judgeEnd(seg *Segment, t *TailReader, d *Damage, size int64) 
 // lost, and what stands here does not count.
 func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 	_, e, _, err := r.reader(seg, size).Next()
-	var d *Damage
+	_, damaged := errors.AsType[*Damage](err)
 	switch {
-	case err == io.EOF || errors.As(err, &d):
+	case err == io.EOF || damaged:
 		return false, nil
 	case err != nil:
 		return false, err
@@ -554,11 +554,11 @@ func (r *Recovery) read(seg *Segment, t *TailReader) (*Damage, error) {
 	t.Last = r.Next - 1
 	for {
 		at, e, healed, err := t.Next()
-		var d *Damage
+		d, damaged := errors.AsType[*Damage](err)
 		switch {
 		case err == io.EOF:
 			return nil, nil
-		case errors.As(err, &d):
+		case damaged:
 			return d, nil
 		case err != nil:
 			return nil, err

@@ -107,8 +107,7 @@ func (l *Log) verifyFound(s *Segment, file io.ReaderAt) error {
 	var e Record
 	for scan.Offset < s.End.Load() {
 		at, err := scan.NextTo(&e)
-		var d *Damage
-		if errors.As(err, &d) || err == io.EOF {
+		if _, damaged := errors.AsType[*Damage](err); damaged || err == io.EOF {
 			return &CorruptError{File: s.Path, Offset: at, Reason: "what was found here when the log was opened has changed"}
 		}
 		if err != nil {

@@ -145,12 +145,13 @@ func (s *Scanner) resumeAt(from, damaged int64) (bool, error) {
 			s.GaveUp = true
 			break
 		}
-		var d *Damage
-		switch _, _, err := s.Next(); {
-		case err == nil || errors.As(err, &d) && errors.Is(d.Reason, record.ErrNewer):
+		_, _, err = s.Next()
+		d, broken := errors.AsType[*Damage](err)
+		switch {
+		case err == nil || broken && errors.Is(d.Reason, record.ErrNewer):
 			s.Offset = at
 			return true, nil
-		case !errors.As(err, &d) && err != io.EOF:
+		case !broken && err != io.EOF:
 			return false, err
 		}
 		from = at + 1

@@ -54,11 +54,11 @@ func OpenRing(fsys vfs.FS, dir string, m *Manifest, sameCache bool) (*RingReader
 	if err == nil {
 		return r, nil
 	}
-	var corrupt *CorruptError
+	_, corrupt := errors.AsType[*CorruptError](err)
 	switch {
-	case errors.As(err, &corrupt) && !(named && sameCache):
+	case corrupt && !(named && sameCache):
 		err = nil
-	case corrupt == nil && !errors.Is(err, ErrVersion):
+	case !corrupt && !errors.Is(err, ErrVersion):
 		err = fmt.Errorf("copal: %w", err)
 	}
 	return nil, errors.Join(err, f.Close())
@@ -203,11 +203,11 @@ func (t *TailReader) Text(at int64, healed []byte) []byte {
 
 // mayBeElsewhere reports whether it is worth asking the ring after the scanner's answer.
 func (t *TailReader) mayBeElsewhere(at int64, err error) bool {
-	var d *Damage
 	if t.Ring == nil || at < t.from {
 		return false
 	}
-	return err == io.EOF || errors.As(err, &d) && !errors.Is(d.Reason, record.ErrNewer)
+	d, damaged := errors.AsType[*Damage](err)
+	return err == io.EOF || damaged && !errors.Is(d.Reason, record.ErrNewer)
 }
 
 // lookAgain forgets what was read of the file.

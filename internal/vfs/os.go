@@ -261,8 +261,7 @@ func (v osView) Close() error { return v.r.Close() }
 func mappingOff() bool { return os.Getenv("COPAL_NO_MMAP") == "1" }
 
 func (f *osFile) wrap(op string, err error) error {
-	var named *fs.PathError
-	if err == nil || errors.As(err, &named) {
+	if _, named := errors.AsType[*fs.PathError](err); named || err == nil {
 		return err
 	}
 	return pathError(op, f.Name(), err)
