@@ -161,8 +161,8 @@ func (k *Keeper) shrinkLocked(ctx context.Context, last uint64) (more bool, err 
 	err = k.compact(run, func() error {
 		return errors.Join(k.goOn(), ctx.Err())
 	})
-	var corrupt *seglog.CorruptError
-	if damaged := errors.As(err, &corrupt) && k.log.Failure() == nil; damaged || errors.Is(err, errLeft) {
+	_, corrupt := errors.AsType[*seglog.CorruptError](err)
+	if damaged := corrupt && k.log.Failure() == nil; damaged || errors.Is(err, errLeft) {
 		k.leave(run)
 		if !damaged {
 			err = nil

@@ -216,8 +216,7 @@ func (t *Tailer) begins(seg *Segment) (bool, error) {
 		return false, err
 	}
 	_, e, _, err := tail.Next()
-	var d *Damage
-	if err == io.EOF || errors.As(err, &d) {
+	if _, damaged := errors.AsType[*Damage](err); damaged || err == io.EOF {
 		return false, nil
 	}
 	return err == nil && e.Seq == t.R.Next, err
@@ -264,7 +263,7 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted boo
 	}
 	for {
 		at, rec, healed, err := tail.Next()
-		var d *Damage
+		d, damaged := errors.AsType[*Damage](err)
 		switch {
 		case err != nil && e.Sealed && seg.End.Load() < e.Bytes && t.replaced(seg):
 			return false, ErrBehind
@@ -274,9 +273,9 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted boo
 			return false, nil
 		case err == io.EOF:
 			return false, endsEarly(seg.Path, at, e.Bytes)
-		case errors.As(err, &d) && (e.Sealed || errors.Is(d.Reason, record.ErrNewer)):
+		case damaged && (e.Sealed || errors.Is(d.Reason, record.ErrNewer)):
 			return false, FormatError(seg.Path, at, d.Reason)
-		case d != nil:
+		case damaged:
 			return false, nil // it is being written
 		case err != nil:
 			return false, err
@@ -419,11 +418,11 @@ func (t *Tailer) readCompacted(seg *Segment, e ManifestSegment, each func(*Recor
 	s := &Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: e.Bytes}
 	for s.Offset < e.Bytes {
 		at, rec, err := s.Next()
-		var d *Damage
+		d, damaged := errors.AsType[*Damage](err)
 		switch {
 		case err == io.EOF:
 			return endsEarly(seg.Path, at, e.Bytes)
-		case errors.As(err, &d):
+		case damaged:
 			return FormatError(seg.Path, at, d.Reason)
 		case err != nil:
 			return err

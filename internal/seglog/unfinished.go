@@ -153,8 +153,7 @@ func NoUnfinished(fsys vfs.FS, dir string, names []string) error {
 		return nil
 	}
 	err := ReadUnfinished(fsys, dir)
-	var u *UnfinishedError
-	if errors.As(err, &u) && u.Work.IsPartial() {
+	if u, ok := errors.AsType[*UnfinishedError](err); ok && u.Work.IsPartial() {
 		return nil
 	}
 	return err
@@ -198,8 +197,8 @@ func CheckMaking(fsys vfs.FS, dir string, u Unfinished) error {
 		return WantEmpty(fsys, dir)
 	}
 	err = ReadUnfinished(fsys, dir)
-	var was *UnfinishedError
-	if !errors.As(err, &was) {
+	was, ok := errors.AsType[*UnfinishedError](err)
+	if !ok {
 		return err
 	}
 	if was.Unfinished != u {

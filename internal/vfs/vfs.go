@@ -169,8 +169,8 @@ func IsNotDirectory(err error) bool {
 // NotOpened reports whether err is of an Open, or of a SyncDir that could not open the directory.
 // Nothing has been read, written or synced then.
 func NotOpened(err error) bool {
-	var p *fs.PathError
-	return errors.As(err, &p) && p.Op == OpOpen.String()
+	p, ok := errors.AsType[*fs.PathError](err)
+	return ok && p.Op == OpOpen.String()
 }
 
 // IsNoSpace reports whether err says that there is no room: a full disk, a
