@@ -728,6 +728,30 @@ func ExampleReadOnly() {
 	// true
 }
 
+func ExampleAcceptCopy() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	db, _ := copal.Open(dir)
+	defer db.Close()
+	copal.Set(db, "motd", "hello")
+
+	copied := filepath.Join(filepath.Dir(dir), "copied")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // beside the program that writes: a backup is the right way
+		log.Fatal(err)
+	}
+	_, err := copal.Open(copied)
+	fmt.Println(errors.Is(err, copal.ErrCopied))
+
+	c, err := copal.Open(copied, copal.AcceptCopy()) // the last writes may be missing
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(copal.Set(c, "motd", "good evening"), c.Close())
+	// Output:
+	// true
+	// <nil> <nil>
+}
+
 func ExampleWithErrorHandler() {
 	db, _ := copal.OpenMemory(copal.WithErrorHandler(func(err error) {
 		fmt.Println("copal:", errors.Is(err, copal.ErrType))

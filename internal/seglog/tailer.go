@@ -247,7 +247,7 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted boo
 			return false, err
 		}
 	case tail == nil:
-		if err := t.unchanged(seg); err != nil {
+		if err := t.unchanged(seg, e.Sealed); err != nil {
 			return false, err
 		}
 		if e.Sealed && seg.End.Load() == e.Bytes {
@@ -302,13 +302,14 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted boo
 
 // exchanged reports whether a segment has become another file since it was opened. overlayfs copies a file of a lower
 // layer when a writer opens it: the open file is the copy then, and what is mapped of it is not. In a store that was
-// closed, a file may have been put in the place of the last segment before a writer went on there.
-func (t *Tailer) exchanged(seg *Segment) bool {
+// closed, a file may have been put in the place of the last segment before a writer went on there. A sealed one is a
+// copy by a writer that came after a crash, and the open file has the same records up to where it ends.
+func (t *Tailer) exchanged(seg *Segment, sealed bool) bool {
 	if seg.fileID == "" {
 		return false
 	}
 	id := seg.File.ID()
-	return id != "" && id != seg.fileID || seg.resumes && t.replaced(seg)
+	return id != "" && id != seg.fileID || seg.resumes && !sealed && t.replaced(seg)
 }
 
 // replaced reports whether another file has the segment's name by now: a writer that came after a crash
@@ -330,8 +331,8 @@ func (t *Tailer) replaced(seg *Segment) bool {
 // unchanged returns ErrBehind if the file is another one, or the record that was read last does not stand there any
 // more. Without a ring, a write for which there is not enough room is cut back when some of its records may have been
 // read already, and others are written in their place.
-func (t *Tailer) unchanged(seg *Segment) error {
-	if t.exchanged(seg) {
+func (t *Tailer) unchanged(seg *Segment, sealed bool) error {
+	if t.exchanged(seg, sealed) {
 		return ErrBehind
 	}
 	if seg.newest == 0 {
