@@ -114,7 +114,7 @@ func TestLockTellsWho(t *testing.T) {
 		want string
 	}{
 		{LockedError{}, "LOCK is locked by another process"},
-		{LockedError{PID: own, Space: here}, "LOCK is locked by this process, which has it open already"},
+		{LockedError{PID: own, Space: here}, fmt.Sprintf("LOCK is locked by this process, %d, which has it open already", own)},
 		{LockedError{PID: child.Process.Pid, Space: here}, fmt.Sprintf("LOCK is locked by process %d", child.Process.Pid)},
 		{LockedError{PID: child.Process.Pid}, fmt.Sprintf("LOCK is locked by process %d", child.Process.Pid)},
 		{LockedError{PID: own, Space: "pid:[1]"}, fmt.Sprintf("LOCK is locked by process %d of another pid namespace, as in a container", own)},

@@ -154,7 +154,7 @@ func (e *LockedError) Error() string {
 	case e.Space != "" && e.Space != own:
 		return fmt.Sprintf("%s is locked by process %d of another pid namespace, as in a container", e.Name, e.PID)
 	case e.PID == os.Getpid() && e.Space == own:
-		return fmt.Sprintf("%s is locked by this process, which has it open already", e.Name)
+		return fmt.Sprintf("%s is locked by this process, %d, which has it open already", e.Name, e.PID)
 	case e.PID != os.Getpid() && !processExists(e.PID):
 		return fmt.Sprintf("%s is locked by process %d, which is of another machine or of another pid namespace", e.Name, e.PID)
 	}
