@@ -274,11 +274,12 @@ func (f *faulted) groupStep(i int, st step) {
 		f.acknowledged(durabilityOf(st) == Power)
 	case errors.As(err, &failed), errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.note(err)
-		if st.kind == "groupfsync" && f.shows(append(deleted(st, before), st.changes...), before) {
+		shown, readable := f.shows(append(deleted(st, before), st.changes...), before)
+		if st.kind == "groupfsync" && shown {
 			return // visible, and not known to be durable
 		}
 		f.oracle.content = before
-		if failed != nil {
+		if failed != nil || st.kind == "groupfsync" && !readable {
 			f.oracle.began()
 			break
 		}
@@ -300,9 +301,9 @@ func deleted(st step, before map[string]string) (list []step) {
 	return list
 }
 
-// shows reports whether the store shows the changes: all that can be read, or none.
-func (f *faulted) shows(list []step, before map[string]string) bool {
-	shown, hidden := false, false
+// shows reports whether the store shows the changes, all that can be read or none, and whether any can be read.
+func (f *faulted) shows(list []step, before map[string]string) (shown, readable bool) {
+	hidden := false
 	for _, st := range list {
 		was, had := before[st.key]
 		if had && was == st.value || !had && st.kind == "delete" {
@@ -321,7 +322,7 @@ func (f *faulted) shows(list []step, before map[string]string) bool {
 	if shown && hidden {
 		f.Fatalf("some changes of a group show, and others do not")
 	}
-	return shown
+	return shown, shown || hidden
 }
 
 // groupedRanges is groupScript with range deletions in groups alone, of which it is known what they may show.
