@@ -34,7 +34,8 @@ type DB struct {
 	maps   map[string]*mapCore     // by name: those that are open
 	values map[reflect.Type]*typed // of Load and Set, by the type they are called with
 
-	watches any // a *feed.Hub, which the first watch makes: programs without watches do not carry its type
+	lead    chan struct{} // of the hub, and of Open's synctest bubble, not of the first watch's
+	watches any           // a *feed.Hub, which the first watch makes: programs without watches do not carry its type
 }
 
 type closer interface{ Close() error }
@@ -105,7 +106,7 @@ func open(dir string, c config) (*DB, error) {
 }
 
 func newDB(s *engine.Store, c config) *DB {
-	return &DB{store: s, config: c, renders: render.Renderers{Store: s, Own: c.maps.codec}, maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}}
+	return &DB{store: s, config: c, renders: render.Renderers{Store: s, Own: c.maps.codec}, maps: map[string]*mapCore{}, values: map[reflect.Type]*typed{}, lead: make(chan struct{}, 1)}
 }
 
 // Close makes every write durable, and closes the store and its maps. An error means that some

@@ -207,7 +207,7 @@ func (db *DB) hub() *feed.Hub {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.watches == nil {
-		db.watches = feed.NewHub()
+		db.watches = feed.NewHub(db.lead)
 	}
 	return db.watches.(*feed.Hub)
 }

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -291,5 +292,35 @@ func TestWatchOldValues(t *testing.T) {
 	}
 	if !errors.Is(last, copal.ErrClosed) {
 		t.Errorf("the loop ends with %v", last)
+	}
+}
+
+// A store is watched in each of several bubbles, and outside, wherever the first watch was.
+func TestWatchInBubbles(t *testing.T) {
+	db, err := copal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	watch := func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan error)
+		go func() {
+			for _, err := range db.Watch(ctx) {
+				seen <- err
+				return
+			}
+		}()
+		synctest.Wait()
+		if err := db.Raw().Set([]byte("k"), nil); err != nil {
+			t.Error(err)
+		}
+		if err := <-seen; err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+	for range 2 {
+		synctest.Test(t, watch)
 	}
 }

@@ -38,9 +38,9 @@ type Hub struct {
 	joined int
 }
 
-// NewHub is a hub without watchers.
-func NewHub() *Hub {
-	h := &Hub{lead: make(chan struct{}, 1), exact: map[string][]*Watcher{}}
+// NewHub returns a hub without watchers. The channel lead is empty and has room for one token.
+func NewHub(lead chan struct{}) *Hub {
+	h := &Hub{lead: lead, exact: map[string][]*Watcher{}}
 	h.lead <- struct{}{}
 	return h
 }

@@ -64,7 +64,7 @@ func hubTellsWhatFeedsTell(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := NewHub()
+	hub := NewHub(make(chan struct{}, 1))
 	key := func(rng *rand.Rand) []byte { return fmt.Appendf(nil, "%d/%d", rng.IntN(4), rng.IntN(8)) }
 	type heard struct {
 		of    Of
@@ -200,7 +200,7 @@ func differ(a, b []string) int {
 func TestHubFallsBack(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.GroupBytes = 300 })
 	defer s.Close()
-	hub := NewHub()
+	hub := NewHub(make(chan struct{}, 1))
 	watch := func(of Of) *Watcher {
 		w, err := hub.Watch(s, seglog.Position{Seq: s.Log().Last()}, of)
 		if err != nil {
@@ -260,7 +260,7 @@ func TestHubFallsBack(t *testing.T) {
 func TestHubLetsGo(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 1000 })
 	defer s.Close()
-	hub := NewHub()
+	hub := NewHub(make(chan struct{}, 1))
 	join := func(w *Watcher) {
 		t.Helper()
 		for w.feed != nil {
@@ -303,7 +303,7 @@ func TestHubLetsGo(t *testing.T) {
 func TestHubJoinsInTime(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
-	hub := NewHub()
+	hub := NewHub(make(chan struct{}, 1))
 	watch := func() *Watcher {
 		w, err := hub.Watch(s, seglog.Position{Seq: s.Log().Last()}, Key("k"))
 		if err != nil {
@@ -331,7 +331,7 @@ func TestHubJoinsInTime(t *testing.T) {
 // TestHubEnds: watchers end with their contexts, the next one that waits goes on reading, and all end with the store.
 func TestHubEnds(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
-	hub := NewHub()
+	hub := NewHub(make(chan struct{}, 1))
 	watch := func(ctx context.Context) <-chan error {
 		w, err := hub.Watch(s, seglog.Position{Seq: s.Log().Last()}, Key("k"))
 		if err != nil {
