@@ -12,14 +12,16 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
+// children are the functions of the processes that tests start, by the variable with their orders.
+var children = map[string]func(order string){childVariable: writeUntilKilled}
+
 func TestMain(m *testing.M) {
 	limitDescriptors()
 	beChild()
-	if order := os.Getenv(childVariable); order != "" {
-		writeUntilKilled(order)
-	}
-	if order := os.Getenv(dayVariable); order != "" {
-		writeForDay(order)
+	for variable, do := range children {
+		if order := os.Getenv(variable); order != "" {
+			do(order)
+		}
 	}
 	testscript.Main(m, map[string]func(){"copal": main})
 }

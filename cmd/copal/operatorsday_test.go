@@ -83,6 +83,8 @@ func newDay(t *testing.T) *workday {
 // and how many writes there are, 0 for no end. A process with fewer than all writes kills itself after them.
 const dayVariable = "COPAL_DAY_CHILD"
 
+func init() { children[dayVariable] = writeForDay }
+
 // writeForDay writes number after number to a map, a hash and a raw key, in one transaction each. A number is noted as
 // begun before, and as acknowledged after it. A refused write is tried again every few milliseconds.
 func writeForDay(order string) {

@@ -29,7 +29,7 @@ func limitDescriptors() {
 		return
 	}
 	var l unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err == nil {
+	if err = unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err == nil {
 		l.Cur, l.Max = min(l.Cur, most), min(l.Max, most)
 		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
 	}

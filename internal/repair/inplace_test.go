@@ -90,7 +90,7 @@ func (d *dying) cutPower(t *testing.T, n int) {
 	for ; n > 0; n-- {
 		last := d.undo[len(d.undo)-1]
 		d.undo = d.undo[:len(d.undo)-1]
-		err := errors.ErrUnsupported
+		var err error
 		if len(last) == 3 {
 			err = vfs.Exchange(d.FS, last[0], last[1])
 		} else {
