@@ -120,7 +120,7 @@ type followWatch struct {
 //   - A cell stays when its key has been written by another process.
 func TestFollowFromTheBeginning(t *testing.T) {
 	var lives, early, lost int
-	eachSeed(t, 300, 10_000, func(t *testing.T, seed uint64) {
+	eachSeed(t, 120, 10_000, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			x := newFollowLife(t, rand.New(rand.NewPCG(seed, 41)))
 			x.run()

@@ -104,7 +104,7 @@ func (s historyState) deleteFunc(is func(key string) bool) {
 
 // TestHistoryModel compares every moment with the model. internal/mutants breaks what it is to notice.
 func TestHistoryModel(t *testing.T) {
-	eachSeed(t, 80, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
+	eachSeed(t, 32, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
 }
 
 func newHistoryModel(t *testing.T, seed uint64) *historyModel {

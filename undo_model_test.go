@@ -16,7 +16,7 @@ import (
 // moments differ in, what the store has after an undo, and what every moment before and after it shows, must be as the
 // model has it. internal/mutants breaks what it is to notice.
 func TestUndoModel(t *testing.T) {
-	eachSeed(t, 20, 10_000, func(t *testing.T, seed uint64) {
+	eachSeed(t, 8, 10_000, func(t *testing.T, seed uint64) {
 		x := newHistoryModel(t, seed)
 		x.open()
 		x.note()

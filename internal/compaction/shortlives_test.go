@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -229,9 +230,9 @@ func TestReadersLeaveAlone(t *testing.T) {
 // TestManyCrashesAreMerged: each crash leaves a segment, and the next opening makes few of many, also without a write
 // and beside a window of history that has passed.
 func TestManyCrashesAreMerged(t *testing.T) {
-	crashes := 400
-	if testing.Short() {
-		crashes = 100
+	crashes := 100
+	if os.Getenv("COPAL_LONG") == "1" {
+		crashes = 400
 	}
 	for _, window := range []bool{false, true} {
 		t.Run(fmt.Sprint("window ", window), func(t *testing.T) {

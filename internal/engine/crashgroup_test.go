@@ -225,12 +225,12 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want, least := 500, 7
+	want, least := 400, 3
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want, least = 400, 6
+		want, least = 300, 2
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n

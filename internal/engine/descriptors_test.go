@@ -25,7 +25,7 @@ const fewFiles = 40
 func TestFewDescriptors(t *testing.T) { logtest.BothWays(t, fewDescriptors) }
 
 func fewDescriptors(t *testing.T) {
-	const segments = 1000
+	const segments = 300
 	mem := vfs.NewMem()
 	files := logtest.NewOpenFiles(mem)
 	options := func(o *engine.Options) { o.SegmentBytes = 500 }
@@ -40,7 +40,7 @@ func fewDescriptors(t *testing.T) {
 	grown := func(o *engine.Options) { o.NoCompaction = true }
 	s := storetest.Open(t, files, options, grown)
 	for i := range 2 * segments {
-		key := fmt.Sprint("key ", i%1500)
+		key := fmt.Sprint("key ", i%(segments*3/2))
 		content[key] = fmt.Sprint(i, strings.Repeat("x", 200))
 		storetest.Set(t, s, key, content[key])
 		if i%10 == 0 {
