@@ -12,8 +12,11 @@ import (
 // for the store. (The limit is the hard one: Go's runtime raises the soft one to it when a process begins.)
 
 // keptDescriptors are those that connections leave: for the doors themselves, the clients that are being refused,
-// probes by --admin, and the store's segments, compaction, snapshots and backups.
-const keptDescriptors = 32
+// the connections of --admin, and the store's segments, compaction, snapshots and backups.
+const keptDescriptors = 36
+
+// adminConnections are those of --admin: a scrape and some probes, kept alive, and a profile.
+const adminConnections = 8
 
 // ownConnections are those that the socket in the directory gets of them.
 const ownConnections = 4

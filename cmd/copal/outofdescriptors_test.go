@@ -41,10 +41,10 @@ func limitDescriptors() {
 func TestConnectionsWithin(t *testing.T) {
 	for _, x := range []struct{ limit, open, protocols, wanted, want int }{
 		{1 << 20, 20, 2, 10_000, 10_000},
-		{1024, 20, 2, 10_000, 486},
+		{1024, 20, 2, 10_000, 484},
 		{1024, 20, 1, 100, 100},
-		{64, 20, 1, 10_000, 12},
-		{64, 20, 2, 10_000, 6},
+		{64, 20, 1, 10_000, 8},
+		{64, 20, 2, 10_000, 4},
 		{20, 19, 2, 10_000, 1},
 	} {
 		if got := connectionsWithin(x.limit, x.open, x.protocols, x.wanted); got != x.want {
@@ -60,7 +60,7 @@ func TestServeOutOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: program, Args: []string{"copal", "serve", filepath.Join(t.TempDir(), "store"), "--redis", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log", "json", "--durability", "fsync"},
+	cmd := &exec.Cmd{Path: program, Args: []string{"copal", "serve", filepath.Join(t.TempDir(), "store"), "--redis", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log", "json", "--durability", "fsync"},
 		Env: append(os.Environ(), descriptorsVariable+"=64")}
 	told, err := cmd.StderrPipe()
 	if err != nil {
@@ -72,7 +72,7 @@ func TestServeOutOfDescriptors(t *testing.T) {
 	defer cmd.Process.Kill()
 	warnings, of := 0, map[string]string{}
 	lines := bufio.NewScanner(told)
-	for len(of) < 3 && lines.Scan() { // two doors, and the socket of the directory
+	for len(of) < 4 && lines.Scan() { // three ports, and the socket of the directory
 		var line struct {
 			Level, Msg, Address, Protocol string
 			Wanted                        int `json:"max-clients"`
@@ -116,20 +116,23 @@ func TestServeOutOfDescriptors(t *testing.T) {
 			t.Errorf("connection %d: %q, %v", i, line, err)
 		}
 	}
-	turned := 0
-	for range 100 {
-		c, err := net.Dial("tcp", web)
-		if err != nil {
-			t.Fatal(err)
+	turnedAway := func(address, path string) (turned int) {
+		for range 100 {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, c)
+			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+			if line, _ := bufio.NewReader(c).ReadString('\n'); line != "HTTP/1.1 200 OK\r\n" {
+				turned++
+			}
 		}
-		held = append(held, c)
-		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if line, _ := bufio.NewReader(c).ReadString('\n'); line != "HTTP/1.1 200 OK\r\n" {
-			turned++
-		}
+		return turned
 	}
-	if served < 2 || refused < 80 || turned < 80 || turned > 98 || warnings != 1 {
-		t.Errorf("%d served, %d refused, %d turned away, %d warnings", served, refused, turned, warnings)
+	turned, ofAdmin := turnedAway(web, "/"), turnedAway(of["admin127.0.0.1"], "/livez")
+	if served < 2 || refused < 80 || turned < 80 || turned > 98 || ofAdmin < 80 || ofAdmin > 98 || warnings != 1 {
+		t.Errorf("%d served, %d refused, %d and %d turned away, %d warnings", served, refused, turned, ofAdmin, warnings)
 	}
 	for i := range 10 { // the first connection is served while the others stay
 		fmt.Fprintf(held[0], "SET held%d v\r\n", i)

@@ -212,6 +212,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 		if err != nil {
 			return err
 		}
+		l = &limited{Listener: l, slots: make(chan struct{}, adminConnections)}
 		doors = append(doors, door{l, "admin", web.administer})
 	}
 	if !s.noSocket {

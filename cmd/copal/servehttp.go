@@ -88,7 +88,7 @@ const mostRefusing = 8
 
 // turnedAway is the answer to those for whom there is none.
 var turnedAway = func() []byte {
-	body := `{"type":"` + httpapi.Page + `#unavailable","title":"The server cannot do this now","status":503,"detail":"the server has as many connections as --max-clients says"}` + "\n"
+	body := `{"type":"` + httpapi.Page + `#unavailable","title":"The server cannot do this now","status":503,"detail":"the server has as many connections as it takes: --max-clients, or 8 of --admin"}` + "\n"
 	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }()
 

@@ -37,7 +37,8 @@ func (r *repair) survey() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	if err := seglog.NoUnfinished(r.fsys, r.dir, names); errors.Is(err, seglog.ErrUnfinished) || errors.Is(err, seglog.ErrVersion) {
+	// Damaged, the note does not say of which work it is. What a restore has made so far would be repaired to a part.
+	if err := seglog.NoUnfinished(r.fsys, r.dir, names); err != nil {
 		return err
 	}
 	if !seglog.IsStore(names) && !slices.Contains(names, seglog.ManifestName) {

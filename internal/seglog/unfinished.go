@@ -142,7 +142,7 @@ func ReadUnfinished(fsys vfs.FS, dir string) error {
 	}
 	u, err := parseUnfinished(text)
 	if err != nil {
-		return FormatError(path, 0, err)
+		return FormatError(path, 0, fmt.Errorf("%w. Work that made this store was interrupted. Begin it again in another directory. After an import or a copy, remove the file", err))
 	}
 	return &UnfinishedError{dir, u}
 }
