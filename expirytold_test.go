@@ -120,7 +120,7 @@ func TestSetAsyncThatExpires(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := newManualClock()
-			db := memory(t, copal.WithClock(clock), copal.WithInline())
+			db := memory(t, copal.WithClock(clock), copal.WithInline(), copal.WithMaxMemory(1<<20)) // or the log has them at once
 			m := mapOf[string, int](t, db, "m", copal.ExpiryEvents())
 			must(t, m.Set("other", 1))
 			must(t, c.do(m))

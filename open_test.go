@@ -730,6 +730,7 @@ func TestTrapCloseAwaitsBackgroundWork(t *testing.T) {
 		mem := vfs.NewMem()
 		db := openOn(t, vfs.Inject(mem, fault), copal.WithSegmentBytes(500))
 		mustPut(t, db, "k", "v")
+		synctest.Wait() // the keeper's look at the segments waits for one that is being made
 		on.Store(true)
 		fillSome(t, db) // goes on in the old segment
 		synctest.Wait()
