@@ -31,6 +31,7 @@ type queues struct {
 
 // queue is the changes of one subject.
 type queue struct {
+	of      subject // its key is a copy, for a caller may have changed its own when the queue ends
 	head    *turn
 	waiting []*turn // the first came first
 }
@@ -62,7 +63,7 @@ func (q *queues) attemptInTurn(of subject, try func(*turn) error) error {
 	if line == nil {
 		return try(t)
 	}
-	defer q.leave(of, line)
+	defer q.leave(line)
 	for {
 		if err := try(t); err != errConflict {
 			return err
@@ -87,8 +88,8 @@ func (q *queues) enter(of subject) (*turn, *queue) {
 	line := q.of[of]
 	if line == nil {
 		defer q.mu.Unlock()
-		line = &queue{head: t}
-		q.of[subject{of.element, strings.Clone(of.key)}] = line
+		line = &queue{of: subject{of.element, strings.Clone(of.key)}, head: t}
+		q.of[line.of] = line
 		q.n.Add(1)
 		return t, line
 	}
@@ -105,11 +106,11 @@ func (q *queues) enter(of subject) (*turn, *queue) {
 }
 
 // leave hands the queue to the change that has waited longest.
-func (q *queues) leave(of subject, line *queue) {
+func (q *queues) leave(line *queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(line.waiting) == 0 {
-		delete(q.of, of)
+		delete(q.of, line.of)
 		q.n.Add(-1)
 		return
 	}
