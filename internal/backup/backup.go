@@ -252,7 +252,7 @@ func (b *backup) look() error {
 	if b.old != nil {
 		b.oldSum = sumOf(b.old.Encode())
 	}
-	if b.at != nil && b.old != nil {
+	if b.at != nil && b.old != nil && !b.first {
 		return seglog.Known(fs.ErrExist, "%s has a backup: one of a moment of the past needs a directory of its own", b.dir)
 	}
 	if b.oldSum != mark.manifest && b.oldSum != mark.next {

@@ -275,7 +275,7 @@ func (m *Making) End() error {
 
 // Abandon removes what was made, as far as that is possible, and the note only if nothing else stays.
 func (m *Making) Abandon() {
-	if m.clear() == nil {
+	if m.clear() == nil && files.SyncDir(m.fsys, m.dir) == nil { // else a power cut may bring back a part alone
 		m.fsys.Remove(filepath.Join(m.dir, UnfinishedName))
 	}
 	m.Leave()
