@@ -139,6 +139,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host), w, r)
 		return
 	}
+	if len(r.Header["Authorization"]) > 1 { // a proxy may have looked at another one
+		h.refuse(problemf(badRequest, "a request has at most one Authorization header"), w, r)
+		return
+	}
 	if err := h.origins.Check(r); err != nil {
 		h.refuse(problemf(forbidden, "a page of another origin must not write here"), w, r)
 		return

@@ -25,6 +25,17 @@ func users(t *testing.T, list ...access.User) *access.Users {
 	return u
 }
 
+// TestOneAuthorization: with two headers, a proxy and the server might believe different ones.
+func TestOneAuthorization(t *testing.T) {
+	p := newPeer(t, WithAccess(users(t, access.Password("all"))))
+	const refused = `400 bad-request "a request has at most one Authorization header"`
+	for _, two := range []string{"Bearer all\nAuthorization: Bearer all", "Bearer all\nauthorization: Basic OmFsbA==", "Bearer none\nAuthorization: Bearer all", "\nAuthorization: Bearer all"} {
+		p.want("PUT /v1/maps/m/k\nAuthorization: "+two+"\n\n1", refused)
+		p.want("GET /livez\nAuthorization: "+two, refused)
+	}
+	p.want("PUT /v1/maps/m/k\nAuthorization: Bearer all\n\n1", "201")
+}
+
 // Each route is closed to those without a token, and but for a few to those without a right.
 func TestEachRouteNeedsARight(t *testing.T) {
 	p := newPeer(t, WithAccess(users(t, access.Password("all"),

@@ -189,6 +189,9 @@ func (c *client) mayRun(cmd *command) error {
 // publish is PUBLISH and SPUBLISH.
 func (c *call) publish() error {
 	channel, message := c.args[1], c.args[2]
+	if err := c.mayPublish(channel); err != nil {
+		return err
+	}
 	shard := c.cmd.name == "spublish"
 	c.Int(c.s.audience.count(shard, channel))
 	c.later(func() { c.s.audience.publish(shard, channel, message, nil) })
@@ -268,6 +271,7 @@ func (c *call) pubsubChannels() error {
 	a.mu.Lock()
 	names := slices.Sorted(maps.Keys(a.of[c.kindAsked()]))
 	a.mu.Unlock()
+	names = slices.DeleteFunc(names, func(name string) bool { return !c.maySee([]byte(name)) })
 	if len(c.args) == 3 {
 		names = slices.DeleteFunc(names, func(name string) bool { return !glob(c.args[2], []byte(name)) })
 	}
@@ -286,7 +290,11 @@ func (c *call) pubsubNumsub() error {
 	c.Array(2 * len(c.args[2:]))
 	for _, name := range c.args[2:] {
 		c.Bulk(name)
-		c.Int(int64(len(a.of[c.kindAsked()][string(name)])))
+		n := 0
+		if c.maySee(name) {
+			n = len(a.of[c.kindAsked()][string(name)])
+		}
+		c.Int(int64(n))
 	}
 	return nil
 }

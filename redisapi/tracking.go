@@ -148,7 +148,7 @@ func (c *client) invalidateLocked(key []byte) {
 		} else {
 			r.Array(3)
 			r.BulkString("message")
-			r.BulkString("__redis__:invalidate")
+			r.BulkString(invalidated)
 		}
 		if key == nil {
 			r.Null()

@@ -98,7 +98,7 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 
 // note tells the user something that is no error.
 func (a *app) note(text string) {
-	fmt.Fprintln(a.stderr, painterFor(a.stderr).paint(styleDim, "copal:"), text)
+	fmt.Fprintln(a.stderr, painterFor(a.stderr).paint(styleDim, "copal:"), plain(text))
 }
 
 func (a *app) tell(err error) {

@@ -67,5 +67,5 @@ func message(err error) string {
 	for i, line := range lines {
 		lines[i] = strings.ReplaceAll(strings.TrimPrefix(line, "copal: "), ": copal: ", ": ")
 	}
-	return strings.Join(lines, "; ")
+	return plain(strings.Join(lines, "; "))
 }

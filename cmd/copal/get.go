@@ -8,7 +8,8 @@ import (
 
 const getHelp = `Print the value under a key.
 
-Exactly the stored bytes are written; only on a terminal a newline follows them. A
+Exactly the stored bytes are written. On a terminal a newline follows them, and control
+characters are written as \x1b; --raw sends the bytes themselves there, too. A
 key of a map is the map's name, a colon, and the key: users:alice.
 
 KEY is taken as it is, also when it is "-". Put -- before one that begins with a
@@ -31,7 +32,7 @@ const getExample = `  copal get app.db users:alice
   copal get app.db --json users:alice`
 
 func newGet(a *app) *cobra.Command {
-	var asJSON, quoted bool
+	var asJSON, quoted, raw bool
 	var at *momentFlag
 	cmd := &cobra.Command{
 		Use:               "get DIR KEY",
@@ -45,16 +46,18 @@ func newGet(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return at.view(args[0], func(s source) error { return a.get(s, key, asJSON, out) })
+			return at.view(args[0], func(s source) error { return a.get(s, key, asJSON, raw, out) })
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print key and value as JSON")
+	cmd.Flags().BoolVar(&raw, "raw", false, "send the stored bytes to a terminal as they are")
 	cmd.Flags().BoolVarP(&quoted, "quoted", "Q", false, quotedUsage)
+	exclude(cmd, "json", "raw")
 	at = a.addAt(cmd, "read")
 	return cmd
 }
 
-func (a *app) get(s source, key []byte, asJSON bool, out *bufio.Writer) error {
+func (a *app) get(s source, key []byte, asJSON, raw bool, out *bufio.Writer) error {
 	value, err := s.raw().Load(key)
 	var expires *jsonTime
 	if err == nil && asJSON {
@@ -65,6 +68,9 @@ func (a *app) get(s source, key []byte, asJSON bool, out *bufio.Writer) error {
 	}
 	if asJSON {
 		return writeEntry(out, key, expires, value)
+	}
+	if isTerminal(a.stdout) && !raw {
+		value = []byte(plain(string(value)))
 	}
 	if isTerminal(a.stdout) || a.host != nil {
 		value = append(value, '\n')

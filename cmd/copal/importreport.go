@@ -103,7 +103,7 @@ func (in *intake) note(text string) { in.result.Notes = append(in.result.Notes, 
 // warn tells of something that is no error.
 func (in *intake) warn(format string, args ...any) {
 	in.bar.clear()
-	fmt.Fprintf(in.stderr, "copal: "+format+"\n", args...)
+	fmt.Fprintln(in.stderr, "copal:", plain(fmt.Sprintf(format, args...)))
 }
 
 // finish prints the counts.
