@@ -201,6 +201,9 @@ func (c *client) requests() error {
 		if args == nil {
 			continue
 		}
+		if protocol := c.foreign(args); protocol != "" {
+			return c.mistaken(protocol)
+		}
 		c.dispatch(args)
 		if c.closing {
 			return c.flush()
@@ -213,8 +216,28 @@ func (c *client) requests() error {
 	}
 }
 
+// foreign returns the protocol of a request that is not one of Redis, and "" for others.
+func (c *client) foreign(args [][]byte) string {
+	switch {
+	case c.parser.Inline():
+		return protocolOf(args)
+	case is(args[0], "POST"), is(args[0], "HOST:"): // Redis closes these in either form
+		return "HTTP"
+	}
+	return ""
+}
+
+// mistaken ends the client, which speaks another protocol, without a reply.
+func (c *client) mistaken(protocol string) error {
+	c.s.strangers.warn(c, protocol)
+	return errors.Join(resp.ProtocolError("a line of "+protocol), c.flush())
+}
+
 // refuse replies an error to what is no request. The client ends with the error that refuse returns.
 func (c *client) refuse(err error) error {
+	if errors.Is(err, resp.ErrBinary) {
+		c.s.strangers.warn(c, "binary")
+	}
 	if !c.silent() {
 		c.Error("ERR " + err.Error())
 	}

@@ -68,6 +68,7 @@ type Server struct {
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
 	slow        slowlog
+	strangers   strangers
 	lastSave    atomic.Int64    // in seconds since 1970
 	compacting  atomic.Bool     // BGREWRITEAOF
 	refusing    atomic.Int32    // connections that are told now that there are too many

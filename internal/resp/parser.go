@@ -37,6 +37,7 @@ type Parser struct {
 	left   int // arguments that are still to come
 	bulk   int // the length of the argument that is being read, -1 before its length is known
 	inside bool
+	line   bool // the last request was an inline command
 	spans  []span
 	args   [][]byte
 	inline []byte // the arguments of an inline command without their quotes
@@ -53,7 +54,7 @@ func (p *Parser) Next(buf []byte) (args [][]byte, n int, err error) {
 		if len(buf) == 0 {
 			return nil, 0, nil
 		}
-		if buf[0] != '*' {
+		if p.line = buf[0] != '*'; p.line {
 			return p.nextInline(buf)
 		}
 		count, ok, err := p.number(buf, "too big mbulk count string", "invalid multibulk length")
@@ -145,8 +146,19 @@ func (p *Parser) number(buf []byte, long, bad ProtocolError) (v int64, ok bool, 
 	return v, true, nil
 }
 
+// Inline reports whether the last request of Next was an inline command: a line of words.
+func (p *Parser) Inline() bool { return p.line }
+
+// ErrBinary is the error of a first byte that neither a command nor text begins with. Redis waits for
+// the end of a line there. In what TLS and other binary protocols begin with, strangers choose
+// some bytes, and a line of a command may be among them.
+const ErrBinary ProtocolError = "a request begins with a byte that is no text"
+
 // nextInline reads a request that is a line of words, as a person types it.
 func (p *Parser) nextInline(buf []byte) (args [][]byte, n int, err error) {
+	if c := buf[0]; c > '~' || c < ' ' && c != '\t' && c != '\r' && c != '\n' {
+		return nil, 0, ErrBinary
+	}
 	from := p.at // nothing before it ends the line
 	end := bytes.IndexByte(buf[from:], '\n')
 	if end < 0 {
