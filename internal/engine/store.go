@@ -253,6 +253,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	if !opts.ReadOnly {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
+	ordered := s.hasOrder() // before a follower declares maps
 	if !opts.ReadOnly && !opts.Inline {
 		s.log.SettleSoon()
 		if !opts.NoSnapshot {
@@ -267,7 +268,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	if opts.ReadOnly && !opts.Inline {
 		s.goroutines.Go(func() { s.follower.Keep(s.stop) })
 	}
-	if s.hasOrder() {
+	if ordered {
 		s.beginFolding()
 	}
 	return s, nil

@@ -128,3 +128,24 @@ func TestMomentGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestOpeningBesideDeclarations: under the race detector, an opening of a reader looks at no table any more when its
+// goroutine may declare one.
+func TestOpeningBesideDeclarations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		writer := storetest.Open(t, mem)
+		storetest.Set(t, writer, "k", "0")
+		go func() { // not this goroutine, of which the reader would know by the mutex of the files
+			time.Sleep(1500 * time.Millisecond)
+			if _, err := writer.Map("m"); err != nil {
+				t.Error(err)
+			}
+			storetest.Set(t, writer, "m:k", "1")
+		}()
+		reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly, o.Inline, o.FollowEvery = true, false, time.Second })
+		time.Sleep(10 * time.Second)
+		storetest.Close(t, reader)
+		storetest.Close(t, writer)
+	})
+}
