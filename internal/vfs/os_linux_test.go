@@ -72,6 +72,9 @@ func TestFaultNamesItsPlace(t *testing.T) {
 	check(t, err)
 	defer f.Close()
 	r, err := f.Map(page, int(3*page))
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("files are not mapped here")
+	}
 	check(t, err)
 	check(t, os.Truncate(name, page))
 	want := fmt.Sprintf("%s cannot be read or written through its mapping at offset %d: ", name, 2*page+3)
