@@ -3,6 +3,8 @@ package redisapi
 import (
 	"slices"
 	"strings"
+
+	"github.com/copaldb/copal/internal/glob"
 )
 
 // subHelp is HELP of the commands that have no text of Redis.
@@ -236,7 +238,7 @@ func (c *call) commandList() error {
 			return slices.Contains(cmd.categories(), "@"+strings.ToLower(string(c.args[4])))
 		}
 	case is(c.args[3], "PATTERN"):
-		keep = func(cmd *command) bool { return glob(lower(nil, c.args[4]), []byte(cmd.fullName())) }
+		keep = func(cmd *command) bool { return glob.Match(lower(nil, c.args[4]), []byte(cmd.fullName())) }
 	default:
 		return errSyntax
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
 )
 
 func configCommands() family {
@@ -102,7 +103,7 @@ func (c *call) configGet() error {
 	var found []*setting
 	for i := range settings {
 		name := []byte(settings[i].name)
-		if slices.ContainsFunc(c.args[2:], func(pattern []byte) bool { return glob(bytes.ToLower(pattern), name) }) {
+		if slices.ContainsFunc(c.args[2:], func(pattern []byte) bool { return glob.Match(bytes.ToLower(pattern), name) }) {
 			found = append(found, &settings[i])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
 )
 
 func hashCommands() family {
@@ -385,7 +386,7 @@ func pageOf[V any](c *call, o *scanning, elements iter.Seq2[string, V]) (list []
 			}
 		}
 	}, func(name []byte) bool {
-		if o.match == nil || glob(o.match, name) {
+		if o.match == nil || glob.Match(o.match, name) {
 			list = append(list, now)
 		}
 		return false

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -12,7 +14,7 @@ func pubsubCommands() family {
 	return known("pubsub", "Messages",
 		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to channels."},
 		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to channels no longer, to none if it names none."},
-		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to the channels that fit patterns."},
+		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to the channels that fit patterns.", differs: "a pattern has at most 64 KiB"},
 		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to patterns no longer, to none if it names none."},
 		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Listens to channels of a shard, of which there is one."},
 		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Listens to channels of a shard no longer, to none if it names none."},
@@ -40,6 +42,8 @@ const (
 type audience struct {
 	mu sync.Mutex                                     // held while a message is given to all who get it, so that all get messages in one order
 	of [kindsOfChannels]map[string]map[*client]uint64 // the last change when the client began to listen
+
+	patterns []string // those of the map, never changed in place; nil after they have changed
 }
 
 // kindOf is what a command of the subscribe family is about.
@@ -71,9 +75,24 @@ func (c *call) subscribe() error {
 	if c.s.notified() != 0 {
 		since = c.s.written()
 	}
+	if kind == patterns {
+		if err := fitPatterns(c.args[1:]); err != nil {
+			return err
+		}
+	}
 	for _, name := range c.args[1:] {
 		c.s.audience.add(c.client, kind, string(name), since)
 		c.confirm(kind, name)
+	}
+	return nil
+}
+
+// fitPatterns returns an error for a pattern that would take much time and memory to compare.
+func fitPatterns(patterns [][]byte) error {
+	for _, p := range patterns {
+		if len(p) > copal.MaxKeyBytes {
+			return errorf("ERR a pattern is longer than %d bytes", copal.MaxKeyBytes)
+		}
 	}
 	return nil
 }
@@ -125,6 +144,7 @@ func (a *audience) add(c *client, kind int, name string, since uint64) {
 		a.of[kind] = map[string]map[*client]uint64{}
 	}
 	if a.of[kind][name] == nil {
+		a.changedLocked(kind)
 		a.of[kind][name] = map[*client]uint64{}
 	}
 	if _, ok := a.of[kind][name][c]; !ok {
@@ -142,6 +162,7 @@ func (a *audience) remove(c *client, kind int, name string) {
 	defer a.mu.Unlock()
 	delete(c.hears[kind], name)
 	if delete(a.of[kind][name], c); len(a.of[kind][name]) == 0 {
+		a.changedLocked(kind)
 		delete(a.of[kind], name)
 	}
 	c.recountLocked()
@@ -198,40 +219,64 @@ func (c *call) publish() error {
 	return nil
 }
 
-// each calls f for all who get a message of a channel: with the pattern, which is nil for those who have named the
-// channel.
-func (a *audience) eachLocked(shard bool, channel []byte, f func(c *client, since uint64, pattern []byte)) {
-	if shard {
-		for c, since := range a.of[shardChannels][string(channel)] {
-			f(c, since, nil)
-		}
-		return
+// changedLocked notes that a name has come or gone.
+func (a *audience) changedLocked(kind int) {
+	if kind == patterns {
+		a.patterns = nil
 	}
-	for c, since := range a.of[channels][string(channel)] {
+}
+
+// fitting returns the patterns that a channel fits. It compares them without the lock.
+func (a *audience) fitting(shard bool, channel []byte) (fit []string) {
+	if shard {
+		return nil
+	}
+	a.mu.Lock()
+	if a.patterns == nil {
+		a.patterns = slices.Collect(maps.Keys(a.of[patterns]))
+	}
+	list := a.patterns
+	a.mu.Unlock()
+	for _, pattern := range list {
+		if glob.Match([]byte(pattern), channel) {
+			fit = append(fit, pattern)
+		}
+	}
+	return fit
+}
+
+// eachLocked calls f for all who get a message of a channel: with the pattern, which is nil for those who have named
+// the channel. fit are the patterns that the channel fits.
+func (a *audience) eachLocked(shard bool, channel []byte, fit []string, f func(c *client, since uint64, pattern []byte)) {
+	kind := channels
+	if shard {
+		kind = shardChannels
+	}
+	for c, since := range a.of[kind][string(channel)] {
 		f(c, since, nil)
 	}
-	for pattern, list := range a.of[patterns] {
-		if glob([]byte(pattern), channel) {
-			for c, since := range list {
-				f(c, since, []byte(pattern))
-			}
+	for _, pattern := range fit {
+		for c, since := range a.of[patterns][pattern] {
+			f(c, since, []byte(pattern))
 		}
 	}
 }
 
 func (a *audience) count(shard bool, channel []byte) (n int64) {
+	fit := a.fitting(shard, channel)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.eachLocked(shard, channel, func(*client, uint64, []byte) { n++ })
+	a.eachLocked(shard, channel, fit, func(*client, uint64, []byte) { n++ })
 	return n
 }
 
 // publish sends a message to those who listen to a channel. An event goes to those who may read its key, and who have
 // listened when it happened.
 func (a *audience) publish(shard bool, channel, message []byte, about *subject) {
+	fit := a.fitting(shard, channel)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.eachLocked(shard, channel, func(c *client, since uint64, pattern []byte) {
+	a.eachLocked(shard, channel, fit, func(c *client, since uint64, pattern []byte) {
 		if about != nil && (about.seq <= since || !c.grant.Load().MayRead(about.raw)) {
 			return
 		}
@@ -267,13 +312,16 @@ func (c *call) pubsubChannels() error {
 	if len(c.args) > 3 {
 		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.", c.args[1])
 	}
+	if err := fitPatterns(c.args[2:]); err != nil {
+		return err
+	}
 	a := &c.s.audience
 	a.mu.Lock()
 	names := slices.Sorted(maps.Keys(a.of[c.kindAsked()]))
 	a.mu.Unlock()
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.maySee([]byte(name)) })
 	if len(c.args) == 3 {
-		names = slices.DeleteFunc(names, func(name string) bool { return !glob(c.args[2], []byte(name)) })
+		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.args[2], []byte(name)) })
 	}
 	c.Array(len(names))
 	for _, name := range names {

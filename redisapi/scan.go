@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
 )
 
 // A walk over the whole is many requests of a client, maybe by many connections: SCAN, HSCAN, SSCAN
@@ -158,7 +159,7 @@ func (c *call) open() error {
 func (c *call) scan() error {
 	o, err := c.scanOptions(1)
 	if err == nil {
-		err = c.mayReadFrom(literal(o.match))
+		err = c.mayReadFrom(glob.Literal(o.match))
 	}
 	if err == nil {
 		err = c.open()
@@ -166,8 +167,8 @@ func (c *call) scan() error {
 	if err != nil {
 		return err
 	}
-	list := c.page(&o, c.walkLike(literal(o.match), o.from), func(key []byte) bool {
-		if o.match != nil && !glob(o.match, key) {
+	list := c.page(&o, c.walkLike(glob.Literal(o.match), o.from), func(key []byte) bool {
+		if o.match != nil && !glob.Match(o.match, key) {
 			return false
 		}
 		if o.kind == nil {
@@ -197,13 +198,13 @@ func (c *call) walkLike(prefix, from []byte) iter.Seq[[]byte] {
 // keysLike is KEYS.
 func (c *call) keysLike() error {
 	pattern := c.args[1]
-	prefix := literal(pattern)
+	prefix := glob.Literal(pattern)
 	if err := cmp.Or(c.mayReadFrom(prefix), c.open()); err != nil {
 		return err
 	}
 	var list [][]byte
 	for key := range c.walkLike(prefix, nil) {
-		if glob(pattern, key) {
+		if glob.Match(pattern, key) {
 			list = append(list, bytes.Clone(key))
 		}
 	}

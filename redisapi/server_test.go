@@ -446,23 +446,6 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-func TestGlob(t *testing.T) {
-	for _, c := range []struct {
-		pattern, yes, no string
-	}{
-		{"*", "anything", ""}, {"", "", "x"}, {"h?llo", "hello", "hllo"}, {"h*llo", "heeeello", "hell"}, {"h[ae]llo", "hallo", "hillo"},
-		{"h[^e]llo", "hallo", "hello"}, {"h[a-b]llo", "hbllo", "hcllo"}, {"h[b-a]llo", "hallo", "hcllo"}, {`h\*llo`, "h*llo", "hxllo"}, {"*a*b*c", "xaxbxc", "xaxcxb"},
-		{"a*", "a", "b"}, {"*a", "bba", "bab"}, {"[", "", "x"}, {"[abc", "c", "d"}, {`[\]]`, "]", "a"}, {"a**b", "ab", "a"}, {"[^", "x", ""}, {`\`, `\`, "x"},
-	} {
-		if c.yes != "" && !glob([]byte(c.pattern), []byte(c.yes)) {
-			t.Errorf("%s does not take %s", c.pattern, c.yes)
-		}
-		if c.no != "" && glob([]byte(c.pattern), []byte(c.no)) {
-			t.Errorf("%s takes %s", c.pattern, c.no)
-		}
-	}
-}
-
 // What has arrived when the server ends is answered; then connections end, and the server with them.
 func TestShutdown(t *testing.T) {
 	db, err := copal.OpenMemory()

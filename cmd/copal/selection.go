@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
 )
 
 // selection says which entries of a store a command is about. In each field nil stands for
@@ -81,7 +82,7 @@ func (f *selectionFlags) parse(cmd *cobra.Command, args []string) (s selection, 
 // has low not before high.
 func (s selection) bounds() (low, high []byte) {
 	low, high = s.from, s.to
-	for _, prefix := range [][]byte{s.prefix, literal(s.pattern)} {
+	for _, prefix := range [][]byte{s.prefix, glob.Literal(s.pattern)} {
 		if bytes.Compare(prefix, low) > 0 {
 			low = prefix
 		}
@@ -138,7 +139,7 @@ func (a *app) candidates(from source, s selection) iter.Seq[[]byte] {
 			if a.ctx.Err() != nil {
 				return
 			}
-			if s.pattern != nil && !matches(s.pattern, key) {
+			if s.pattern != nil && !glob.Match(s.pattern, key) {
 				continue
 			}
 			if !yield(key) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
 )
 
 const watchHelp = `Print changes as they come, by this process and any other, until Ctrl-C; of the entries
@@ -80,7 +81,7 @@ func newWatch(a *app) *cobra.Command {
 
 // watched is what all selected keys begin with, as far as prefix and pattern tell.
 func (s selection) watched() []byte {
-	if start := literal(s.pattern); len(start) > len(s.prefix) {
+	if start := glob.Literal(s.pattern); len(start) > len(s.prefix) {
 		return start
 	}
 	return s.prefix
@@ -88,7 +89,7 @@ func (s selection) watched() []byte {
 
 // has reports whether key is selected by prefix and pattern.
 func (s selection) has(key []byte) bool {
-	return strings.HasPrefix(string(key), string(s.prefix)) && (s.pattern == nil || matches(s.pattern, key))
+	return strings.HasPrefix(string(key), string(s.prefix)) && (s.pattern == nil || glob.Match(s.pattern, key))
 }
 
 func (a *app) watch(db *copal.DB, s selection, f *watchFlags, opts []copal.WatchOption, out *bufio.Writer) error {
