@@ -23,7 +23,7 @@ var untilLast = keys{1, -2, 1, nil}
 
 // timeout reads how long a command may wait: seconds, in steps of a millisecond. 0 is for ever.
 func timeout(arg []byte) (time.Duration, error) {
-	f, err := parseFloat(arg)
+	f, _, err := parseWide(arg)
 	if err != nil {
 		return 0, errorf("ERR timeout is not a float or out of range")
 	}

@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -342,16 +343,39 @@ func parseInt(arg []byte) (int64, error) {
 // clamped is a number of elements as an int, at most more than a collection has, so that sums do not overflow.
 func clamped(n int64) int { return int(min(max(n, -1<<30), 1<<30)) }
 
-// parseFloat reads a floating-point number, which may be infinite, and is no NaN.
+// parseFloat reads a floating-point number, which may be written as infinite, and is no NaN. A number outside the range
+// of float64 is an error: it would become infinite, or 0.
 func parseFloat(arg []byte) (float64, error) {
+	f, inRange, err := parseWide(arg)
+	if err == nil && !inRange {
+		err = errNotFloat
+	}
+	return f, err
+}
+
+// parseWide is parseFloat that makes infinity or 0 of a number outside the range, and reports whether it is inside.
+func parseWide(arg []byte) (f float64, inRange bool, err error) {
 	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 512 {
-		return 0, errNotFloat
+		return 0, false, errNotFloat
 	}
-	f, err := decimalOrHex(string(arg))
-	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(f) || hasUnderscore(arg) {
-		return 0, errNotFloat
+	f, err = decimalOrHex(string(arg))
+	outside := errors.Is(err, strconv.ErrRange)
+	if err != nil && !outside || math.IsNaN(f) || hasUnderscore(arg) {
+		return 0, false, errNotFloat
 	}
-	return f, nil
+	return f, !outside && (f != 0 || !hasDigits(arg)), nil
+}
+
+// hasDigits reports whether the number that a text of 0 or next to it writes is another than 0.
+func hasDigits(text []byte) bool {
+	exponent := "eE"
+	if isHex(string(text)) {
+		exponent = "pP"
+	}
+	if i := bytes.IndexAny(text, exponent); i >= 0 {
+		text = text[:i]
+	}
+	return bytes.ContainsAny(text, "123456789abcdefABCDEF")
 }
 
 // decimalOrHex reads a number as C does, of which the hexadecimal ones may have no exponent.

@@ -298,7 +298,7 @@ func (c *call) hincrby() error {
 func (c *call) hincrbyfloat() error {
 	by, err := parseBig(c.args[3])
 	if err != nil {
-		if f, bad := parseFloat(c.args[3]); bad == nil && math.IsInf(f, 0) {
+		if f, _, bad := parseWide(c.args[3]); bad == nil && math.IsInf(f, 0) {
 			return errorf("ERR value is NaN or Infinity")
 		}
 		return err

@@ -59,7 +59,7 @@ func scoreBound(arg []byte) (score float64, open bool, err error) {
 	if len(arg) == 0 { // as strtod reads it
 		return 0, open, nil
 	}
-	if score, err = parseFloat(arg); err != nil {
+	if score, _, err = parseWide(arg); err != nil { // as Redis, which takes a bound outside the range for infinity
 		return 0, false, errorf("ERR min or max is not a float")
 	}
 	return score, open, nil

@@ -515,7 +515,7 @@ const bigPrecision = 64
 
 // parseBig reads a floating-point number of more than 64 bits, which Redis counts with here.
 func parseBig(arg []byte) (*big.Float, error) {
-	switch f, err := parseFloat(arg); {
+	switch f, _, err := parseWide(arg); {
 	case err != nil:
 		return nil, err
 	case math.IsInf(f, 0):
@@ -526,11 +526,14 @@ func parseBig(arg []byte) (*big.Float, error) {
 		base = 0 // as the text says
 	}
 	f, _, err := big.ParseFloat(string(arg), base, bigPrecision, big.ToNearestEven)
-	if err != nil {
+	if err != nil || f.Sign() != 0 && f.MantExp(nil) < leastBig {
 		return nil, errNotFloat
 	}
 	return f, nil
 }
+
+// leastBig is the exponent of the smallest number that Redis reads here.
+const leastBig = -16444
 
 // addBig adds to the number that a text is, or to 0 where there is none, and returns the text of the sum.
 func addBig(exists bool, text []byte, by *big.Float) ([]byte, error) {
