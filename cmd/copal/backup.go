@@ -115,8 +115,9 @@ func (a *app) restore(dir, from string, at *moment, asJSON bool, out *bufio.Writ
 	if dir == "" {
 		return errNoDir
 	}
-	if err := requireStore(from); err != nil {
-		if from == "" || exists(from) || requireStore(dir) != nil {
+	again := isRestoreOf(from, dir)
+	if err := requireStore(from); err != nil || again {
+		if !again && (from == "" || exists(from) || requireStore(dir) != nil) {
 			return fmt.Errorf("%w; the arguments are DIR, the store to make, and FROM, the backup to make it of", err)
 		}
 		dir, from = from, dir // only one of them can be meant

@@ -44,3 +44,17 @@ func (a *app) endNew(dir string, db *copal.DB, u seglog.Unfinished) error {
 	}
 	return errors.Join(db.Sync(), seglog.EndUnfinished(vfs.OS(), whole))
 }
+
+// isRestoreOf reports whether a restore of from was interrupted in dir.
+func isRestoreOf(dir, from string) bool {
+	whole, err := files.Path(dir)
+	if err != nil {
+		return false
+	}
+	source, err := files.Path(from)
+	if err != nil {
+		return false
+	}
+	was, is := errors.AsType[*seglog.UnfinishedError](seglog.ReadUnfinished(vfs.OS(), whole))
+	return is && was.Unfinished == seglog.Unfinished{Work: seglog.RestoreWork, Source: source}
+}

@@ -14,6 +14,9 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // TestKilledAndRunAgain kills commands that make stores when they have written so many bytes. What they leave is never
@@ -190,4 +193,34 @@ func TestUnfinishedImport(t *testing.T) {
 	if says := run(exitOK, "stat", "new.db"); strings.Contains(says, "is unfinished") {
 		t.Errorf("afterwards: %q", says)
 	}
+}
+
+// TestSwappedRestoreIsRunAgain: where the arguments of a restore are the wrong way round, and it was killed, the same
+// command ends it.
+func TestSwappedRestoreIsRunAgain(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	run := func(want int, args ...string) {
+		t.Helper()
+		var out, wrong bytes.Buffer
+		if code := newApp(strings.NewReader(""), &out, &wrong).run(args); code != want {
+			t.Errorf("copal %s ends with %d: %s", strings.Join(args, " "), code, wrong.String())
+		}
+	}
+	run(exitOK, "set", "db", "k", "v")
+	run(exitOK, "backup", "db", "copy")
+	run(exitError, "restore", "copy", "db") // both exist
+	if err := os.Mkdir("made", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := files.Path("copy")
+	if err == nil {
+		err = seglog.NoteUnfinished(vfs.OS(), filepath.Join(dir, "made"), seglog.Unfinished{Work: seglog.RestoreWork, Source: whole})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(exitError, "restore", "db", "made") // of another source
+	run(exitOK, "restore", "copy", "made")
+	run(exitOK, "get", "made", "k")
 }
