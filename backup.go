@@ -7,7 +7,6 @@ import (
 
 	"github.com/copaldb/copal/internal/backup"
 	"github.com/copaldb/copal/internal/files"
-	"github.com/copaldb/copal/internal/vfs"
 )
 
 // BackupReport says what DB.Backup or admin.Restore did.
@@ -37,7 +36,7 @@ func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total 
 		return BackupReport{}, errors.New("copal: Backup needs the name of a directory")
 	}
 	opts := backup.Options{FS: db.config.backupTo, Progress: progress}
-	if opts.FS == nil || opts.FS == vfs.OS() {
+	if opts.FS == nil || opts.FS == db.config.disk() {
 		var err error
 		if dir, err = files.Path(dir); err != nil {
 			return BackupReport{}, fmt.Errorf("copal: %w", err)

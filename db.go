@@ -83,7 +83,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 	if c.readOnly {
 		return nil, fmt.Errorf("%w: there is nothing to read in a new store in memory", ErrReadOnly)
 	}
-	c.fsys, c.backupTo = vfs.NewMem(), vfs.OS()
+	c.fsys, c.backupTo = vfs.NewMem(), c.disk()
 	return open("memory", c)
 }
 

@@ -10,10 +10,15 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/render"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 func init() {
 	opened.Engine = func(db any) *engine.Store { return db.(*DB).store }
+	opened.Disk = func(opts any) (vfs.FS, error) {
+		c, err := newConfig(opts.([]Option))
+		return c.disk(), err
+	}
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
 	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
 		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape

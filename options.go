@@ -3,6 +3,7 @@ package copal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"log/slog"
 	"math"
@@ -41,6 +42,7 @@ type config struct {
 	onError      func(error)
 	progress     func(done, total int64)
 	acceptCopy   bool
+	fileMode     fs.FileMode
 	maps         mapConfig
 	orderedKeys  bool
 
@@ -86,6 +88,7 @@ func newConfig(opts []Option) (config, error) {
 	c := config{
 		syncInterval: time.Second,
 		followEvery:  50 * time.Millisecond,
+		fileMode:     vfs.OwnerOnly,
 		onError:      func(err error) { log.Print(err) },
 		maps:         mapConfig{codec: codec.JSON},
 	}
@@ -107,11 +110,18 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("copal: WithHistoryBytes(%d); it must not be negative", *c.historyBytes)
 	case c.maxMemory < 0:
 		return c, fmt.Errorf("copal: WithMaxMemory(%d); it must not be negative", c.maxMemory)
+	case c.fileMode&^fs.ModePerm != 0 || c.fileMode&vfs.OwnerOnly != vfs.OwnerOnly:
+		return c, fmt.Errorf("copal: WithFileMode(%#o); it must be permissions, and the owner must be able to read and write", uint32(c.fileMode))
 	case c.onError == nil:
 		return c, errors.New("copal: WithErrorHandler or WithLogger with nil; give a function, if only one that does nothing, or a logger")
 	}
+	if c.fsys == nil {
+		c.fsys = c.disk()
+	}
 	return c, c.maps.check()
 }
+
+func (c *config) disk() vfs.FS { return vfs.OSWithMode(c.fileMode) }
 
 // check returns an error for options that no map can have.
 func (c *mapConfig) check() error {
@@ -130,6 +140,13 @@ func (c *mapConfig) check() error {
 // even, spares the disk. d must be positive.
 func WithSyncInterval(d time.Duration) Option {
 	return storeOption(func(c *config) { c.syncInterval = d })
+}
+
+// WithFileMode sets the permissions of the files that the store makes, whatever the umask: 0600 by default, so that
+// their owner alone reads and writes them. A directory that is made can also be searched by those that may read
+// its files: 0640 makes directories of 0750. Backups get the same. Earlier files keep their permissions.
+func WithFileMode(mode fs.FileMode) Option {
+	return storeOption(func(c *config) { c.fileMode = mode })
 }
 
 // WithAutoCompact compacts the log whenever it has more than ratio records for each entry (see Stats.Ratio) and

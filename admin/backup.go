@@ -12,28 +12,32 @@ import (
 // Restore makes, in the directory into, a store with the contents of the backup in from. into must
 // be empty or missing; after an error it is left so. Restore verifies every record, and shares no
 // file with the backup. progress, which may be nil, gets how many bytes have been copied, and how
-// many there are.
-func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (copal.BackupReport, error) {
-	return restore(ctx, from, into, backup.Options{Progress: progress})
+// many there are. Of the options copal.WithFileMode counts.
+func Restore(ctx context.Context, from, into string, progress func(done, total int64), opts ...copal.Option) (copal.BackupReport, error) {
+	return restore(ctx, from, into, backup.Options{Progress: progress}, opts)
 }
 
 // RestoreAsOf is Restore of the moment when record n had been written, of a backup or a store: what DB.AsOfSeq
 // shows. The new store has the past of that moment, as far as the old one has, and its numbers go on there. The
 // error is copal.ErrHistoryLost where that cannot be read any more.
-func RestoreAsOf(ctx context.Context, from, into string, n uint64, progress func(done, total int64)) (copal.BackupReport, error) {
+func RestoreAsOf(ctx context.Context, from, into string, n uint64, progress func(done, total int64), opts ...copal.Option) (copal.BackupReport, error) {
 	at := seglog.AtSeq(n)
-	return restore(ctx, from, into, backup.Options{At: &at, Progress: progress})
+	return restore(ctx, from, into, backup.Options{At: &at, Progress: progress}, opts)
 }
 
-func restore(ctx context.Context, from, into string, opts backup.Options) (copal.BackupReport, error) {
-	from, err := absolute(from)
+func restore(ctx context.Context, from, into string, how backup.Options, opts []copal.Option) (copal.BackupReport, error) {
+	disk, err := opened.Disk(opts)
+	if err == nil {
+		how.FS = disk
+		from, err = absolute(from)
+	}
 	if err == nil {
 		into, err = absolute(into)
 	}
 	if err != nil {
 		return copal.BackupReport{}, err
 	}
-	r, err := backup.Restore(ctx, from, into, opts)
+	r, err := backup.Restore(ctx, from, into, how)
 	return report(r), err
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/repair"
 )
 
@@ -76,36 +78,44 @@ func (r RepairReport) String() string {
 // sound store loses nothing.
 //
 // progress, which may be nil, gets how many bytes have been read, and how many there are. When ctx
-// ends, Repair returns its error.
-func Repair(ctx context.Context, dir, into string, progress func(done, total int64)) (RepairReport, error) {
-	return repairStore(ctx, dir, into, repair.Options{Progress: progress})
+// ends, Repair returns its error. Of the options copal.WithFileMode counts.
+func Repair(ctx context.Context, dir, into string, progress func(done, total int64), opts ...copal.Option) (RepairReport, error) {
+	return repairStore(ctx, dir, into, repair.Options{Progress: progress}, opts)
 }
 
 // RepairInPlace is Repair with the new store in the place of the damaged one, which is kept beside it under the name
 // that is returned, dir and ".damaged". An interrupted call leaves a store that says so, with ErrUnfinished, or the
 // damaged one, and the next call ends the work. On Linux there is never a moment without a directory at dir.
-func RepairInPlace(ctx context.Context, dir string, progress func(done, total int64)) (r RepairReport, damaged string, err error) {
-	if dir, err = absolute(dir); err != nil {
+func RepairInPlace(ctx context.Context, dir string, progress func(done, total int64), opts ...copal.Option) (r RepairReport, damaged string, err error) {
+	disk, err := opened.Disk(opts)
+	if err == nil {
+		dir, err = absolute(dir)
+	}
+	if err != nil {
 		return r, "", err
 	}
-	found, damaged, err := repair.InPlace(ctx, dir, repair.Options{Progress: progress})
+	found, damaged, err := repair.InPlace(ctx, dir, repair.Options{FS: disk, Progress: progress})
 	return repairReport(found), damaged, err
 }
 
 // RepairDryRun reports what Repair would save and lose. It reads as much, and writes nothing.
 func RepairDryRun(ctx context.Context, dir string, progress func(done, total int64)) (RepairReport, error) {
-	return repairStore(ctx, dir, "", repair.Options{Progress: progress, DryRun: true})
+	return repairStore(ctx, dir, "", repair.Options{Progress: progress, DryRun: true}, nil)
 }
 
-func repairStore(ctx context.Context, dir, into string, opts repair.Options) (RepairReport, error) {
-	dir, err := absolute(dir)
-	if err == nil && !opts.DryRun {
+func repairStore(ctx context.Context, dir, into string, how repair.Options, opts []copal.Option) (RepairReport, error) {
+	disk, err := opened.Disk(opts)
+	if err == nil {
+		how.FS = disk
+		dir, err = absolute(dir)
+	}
+	if err == nil && !how.DryRun {
 		into, err = absolute(into)
 	}
 	if err != nil {
 		return RepairReport{}, err
 	}
-	found, err := repair.Repair(ctx, dir, into, opts)
+	found, err := repair.Repair(ctx, dir, into, how)
 	return repairReport(found), err
 }
 

@@ -1,6 +1,7 @@
 package hybridlog
 
 import (
+	"io/fs"
 	"log"
 	"math/rand/v2"
 	"time"
@@ -89,6 +90,13 @@ func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true 
 // Close at the latest, the copy becomes a log of its own, which opens without this option. With
 // ReadOnly nothing changes.
 func AcceptCopy() Option { return optionFunc(func(o *options) { o.acceptCopy = true }) }
+
+// FileMode sets the permissions of the files that the log makes, whatever the umask: 0600 by default, so that
+// their owner alone reads and writes them. A directory that is made can also be searched by those that may read
+// its files: 0640 makes directories of 0750. Earlier files keep their permissions.
+func FileMode(mode fs.FileMode) Option {
+	return optionFunc(func(o *options) { o.fsys = vfs.OSWithMode(mode&fs.ModePerm | vfs.OwnerOnly) })
+}
 
 // OpenTimeout sets how long Open waits for another writer to close the log before it returns
 // ErrLocked. By default it does not wait.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal/httpapi"
 	"github.com/copaldb/copal/internal/exposition"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // The door of whoever looks after the server, at an address of this machine or a unix socket: profiles, metrics and
@@ -38,7 +39,7 @@ func mayAdminister(address string) error {
 
 func listenAdmin(address string) (net.Listener, error) {
 	if isSocket(address) {
-		return listenUnix(address)
+		return listenUnix(address, vfs.OwnerOnly)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -34,6 +34,7 @@ type app struct {
 	onServers bool // the command works with stores on servers
 	served    bool // its store is one
 	copied    bool // it takes a copy of a store that was not closed
+	fileMode  permissions
 
 	own seglog.Unfinished // the work of the command, which needs no word of it; see unfinished.go
 

@@ -142,12 +142,12 @@ func (a *app) restoreAt(dir, from string, at *moment) (report copal.BackupReport
 	bar := a.newProgress("restoring")
 	defer bar.clear()
 	if at == nil || at.isNow() {
-		return admin.Restore(a.ctx, from, dir, bar.show)
+		return admin.Restore(a.ctx, from, dir, bar.show, a.withMode())
 	}
 	err = a.with(from, func(db *copal.DB) error {
 		seq, _, err := at.record(db)
 		if err == nil {
-			report, err = admin.RestoreAsOf(a.ctx, from, dir, seq, bar.show)
+			report, err = admin.RestoreAsOf(a.ctx, from, dir, seq, bar.show, a.withMode())
 		}
 		return explainLost(db, err)
 	}, copal.ReadOnly())

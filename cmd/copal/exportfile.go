@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/copaldb/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // An export to a file is written to FILE.part, synced, and renamed. What is interrupted stays there, whole
@@ -27,7 +28,11 @@ func (x *export) toFile(from source, file string) (*ndjson.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE, 0o666)
+	flag := os.O_RDWR
+	if !exists(part) {
+		flag |= os.O_CREATE | os.O_EXCL
+	}
+	f, err := vfs.OpenRegular(part, flag, x.fileMode.bits())
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +126,7 @@ func (x *export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s source)
 // resumable reads how far a file is in order, which must be an export of what is asked for now. Only its last
 // line may be none.
 func (x *export) resumable(path string, s source) (at ndjson.State, err error) {
-	f, err := os.Open(path)
+	f, err := vfs.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return at, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // How far an import has come stands in a file of the store's directory, from the first sync on until it is
@@ -55,7 +56,7 @@ func (in *intake) findProgress() error {
 	case in.far:
 		return errResumeFar
 	}
-	text, err := os.ReadFile(in.progressPath())
+	text, _, err := files.Read(vfs.OS(), in.progressPath(), 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		in.warn("there is nothing to resume, so the import begins at the beginning")
 		return nil
@@ -102,11 +103,10 @@ func (in *intake) saveNow() error {
 	if err != nil {
 		return err
 	}
-	temporary := in.progressPath() + ".tmp"
-	if err := os.WriteFile(temporary, append(text, '\n'), 0o666); err != nil {
+	return files.Replace(vfs.OSWithMode(in.fileMode.bits()), in.progressPath(), func(f vfs.File) error {
+		_, err := f.WriteAt(append(text, '\n'), 0)
 		return err
-	}
-	return os.Rename(temporary, in.progressPath())
+	})
 }
 
 // stopped notes how far an import is that ends before its time.

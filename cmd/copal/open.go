@@ -79,7 +79,7 @@ func (a *app) open(dir string, opts ...copal.Option) (*copal.DB, error) {
 	if a.copied {
 		opts = append(opts, copal.AcceptCopy())
 	}
-	return copal.Open(dir, opts...)
+	return copal.Open(dir, append(opts, a.withMode())...)
 }
 
 // requireStore tells a mistyped path from a store that is empty: a directory in which

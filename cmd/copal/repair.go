@@ -95,7 +95,7 @@ func (a *app) salvage(dir, into string, dry bool) (report admin.RepairReport, er
 	}
 	bar := a.newProgress("repairing")
 	defer bar.clear()
-	return admin.Repair(a.ctx, dir, into, bar.show)
+	return admin.Repair(a.ctx, dir, into, bar.show, a.withMode())
 }
 
 // repairInPlace puts a repaired store in the place of the damaged one, which is kept. What an earlier run has begun to
@@ -126,7 +126,7 @@ func (a *app) repairInPlace(dir string, f *repairFlags, out *bufio.Writer) error
 	}
 	bar := a.newProgress("repairing")
 	defer bar.clear()
-	report, damaged, err := admin.RepairInPlace(a.ctx, dir, bar.show)
+	report, damaged, err := admin.RepairInPlace(a.ctx, dir, bar.show, a.withMode())
 	bar.clear()
 	if err != nil {
 		return err

@@ -55,6 +55,7 @@ func newRoot(a *app) *cobra.Command {
 		return root
 	}
 	root.PersistentFlags().BoolVar(&a.copied, "copied", false, "open a copy of a store that was not closed, though writes may be missing")
+	root.PersistentFlags().Var(&a.fileMode, "file-mode", "the permissions of the files that are made, whatever the umask")
 	refuseUnknownShells(root)
 	return root
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ type serving struct {
 	passwordFile          string
 	usersFile             string
 	noPassword, noSocket  bool
+	socketMode            permissions // of --unix
 	cert, key, clientCA   string
 	admin                 string
 	config                string
@@ -83,6 +85,7 @@ func newServe(a *app) *cobra.Command {
 	f.StringVar(&s.redis, "redis", "127.0.0.1:6379", "the address of the Redis protocol; empty for none")
 	f.StringVar(&s.http, "http", "127.0.0.1:9532", "the address of HTTP; empty for none")
 	f.StringVar(&s.unix, "unix", "", "a unix socket of the Redis protocol")
+	f.Var(&s.socketMode, "socket-mode", "the permissions of --unix: those that may write to it are let in")
 	f.StringVar(&s.durability, "durability", "write", "what an OK means: async, write or fsync")
 	f.Var(&s.maxMemory, "max-memory", "memory for the index and for values; 0 for a quarter of the machine's")
 	f.Var(&s.maxRequest, "max-request", "the longest request")
@@ -201,7 +204,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 		doors = append(doors, door{l, at.protocol, at.serve})
 	}
 	if s.unix != "" {
-		l, err := listenUnix(s.unix)
+		l, err := listenUnix(s.unix, s.socketMode.bits())
 		if err != nil {
 			return err
 		}
@@ -310,21 +313,18 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// listenUnix listens at a socket. One that a killed server has left is taken away; one that is served is an error.
-func listenUnix(path string) (net.Listener, error) {
-	l, err := net.Listen("unix", path)
+// listenUnix listens at a socket, which gets the permissions of mode. One that a killed server has left is taken away;
+// one that is served is an error.
+func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
+	info, err := os.Lstat(path)
+	if runtime.GOOS == "windows" || err == nil && info.Mode().Type() != fs.ModeSocket {
+		return net.Listen("unix", path)
+	}
 	if err == nil {
-		return l, nil
+		if other, dial := net.Dial("unix", path); dial == nil {
+			other.Close()
+			return net.Listen("unix", path) // and has the error that it is in use
+		}
 	}
-	if info, stat := os.Lstat(path); stat != nil || info.Mode().Type() != fs.ModeSocket {
-		return nil, err
-	}
-	if other, dial := net.Dial("unix", path); dial == nil {
-		other.Close()
-		return nil, err
-	}
-	if remove := os.Remove(path); remove != nil {
-		return nil, errors.Join(err, remove)
-	}
-	return net.Listen("unix", path)
+	return listenApart(path, mode)
 }

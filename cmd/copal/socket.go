@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
 
+	"github.com/copaldb/copal/internal/vfs"
 	"github.com/copaldb/copal/redisapi"
 )
 
@@ -20,13 +22,18 @@ const socketName = "SOCKET"
 // socketOf is where the server of a store listens, if there is one.
 func socketOf(dir string) string { return inside(dir, socketName) }
 
-// listenOwn listens at the socket of a store whose lock this process has. A socket gets its rights when it has been
-// made: so it is made in a directory that nobody else may enter.
+// listenOwn listens at the socket of a store whose lock this process has.
 func listenOwn(dir string) (net.Listener, error) {
 	if runtime.GOOS == "windows" { // where the rights of a file do not say who may connect
 		return nil, errors.ErrUnsupported
 	}
-	apart := socketOf(dir) + ".new"
+	return listenApart(socketOf(dir), vfs.OwnerOnly)
+}
+
+// listenApart listens at a socket, in the place of one that is there. A socket gets its rights when it has been made:
+// so it is made in a directory that nobody else may enter.
+func listenApart(socket string, mode fs.FileMode) (net.Listener, error) {
+	apart := socket + ".new"
 	path := inside(apart, "s")
 	os.Remove(path) // of a server that was killed here
 	os.Remove(apart)
@@ -39,15 +46,15 @@ func listenOwn(dir string) (net.Listener, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false) // it will have another name
-	err = os.Chmod(path, 0o600)
+	err = os.Chmod(path, mode)
 	if err == nil {
-		err = os.Rename(path, socketOf(dir))
+		err = os.Rename(path, socket)
 	}
 	if err != nil {
 		os.Remove(path)
 		return nil, errors.Join(err, l.Close())
 	}
-	return &ownSocket{l, socketOf(dir)}, nil
+	return &ownSocket{l, socket}, nil
 }
 
 // ownSocket is a listener that takes its socket away at the end.

@@ -26,7 +26,7 @@ func (a *app) noteNew(dir string, db *copal.DB, u seglog.Unfinished) error {
 	if err != nil {
 		return err
 	}
-	return seglog.NoteUnfinished(vfs.OS(), whole, u)
+	return seglog.NoteUnfinished(vfs.OSWithMode(a.fileMode.bits()), whole, u)
 }
 
 // endNew takes the note back, if it is of this work.

@@ -12,10 +12,14 @@ import (
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/render"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // Engine returns the engine of a *copal.DB.
 var Engine func(db any) *engine.Store
+
+// Disk returns the machine's file system as a []copal.Option has it used.
+var Disk func(opts any) (vfs.FS, error)
 
 // Driver is DriverOf. It is nil in a process that has opened no store with a driver.
 var Driver atomic.Pointer[func(db any) driver.Driver]

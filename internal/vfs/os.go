@@ -22,10 +22,19 @@ import (
 // Left out on purpose: retries of a failed sync (the second one lies), buffering,
 // and any judgement about an error. That is the store's business.
 
-// OS returns the file system of the machine.
-func OS() FS { return osFS{} }
+// OS returns the file system of the machine. Files that it makes are of their owner alone.
+func OS() FS { return osFS{OwnerOnly} }
 
-type osFS struct{}
+// OwnerOnly are the permissions of a file that its owner alone may read and write.
+const OwnerOnly fs.FileMode = 0o600
+
+// OSWithMode is OS with other permissions of the files that are made, whatever the umask. In a directory that is
+// made, those that may read a file may search it.
+func OSWithMode(mode fs.FileMode) FS { return osFS{mode} }
+
+type osFS struct{ mode fs.FileMode }
+
+func (s osFS) dirMode() fs.FileMode { return s.mode | s.mode&0o444>>2 }
 
 var openFlags = [...]int{
 	ReadOnly:  os.O_RDONLY,
@@ -33,13 +42,70 @@ var openFlags = [...]int{
 	Create:    os.O_RDWR | os.O_CREATE | os.O_EXCL,
 }
 
-func (osFS) Open(name string, mode Mode) (File, error) {
-	f, err := openFile(name, openFlags[mode])
+func (s osFS) Open(name string, mode Mode) (File, error) {
+	f, err := OpenRegular(name, openFlags[mode], s.mode)
 	if err != nil {
 		return nil, err
 	}
 	return &osFile{File: f, writable: mode != ReadOnly}, nil
 }
+
+// OpenRegular opens the regular file that has the name itself, as os.OpenFile does, or makes it. A directory that a
+// stranger may write to can have anything under the name of a file: a symbolic link would have another file read or
+// cut, and a pipe has its opener wait for ever. Either is an error, as is a socket, a device, and a directory.
+func OpenRegular(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := openFile(name, flag, mode)
+	if err != nil {
+		if flag&os.O_EXCL == 0 && irregular(name) != nil {
+			err = irregular(name)
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = refuse(name, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if flag&os.O_CREATE != 0 && mode != OwnerOnly && info.Size() == 0 {
+		f.Chmod(mode) // from which the umask may have taken; some file systems have no permissions
+	}
+	return f, nil
+}
+
+// irregular is the error for a name that something else than a regular file has, nil if nothing has it.
+func irregular(name string) error {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil
+	}
+	return refuse(name, info)
+}
+
+// refuse is the error for what is no regular file. Windows has more kinds, such as files that are fetched when they
+// are read.
+func refuse(name string, info fs.FileInfo) error {
+	var kind string
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		kind = "a symbolic link"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	case mode&fs.ModeDevice != 0:
+		kind = "a device"
+	case mode.IsDir():
+		kind = "a directory"
+	default:
+		return nil
+	}
+	return pathError("open", name, fmt.Errorf("%w, but %s", ErrIrregular, kind))
+}
+
+// ErrIrregular is the error for what has the name of a file, and is none.
+var ErrIrregular = errors.New("it is no file")
 
 func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
@@ -48,7 +114,7 @@ func (osFS) Remove(name string) error { return os.Remove(name) }
 func (osFS) Link(oldName, newName string) error { return os.Link(oldName, newName) }
 
 func (osFS) List(dir string) ([]string, error) {
-	f, err := os.Open(dir) // os.ReadDir brings 8 KB of its own to sort what it lists
+	f, err := openDir(dir) // os.ReadDir brings 8 KB of its own to sort what it lists
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +141,10 @@ func (s osFS) MkdirAll(dir string) error {
 	if err := s.MkdirAll(parent); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(dir, s.dirMode()); {
+	case err == nil && s.mode != OwnerOnly:
+		os.Chmod(dir, s.dirMode())
+	case err != nil && !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	return s.SyncDir(parent)
@@ -96,8 +165,8 @@ func (osFS) Free(dir string) (bytes int64, known bool) { return freeBytes(dir) }
 // Lock writes the holder's number over the last holder's and only then cuts the
 // rest off, so that the first line is always a number. Failure to write it is
 // not failure to lock: a store on a full disk must still open.
-func (osFS) Lock(name string) (Lock, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+func (s osFS) Lock(name string) (Lock, error) {
+	f, err := OpenRegular(name, os.O_RDWR|os.O_CREATE, s.mode)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +253,7 @@ func (f *osFile) ID() string { return fileID(f.File) }
 
 // HasName asks the file itself once: what it is does not change.
 func (f *osFile) HasName(name string) (bool, error) {
-	named, err := os.Stat(name)
+	named, err := os.Lstat(name) // a link to this file is no name of it
 	if errors.Is(err, fs.ErrNotExist) || IsNotDirectory(err) {
 		return false, nil
 	}

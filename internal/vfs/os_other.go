@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,7 +13,12 @@ import (
 // the lock here excludes openers in this process only. Running two processes on
 // one store is the user's responsibility there, as docs say.
 
-func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0o666) }
+func openFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	if err := irregular(name); err != nil && flag&os.O_EXCL == 0 {
+		return nil, err
+	}
+	return os.OpenFile(name, flag, mode)
+}
 
 var held sync.Map // absolute name of the lock file -> struct{}
 

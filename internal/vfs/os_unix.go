@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +14,10 @@ import (
 // open file, so that two openers in one process exclude each other too, and
 // closing an unrelated descriptor of the same file does not drop it.
 
-// openFile leaves the permissions to the umask, as other tools do.
-func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0o666) }
+// openFile follows no link, and waits for nobody at the other end of a pipe.
+func openFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
+}
 
 func lockFile(f *os.File) error {
 	err := onFD(f, unix.EINTR, func(fd uintptr) error {
@@ -26,7 +29,7 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-func openDir(dir string) (*os.File, error) { return os.Open(dir) }
+func openDir(dir string) (*os.File, error) { return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0) }
 
 func lockDir(d *os.File) error { return lockFile(d) }
 

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -11,21 +12,28 @@ import (
 // removed meanwhile, byte-range locks are mandatory, and directories are durable
 // by themselves (NTFS journals names), so that there is nothing to sync.
 
-// openFile is os.OpenFile with FILE_SHARE_DELETE added: the store removes and
+// openFile is os.OpenFile with FILE_SHARE_DELETE added, and follows no link: the store removes and
 // replaces files that readers still have open.
-func openFile(name string, flag int) (*os.File, error) {
+func openFile(name string, flag int, _ fs.FileMode) (*os.File, error) {
+	if err := irregular(name); err != nil && flag&os.O_EXCL == 0 {
+		return nil, err
+	}
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
 	access, disposition := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
-	if flag&os.O_RDWR != 0 {
+	share := uint32(windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE)
+	if flag&(os.O_RDWR|os.O_WRONLY) != 0 {
 		access |= windows.GENERIC_WRITE
 	}
-	if flag&os.O_CREATE != 0 {
+	switch {
+	case flag&os.O_EXCL != 0:
 		disposition = windows.CREATE_NEW
+	case flag&os.O_CREATE != 0:
+		disposition = windows.OPEN_ALWAYS
+		share &^= windows.FILE_SHARE_DELETE // a lock keeps its name
 	}
-	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 	h, err := windows.CreateFile(path, access, share, nil, disposition, windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {
 		return nil, pathError("open", name, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // HeadBytes is how much of the beginning of a file Detect wants to see.
@@ -59,7 +60,7 @@ func DetectDir(dir string) (Format, error) {
 			return f, nil
 		}
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "MANIFEST")); err == nil && bytes.HasPrefix(b, []byte("copal manifest ")) {
+	if b, _, err := files.Read(vfs.OS(), filepath.Join(dir, "MANIFEST"), 64); err == nil && bytes.HasPrefix(b, []byte("copal manifest ")) {
 		return Format{}, ErrStore
 	}
 	if _, err := os.Stat(dir); err != nil {
