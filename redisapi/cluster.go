@@ -2,37 +2,93 @@ package redisapi
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"net"
+	"strconv"
 )
 
+// A client that hears of a cluster connects to the addresses that the cluster names, and no longer to the one that it
+// was given. So a server is a cluster only with an address that its clients reach; without one it says, as a Redis
+// alone does, that it is none.
+
 func clusterCommands() family {
+	const mode = "for a cluster of one shard: `Server.ClusterAddress`, `copal serve --cluster-mode one-shard`"
 	return known("cluster", "A cluster of one",
 		&command{name: "cluster", arity: -2, since: "3.0.0", summary: "Commands about a cluster, of which this is the only shard.", subs: []*command{
-			{name: "info", arity: 2, run: (*call).clusterInfo, since: "3.0.0", summary: "Describes the cluster.", differs: "a server alone answers these, too"},
-			{name: "myid", arity: 2, run: (*call).clusterMyID, since: "3.0.0", summary: "Returns the name of the server."},
-			{name: "slots", arity: 2, run: (*call).clusterSlots, since: "3.0.0", summary: "Returns which slots the server has: all."},
-			{name: "shards", arity: 2, run: (*call).clusterShards, since: "7.0.0", summary: "Returns the shard."},
-			{name: "nodes", arity: 2, run: (*call).clusterNodes, since: "3.0.0", summary: "Returns the server as a line of text."},
-			{name: "keyslot", arity: 3, run: (*call).clusterKeySlot, since: "3.0.0", summary: "Returns the slot of a key."},
-			{name: "countkeysinslot", arity: 3, run: (*call).clusterCountKeys, since: "3.0.0", summary: "Counts the keys of a slot.", differs: "goes through all keys"},
+			{name: "info", arity: 2, run: clustered((*call).clusterInfo), since: "3.0.0", summary: "Describes the cluster.", differs: mode},
+			{name: "myid", arity: 2, run: clustered((*call).clusterMyID), since: "3.0.0", summary: "Returns the name of the server.", differs: mode},
+			{name: "slots", arity: 2, run: clustered((*call).clusterSlots), since: "3.0.0", summary: "Returns the slots of the server: all.", differs: mode},
+			{name: "shards", arity: 2, run: clustered((*call).clusterShards), since: "7.0.0", summary: "Returns the shard.", differs: mode},
+			{name: "nodes", arity: 2, run: clustered((*call).clusterNodes), since: "3.0.0", summary: "Returns the server as a line of text.", differs: mode},
+			{name: "keyslot", arity: 3, run: clustered((*call).clusterKeySlot), since: "3.0.0", summary: "Returns the slot of a key.", differs: mode},
+			{name: "countkeysinslot", arity: 3, run: clustered((*call).clusterCountKeys), since: "3.0.0", summary: "Counts the keys of a slot.", differs: mode + "; goes through all keys"},
 		}},
+		&command{name: "readonly", arity: 1, flags: fast, run: clustered((*call).ok), since: "3.0.0", summary: "Accepted; no effect: there are no replicas.", differs: mode},
+		&command{name: "readwrite", arity: 1, flags: fast, run: clustered((*call).ok), since: "3.0.0", summary: "Accepted; no effect.", differs: mode},
+		&command{name: "asking", arity: 1, flags: fast, run: clustered((*call).ok), since: "3.0.0", summary: "Accepted; no effect: no slot moves.", differs: mode},
 	)
 }
 
-const slots = 16384
+const (
+	slots                   = 16384
+	errNoCluster replyError = "ERR This instance has cluster support disabled"
+)
 
-// here is the address and port at which the client has reached the server.
-func (c *call) here() (string, int) {
-	if a, ok := c.nc.LocalAddr().(*net.TCPAddr); ok {
-		return a.IP.String(), a.Port
+// clustered returns the run of a command that only a cluster has.
+func clustered(run func(*call) error) func(*call) error {
+	return func(c *call) error {
+		if c.s.ClusterAddress == "" {
+			return errNoCluster
+		}
+		return run(c)
 	}
-	return "", 0
+}
+
+// alone returns an error in a cluster, whose only database is 0. It names what needs others.
+func (c *call) alone(what string) error {
+	if c.s.ClusterAddress != "" {
+		return errorf("ERR %s in cluster mode", what)
+	}
+	return nil
+}
+
+// mode is what HELLO and INFO call the server.
+func (s *Server) mode() string {
+	if s.ClusterAddress != "" {
+		return "cluster"
+	}
+	return "standalone"
+}
+
+func (c *call) ok() error {
+	c.OK()
+	return nil
+}
+
+// here is the address and port by which clients reach the cluster.
+func (c *call) here() (string, int) {
+	host, port, _ := splitAddress(c.s.ClusterAddress)
+	return host, port
+}
+
+// splitAddress takes apart the address of a cluster.
+func splitAddress(address string) (string, int, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if ip := net.ParseIP(host); err != nil || port == 0 || host == "" || ip != nil && ip.IsUnspecified() {
+		return "", 0, fmt.Errorf("the address of a cluster is a host and a port that clients reach, and not %q", address)
+	}
+	return host, int(port), nil
 }
 
 func (c *call) clusterInfo() error {
-	c.Verbatim(fmt.Sprintf("cluster_enabled:0\r\ncluster_state:ok\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%[1]d\r\ncluster_slots_pfail:0\r\n"+
-		"cluster_slots_fail:0\r\ncluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n", slots))
+	c.Verbatim(fmt.Sprintf("cluster_state:ok\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%[1]d\r\ncluster_slots_pfail:0\r\n"+
+		"cluster_slots_fail:0\r\ncluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n"+
+		"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n", slots))
 	return nil
 }
 
@@ -70,7 +126,11 @@ func (c *call) clusterShards() error {
 		c.BulkString(pair[0])
 		c.BulkString(pair[1])
 	}
-	c.BulkString("port")
+	if _, secure := c.nc.(*tls.Conn); secure {
+		c.BulkString("tls-port")
+	} else {
+		c.BulkString("port")
+	}
 	c.Int(int64(port))
 	c.BulkString("replication-offset")
 	c.Int(0)

@@ -52,7 +52,12 @@ var settings = []setting{
 	}, nil},
 	{"appendonly", fixed("yes"), nil},
 	{"client-output-buffer-limit", fixed("normal 0 0 0 slave 0 0 0 pubsub " + strconv.Itoa(mostPending) + " 0 0"), nil},
-	{"cluster-enabled", fixed("no"), nil},
+	{"cluster-enabled", func(s *Server) string {
+		if s.ClusterAddress != "" {
+			return "yes"
+		}
+		return "no"
+	}, nil},
 	{"databases", fixed(strconv.Itoa(Databases)), nil},
 	{"dir", fixed(""), nil},
 	{"hz", fixed("10"), nil},

@@ -153,7 +153,7 @@ func (c *call) hello() (err error) {
 	c.BulkString("id")
 	c.Int(c.id)
 	c.BulkString("mode")
-	c.BulkString("standalone")
+	c.BulkString(c.s.mode())
 	c.BulkString("role")
 	c.BulkString("master")
 	c.BulkString("modules")

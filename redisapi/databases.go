@@ -151,6 +151,9 @@ func size(raw *copal.Raw, number int) (n int) {
 
 func (c *call) selectDB() error {
 	n, err := database(c.args[1])
+	if err == nil && n != 0 {
+		err = c.alone("SELECT is not allowed")
+	}
 	if err != nil {
 		return err
 	}
@@ -197,6 +200,9 @@ func (c *call) flushDatabase() error {
 }
 
 func (c *call) moveKey() error {
+	if err := c.alone("MOVE is not allowed"); err != nil {
+		return err
+	}
 	n, err := database(c.args[2])
 	if err != nil {
 		return err
@@ -225,6 +231,9 @@ func (c *call) moveKey() error {
 }
 
 func (c *call) swapdb() error {
+	if err := c.alone("SWAPDB is not allowed"); err != nil {
+		return err
+	}
 	first, err := parseInt(c.args[1])
 	if err != nil {
 		return errorf("ERR invalid first DB index")

@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -176,11 +177,52 @@ func TestCommandsDescribeThemselves(t *testing.T) {
 	}
 }
 
-func TestClusterOfOne(t *testing.T) {
-	s, address := newServer(t)
+// A server alone is no cluster, whatever it is asked: a client that takes it for one connects to an address that may
+// lead nowhere from its side.
+func TestServerAloneIsNoCluster(t *testing.T) {
+	_, address := newServer(t)
 	p := dial(t, address)
+	for _, f := range families {
+		for _, cmd := range f.commands {
+			if f.group != "cluster" {
+				continue
+			}
+			requests := []string{cmd.name}
+			for _, sub := range cmd.subs {
+				requests = append(requests, cmd.name+" "+sub.name+strings.Repeat(" 1", max(sub.arity-2, 0)))
+			}
+			for _, request := range requests {
+				if len(cmd.subs) > 0 && (request == cmd.name || strings.HasSuffix(request, "help")) {
+					continue
+				}
+				p.want(request, "(error) ERR This instance has cluster support disabled")
+			}
+		}
+	}
+	p.want("CONFIG GET cluster-enabled", `["cluster-enabled" "no"]`)
+	for request, part := range map[string]string{"INFO cluster": `cluster_enabled:0\r\n`, "INFO server": `redis_mode:standalone\r\n`, "HELLO 2": `"mode" "standalone"`} {
+		if got := p.do(request); !strings.Contains(got, part) {
+			t.Errorf("%s: %s", request, got)
+		}
+	}
+}
+
+func TestClusterOfOne(t *testing.T) {
+	const address = "copal.example:7379"
+	s, listens := newServer(t, func(s *Server) { s.ClusterAddress = address })
+	p := dial(t, listens)
 	id := s.id()
 	host, port, _ := strings.Cut(address, ":")
+	for request, part := range map[string]string{"INFO cluster": `cluster_enabled:1\r\n`, "INFO server": `redis_mode:cluster\r\n`, "HELLO 2": `"mode" "cluster"`, "CONFIG GET cluster-enabled": `"yes"`} {
+		if got := p.do(request); !strings.Contains(got, part) {
+			t.Errorf("%s: %s", request, got)
+		}
+	}
+	for request, reply := range map[string]string{"READONLY": "OK", "READWRITE": "OK", "ASKING": "OK", "SELECT 0": "OK", "SELECT 1": "(error) ERR SELECT is not allowed in cluster mode",
+		"MOVE a 1": "(error) ERR MOVE is not allowed in cluster mode", "SWAPDB 0 1": "(error) ERR SWAPDB is not allowed in cluster mode",
+		"COPY a b DB 1": "(error) ERR Copying to another database is not allowed in cluster mode", "COPY a b DB 0": "0"} {
+		p.want(request, reply)
+	}
 	p.want("CLUSTER MYID", `"`+id+`"`)
 	p.want("CLUSTER SLOTS", `[[0 16383 ["`+host+`" `+port+` "`+id+`" []]]]`)
 	p.want("CLUSTER NODES", `"`+id+` `+address+`@`+port+` myself,master - 0 0 1 connected 0-16383\n"`)
@@ -298,4 +340,20 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An address that clients cannot reach is refused before the first of them comes.
+func TestClusterAddressIsDefinite(t *testing.T) {
+	for _, address := range []string{"", ":6379", "0.0.0.0:6379", "[::]:6379", "host", "host:0", "host:65536", "host:redis"} {
+		if _, _, err := splitAddress(address); err == nil {
+			t.Errorf("%q is taken", address)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Server{ClusterAddress: ":6379"}).Serve(l); err == nil {
+		t.Error("the server serves")
+	}
 }

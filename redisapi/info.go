@@ -33,7 +33,7 @@ var sections = []section{
 	{"modules", false, func(*call, func(string, any)) {}},
 	{"commandstats", true, (*call).infoCommandstats},
 	{"errorstats", false, (*call).infoErrorstats},
-	{"cluster", false, func(_ *call, line func(string, any)) { line("cluster_enabled", 0) }},
+	{"cluster", false, func(c *call, line func(string, any)) { line("cluster_enabled", flag(c.s.ClusterAddress != "")) }},
 	{"keyspace", false, (*call).infoKeyspace},
 	{"copal", false, (*call).infoCopal},
 }
@@ -77,7 +77,7 @@ func (c *call) infoServer(line func(string, any)) {
 		port = a.Port
 	}
 	line("redis_version", version)
-	line("redis_mode", "standalone")
+	line("redis_mode", c.s.mode())
 	line("os", runtime.GOOS+" "+runtime.GOARCH)
 	line("arch_bits", 32<<(^uint(0)>>63))
 	line("go_version", runtime.Version())

@@ -178,6 +178,9 @@ func (c *call) copy() error {
 		case is(arg, "DB") && i+1 < len(c.args):
 			i++
 			n, err := database(c.args[i])
+			if err == nil && n != 0 {
+				err = c.alone("Copying to another database is not allowed")
+			}
 			if err != nil {
 				return err
 			}

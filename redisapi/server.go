@@ -40,6 +40,11 @@ type Server struct {
 	// less is no bound.
 	SessionTimeout time.Duration
 
+	// ClusterAddress is the host and port by which clients reach the server as a cluster of one
+	// shard, for libraries that know nothing but clusters. Such a server has database 0 alone. Empty
+	// is no cluster.
+	ClusterAddress string
+
 	Logger *slog.Logger // what happens to connections; nil is nowhere
 
 	once        sync.Once
@@ -149,6 +154,11 @@ func (s *Server) init() {
 func (s *Server) Serve(l net.Listener) error {
 	s.init()
 	defer l.Close()
+	if s.ClusterAddress != "" {
+		if _, _, err := splitAddress(s.ClusterAddress); err != nil {
+			return fmt.Errorf("redisapi: %w", err)
+		}
+	}
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()

@@ -189,6 +189,9 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	if name, _ := mode.ToString(); err == nil && name != "cluster" {
 		return client, nil
 	}
+	if client.Do(context.Background(), client.B().Arbitrary("CLIENT", "DURABILITY").ReadOnly()).Error() == nil {
+		return client, nil // a copal serve: the only shard of its cluster, with commands that a client of clusters cannot route
+	}
 	client.Close()
 	if err != nil {
 		return nil, err

@@ -209,3 +209,34 @@ func TestUsersWithoutHashes(t *testing.T) {
 		}
 	}
 }
+
+// A copal serve that is a cluster of one is used as the server that it is, at the address that the program names: the
+// one that it announces may be for others.
+func TestOpensAClusterOfOne(t *testing.T) {
+	own, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &redisapi.Server{DB: own, ClusterAddress: "elsewhere.invalid:6379"}
+	go s.Serve(l)
+	defer s.Shutdown(context.Background())
+	db, err := Open(t.Context(), "redis://"+l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Update(func(tx *copal.Tx) error {
+		raw := db.Raw().In(tx)
+		return errors.Join(raw.Set([]byte("a"), []byte("1")), raw.Set([]byte("b"), []byte("2")))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := own.Raw().Len(); n != 2 {
+		t.Errorf("the store has %d keys", n)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,6 +64,8 @@ type serving struct {
 	logs, level           string
 	accessLog             bool
 	debug                 bool
+	clusterMode           string
+	clusterAnnounce       string
 }
 
 func newServe(a *app) *cobra.Command {
@@ -93,6 +96,8 @@ func newServe(a *app) *cobra.Command {
 	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent or read nothing for so long; 0 for never")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long requests that run may take when the server ends")
 	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
+	f.StringVar(&s.clusterMode, "cluster-mode", "off", "off, or one-shard: answer as a cluster of one, for clients that know nothing but clusters")
+	f.StringVar(&s.clusterAnnounce, "cluster-announce", "", "host:port by which the clients of one-shard reach the server; empty is that of --redis")
 	f.StringVar(&s.history, "history", "", "how long the past is kept, such as 36h or 7d; empty leaves it as it is")
 	f.StringVar(&s.passwordFile, "password-file", "", "a file whose first line is the password")
 	f.StringVar(&s.usersFile, "users", "", "a TOML file of users, and of the maps that each may read and write")
@@ -136,7 +141,7 @@ func (a *app) serve(dir string, s *serving) error {
 	if s.redis == "" && s.unix == "" && s.http == "" {
 		return usageError{"there is nothing to serve: --redis, --http and --unix are empty"}
 	}
-	if err := errors.Join(s.mayListen("--redis", s.redis, users != nil), s.mayListen("--http", s.http, users != nil), mayAdminister(s.admin)); err != nil {
+	if err := errors.Join(s.mayListen("--redis", s.redis, users != nil), s.mayListen("--http", s.http, users != nil), mayAdminister(s.admin), s.mayBeCluster()); err != nil {
 		return err
 	}
 	secure, err := s.certificate()
@@ -179,6 +184,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 	s.fitConnections(server, own, logger)
 	web := newWeb(server, s, token, logger)
 	var doors []door
+	var reached string // by clients of Redis
 	defer func() {
 		for _, l := range doors {
 			l.Close()
@@ -195,6 +201,9 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 		if err != nil {
 			return fmt.Errorf("%s: %w", at.flag, err)
 		}
+		if at.protocol == "redis" {
+			reached = l.Addr().String()
+		}
 		if at.protocol == "http" {
 			l = &limited{Listener: l, slots: web.slots}
 		}
@@ -202,6 +211,9 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 			l = tls.NewListener(l, secure.config())
 		}
 		doors = append(doors, door{l, at.protocol, at.serve})
+	}
+	if s.clusterMode == "one-shard" {
+		server.ClusterAddress = cmp.Or(s.clusterAnnounce, reached)
 	}
 	if s.unix != "" {
 		l, err := listenUnix(s.unix, s.socketMode.bits())
@@ -305,6 +317,26 @@ func (s *serving) mayListen(flag, address string, asks bool) error {
 		return nil
 	}
 	return usageError{fmt.Sprintf("other machines can reach %s: that needs a password, in COPAL_PASSWORD or by --password-file, or --users; or --no-password (COPAL_NO_PASSWORD=true), if nobody else reaches it", address)}
+}
+
+// mayBeCluster refuses a cluster without an address by which its clients reach it. By default it is --redis,
+// unless this is all addresses of the machine.
+func (s *serving) mayBeCluster() error {
+	switch s.clusterMode {
+	case "one-shard":
+	case "off":
+		if s.clusterAnnounce == "" {
+			return nil
+		}
+		fallthrough
+	default:
+		return usageError{fmt.Sprintf("--cluster-mode is off or one-shard, and not %q; --cluster-announce is for one-shard", s.clusterMode)}
+	}
+	host, port, err := net.SplitHostPort(cmp.Or(s.clusterAnnounce, s.redis))
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() || s.clusterAnnounce != "" && (port == "" || port == "0") {
+		return usageError{"--cluster-mode one-shard needs --cluster-announce HOST:PORT, by which clients reach the server"}
+	}
+	return nil
 }
 
 // isLoopback reports whether only this machine reaches a host.

@@ -160,6 +160,28 @@ func TestServeSettings(t *testing.T) {
 	}
 }
 
+func TestServeAsACluster(t *testing.T) {
+	none := serve(t, t.TempDir(), "--redis", "127.0.0.1:0")
+	if got := ask(t, "tcp", none.addr, "CLUSTER SLOTS\r\nQUIT\r\n"); got != "-ERR This instance has cluster support disabled\r\n+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	one := serve(t, t.TempDir(), "--redis", "127.0.0.1:0", "--cluster-mode", "one-shard")
+	_, port, _ := net.SplitHostPort(one.addr)
+	if got := ask(t, "tcp", one.addr, "CLUSTER SLOTS\r\nQUIT\r\n"); !strings.Contains(got, "\r\n127.0.0.1\r\n:"+port+"\r\n") {
+		t.Errorf("%q", got)
+	}
+	announced := serve(t, t.TempDir(), "--redis", "0.0.0.0:0", "--no-password", "--cluster-mode", "one-shard", "--cluster-announce", "db.example:7000")
+	_, port, _ = net.SplitHostPort(announced.addr)
+	if got := ask(t, "tcp", "127.0.0.1:"+port, "CLUSTER SLOTS\r\nQUIT\r\n"); !strings.Contains(got, "\r\ndb.example\r\n:7000\r\n") {
+		t.Errorf("%q", got)
+	}
+	for _, s := range []*server{none, one, announced} {
+		if code := s.end(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
@@ -189,6 +211,11 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--max-request", "0"}, exitUsage, "positive"},
 		{[]string{"--idle-timeout", "-1s"}, exitUsage, "negative"},
 		{[]string{"--sync-interval", "0s"}, exitUsage, "positive"},
+		{[]string{"--cluster-mode", "on"}, exitUsage, "one-shard"},
+		{[]string{"--cluster-announce", "host:1"}, exitUsage, "one-shard"},
+		{[]string{"--cluster-mode", "one-shard", "--cluster-announce", "host"}, exitUsage, "HOST:PORT"},
+		{[]string{"--cluster-mode", "one-shard", "--cluster-announce", ":1"}, exitUsage, "HOST:PORT"},
+		{[]string{"--cluster-mode", "one-shard", "--redis", "0.0.0.0:0", "--no-password"}, exitUsage, "HOST:PORT"},
 		{[]string{"--tls-cert", "x"}, exitUsage, "TLS needs"},
 		{[]string{"--history", "long"}, exitUsage, "history"},
 		{[]string{"--password-file", empty}, exitError, "empty"},

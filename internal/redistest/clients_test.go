@@ -18,7 +18,7 @@ import (
 )
 
 // serve serves a store in memory until the test ends.
-func serve(t *testing.T, password string) (*copal.DB, string) {
+func serve(t *testing.T, password string, change ...func(s *redisapi.Server, address string)) (*copal.DB, string) {
 	t.Helper()
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -33,6 +33,9 @@ func serve(t *testing.T, password string) (*copal.DB, string) {
 		if s.Access, err = access.New(access.Password(password)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, f := range change {
+		f(s, l.Addr().String())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
@@ -201,7 +204,7 @@ func TestGoRedis(t *testing.T) {
 func TestRueidis(t *testing.T) {
 	_, address := serve(t, "secret")
 	ctx := t.Context()
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Password: "secret", DisableCache: true, ForceSingleClient: true})
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Password: "secret"})
 	check(t, "the handshake", err)
 	defer c.Close()
 	b := c.B()
@@ -247,4 +250,24 @@ func TestRueidis(t *testing.T) {
 		t.Errorf("BLPOP: %q, %v", list, err)
 	}
 	want(t, "after it", "2")(c.Do(ctx, b.Get().Key("x").Build()).ToString())
+}
+
+// Clients that know nothing but clusters, and those that look for one, find a cluster of one where it is wanted.
+func TestClusterClients(t *testing.T) {
+	_, address := serve(t, "secret", func(s *redisapi.Server, address string) { s.ClusterAddress = address })
+	ctx := t.Context()
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Password: "secret", ReadOnly: true})
+	defer c.Close()
+	check(t, "SET", c.Set(ctx, "a", "1", 0).Err())
+	want(t, "GET", "1")(c.Get(ctx, "a").Result())
+	want(t, "DBSIZE", int64(1))(c.DBSize(ctx).Result())
+
+	r, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, Password: "secret"})
+	check(t, "rueidis", err)
+	defer r.Close()
+	if r.Mode() != rueidis.ClientModeCluster {
+		t.Errorf("rueidis has not found the cluster: %v", r.Mode())
+	}
+	want(t, "GET", "1")(r.Do(ctx, r.B().Get().Key("a").Build()).ToString())
+	want(t, "GET near", "1")(r.DoCache(ctx, r.B().Get().Key("a").Cache(), time.Minute).ToString())
 }
