@@ -23,7 +23,7 @@ func wantList[V comparable](t *testing.T, l *copal.ListOf[V], want []V) {
 	}
 }
 
-// longestPosition is that of the elements of a list.
+// longestPosition returns the length of the longest position of an element.
 func longestPosition(t *testing.T, db *copal.DB, key string) (longest int) {
 	t.Helper()
 	s, err := db.Snapshot()

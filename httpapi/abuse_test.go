@@ -52,9 +52,9 @@ func (l *pipes) dial() net.Conn {
 }
 
 // inBubble serves a store in a bubble.
-func inBubble(t *testing.T, f func(t *testing.T, l *pipes, p *peer)) {
+func inBubble(t *testing.T, f func(t *testing.T, l *pipes, p *peer), options ...Option) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t)
+		p := newPeer(t, options...)
 		l := newPipes()
 		server := &http.Server{Handler: p.h, WriteTimeout: 30 * time.Second, ReadHeaderTimeout: 10 * time.Second}
 		ended := make(chan error, 1)
@@ -144,14 +144,14 @@ func TestBodiesThatNeverCome(t *testing.T) {
 // A TTL begins when the body has come, however long that takes.
 func TestBodiesThatTakeLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *pipes, p *peer) {
-		for _, length := range []int{6, 2 * heldBytes} {
+		for length, pause := range map[int]time.Duration{6: 5 * time.Second, 2 * heldBytes: 20 * time.Second} {
 			c := l.dial()
 			if _, err := fmt.Fprintf(c, "PUT /v1/maps/m/a HTTP/1.1\r\nHost: x\r\nCopal-TTL: 60\r\nContent-Length: %d\r\n\r\n", length); err != nil {
 				t.Fatal(err)
 			}
 			body := strings.Repeat("x", length)
 			for range 5 {
-				time.Sleep(20 * time.Second)
+				time.Sleep(pause)
 				if _, err := io.WriteString(c, body[:length/6]); err != nil {
 					t.Fatal(err)
 				}

@@ -56,21 +56,35 @@ func keptType(given string) (string, error) {
 	return kept, nil
 }
 
-// patient is a body of which each piece has to come within a time.
+// patient is a body of which each piece has to come within a time, and where it is paced at leastRate, too.
 type patient struct {
-	q       *request
-	body    io.ReadCloser
-	control *http.ResponseController
+	q     *request
+	body  io.ReadCloser
+	began time.Time // zero if it is not paced
+	n     int64     // bytes that have come
 }
 
 func (p *patient) Read(b []byte) (int, error) {
-	p.control.SetReadDeadline(time.Now().Add(p.q.patience))
+	until := time.Now().Add(p.q.patience)
+	if !p.began.IsZero() {
+		if paced := p.began.Add(p.q.patience + time.Duration(p.n)*(time.Second/leastRate)); paced.Before(until) {
+			until = paced
+		}
+	}
+	if err := p.q.receives(until); err != nil {
+		return 0, err
+	}
 	n, err := p.body.Read(b)
+	p.n += int64(n)
 	if err == io.EOF { // what comes next is another request, or nothing; after any other error net/http reads on
-		p.control.SetReadDeadline(time.Time{})
+		if err := p.q.receives(time.Time{}); err != nil {
+			return n, err
+		}
 	}
 	if err != nil {
-		p.control.SetWriteDeadline(time.Now().Add(p.q.patience))
+		if err := p.q.sends(); err != nil {
+			return n, err
+		}
 	}
 	if p.q.isRevoked() {
 		return 0, problemf(unauthorized, "the user has other rights now")
@@ -81,7 +95,7 @@ func (p *patient) Read(b []byte) (int, error) {
 // body is the body of the request, of at most so many bytes: a longer one is an error.
 func (q *request) body(most int64) io.Reader {
 	limited := http.MaxBytesReader(q.w, q.r.Body, most)
-	return &patient{q, limited, http.NewResponseController(q.w)}
+	return &patient{q: q, body: limited, began: time.Now()}
 }
 
 // read appends what r has to the buffer of the request, up to so many bytes, and reports whether that was all.
@@ -91,6 +105,10 @@ func (q *request) read(r io.Reader, most int64) (all bool, err error) {
 	for int64(len(b)) < most {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
+			*q.buf = b
+			if err := q.grown(); err != nil {
+				return false, err
+			}
 		}
 		n, err := r.Read(b[len(b):min(int64(cap(b)), most)])
 		b = b[:len(b)+n]

@@ -16,14 +16,18 @@ import (
 
 // chunks writes to the client in pieces of some length, as long as it takes them.
 type chunks struct {
-	q   *request
-	buf []byte
+	q    *request
+	buf  []byte
+	held buffer // of buf, and of what a writer has made it from
 }
 
 func (c *chunks) Write(p []byte) (int, error) {
 	c.buf = append(c.buf, p...)
 	if len(c.buf) < sentBytes {
 		return len(p), nil
+	}
+	if err := c.held.holds(c.q, 2*cap(c.buf)); err != nil {
+		return 0, err
 	}
 	return len(p), c.flush()
 }
@@ -32,7 +36,9 @@ func (c *chunks) flush() error {
 	if c.q.isRevoked() {
 		panic(http.ErrAbortHandler)
 	}
-	http.NewResponseController(c.q.w).SetWriteDeadline(time.Now().Add(c.q.patience))
+	if err := c.q.sends(); err != nil {
+		return err
+	}
 	c.q.code = http.StatusOK
 	_, err := c.q.w.Write(c.buf)
 	c.buf = c.buf[:0]
@@ -74,7 +80,17 @@ func (q *request) bulk() error {
 	if err := admin.DeclareMap(q.db, name); err != nil {
 		return err
 	}
-	in := ndjson.NewReader(&patient{q, q.r.Body, http.NewResponseController(q.w)})
+	// A line at a time may come, as slowly as lines are made. What has come since the last batch is held, as text and
+	// as entries.
+	body := &patient{q: q, body: q.r.Body}
+	counted, held := int64(0), buffer(0)
+	in := ndjson.NewReader(readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		if full := held.holds(q, int(2*(body.n-counted))); full != nil {
+			return n, full
+		}
+		return n, err
+	}))
 	in.Loose, in.MaxBytes = true, q.maxBody
 	written, failures, bad := int64(0), int64(0), []lineProblem(nil)
 	fail := func(line int64, detail string) {
@@ -90,7 +106,8 @@ func (q *request) bulk() error {
 			written += int64(len(batch))
 		}
 		clear(batch)
-		batch, size = batch[:0], 0
+		batch, size, counted = batch[:0], 0, body.n
+		held.free(q)
 		return err
 	}
 	for {
@@ -146,18 +163,23 @@ func (q *request) bulk() error {
 			return err
 		}
 	}
-	body := strconv.AppendInt([]byte(`{"written":`), written, 10)
-	body = strconv.AppendInt(append(body, `,"failed":`...), failures, 10)
-	body = append(body, `,"errors":[`...)
+	text := strconv.AppendInt([]byte(`{"written":`), written, 10)
+	text = strconv.AppendInt(append(text, `,"failed":`...), failures, 10)
+	text = append(text, `,"errors":[`...)
 	for i, b := range bad {
 		if i > 0 {
-			body = append(body, ',')
+			text = append(text, ',')
 		}
-		body = fmt.Appendf(body, `{"line":%d,"detail":`, b.line)
-		body = append(ndjson.AppendKey(body, []byte(b.detail)), '}')
+		text = fmt.Appendf(text, `{"line":%d,"detail":`, b.line)
+		text = append(ndjson.AppendKey(text, []byte(b.detail)), '}')
 	}
-	return q.json(append(body, "]}\n"...))
+	return q.json(append(text, "]}\n"...))
 }
+
+// readerFunc is a function that reads.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // bulkEntry is the entry of a line, nil for a line that says something else.
 func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {

@@ -52,6 +52,12 @@ func (q *request) changes() error {
 		q.status(http.StatusOK)
 		return nil
 	}
+	if q.enter(q.lasting) != nil {
+		return problemf(unavailable, "%d streams of changes are open already", mostStreams)
+	}
+	q.ending.Lock()
+	q.stop = cancel
+	q.ending.Unlock()
 	s := stream{q: q, name: name, events: !q.accepts(typeLines), control: http.NewResponseController(q.w)}
 	defer func() {
 		if q.lasts {
@@ -192,7 +198,7 @@ func (s *stream) fail(err error) {
 }
 
 func (s *stream) write(text []byte) {
-	s.control.SetWriteDeadline(time.Now().Add(s.q.patience))
+	gaveUp(s.q.sends())
 	_, err := s.q.w.Write(text)
 	gaveUp(err)
 }
@@ -200,16 +206,21 @@ func (s *stream) write(text []byte) {
 // flush sends what was written. A deadline would end a stream of HTTP/2 that is silent.
 func (s *stream) flush() {
 	gaveUp(s.control.Flush())
-	s.control.SetWriteDeadline(time.Time{})
+	gaveUp(s.q.waits())
 }
 
 // read reads the changes, and ends when ctx is done. There are two buffers, one of which is being written.
 func (s *stream) read(ctx context.Context, options []copal.WatchOption, pieces chan<- piece) {
 	defer close(pieces)
 	var buffers [2][]byte
+	var held [2]buffer
 	n, within := 0, false
 	for c, err := range s.q.db.Watch(ctx, options...) {
 		text, whole := buffers[n%2][:0], false
+		if cap(text) > freeBytes { // of a large change, which has been written
+			text = nil
+			held[n%2].free(s.q)
+		}
 		switch {
 		case err != nil:
 		case c.Idle:
@@ -217,6 +228,9 @@ func (s *stream) read(ctx context.Context, options []copal.WatchOption, pieces c
 		default:
 			text, err = s.append(text, &c, within)
 			within, whole = c.More, !c.More
+		}
+		if err == nil {
+			err = held[n%2].holds(s.q, cap(text))
 		}
 		buffers[n%2] = text
 		select {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/copaldb/copal"
@@ -41,6 +40,9 @@ func look[S admin.Source](q *request, in S, key []byte) (f found, err error) {
 			f.size = int64(len(f.value))
 		}
 		f.Value = nil // which is only lent
+		if err == nil {
+			err = q.grown()
+		}
 		return err
 	})
 	return f, err
@@ -117,8 +119,14 @@ func (q *request) open(s *copal.Snapshot, key []byte) (*admin.Large, error) {
 	return admin.Open(q.db, key)
 }
 
-// load is the value that l has as it is shown, in memory.
+// shownBytes is how much of memory a byte of a value takes, about, while it is made into what is shown.
+const shownBytes = 3
+
+// load is the value that l has as it is shown, in memory. The caller gives back shownBytes for each byte of l.
 func (q *request) load(l *admin.Large) (value []byte, err error) {
+	if err := q.take(l.Size() * shownBytes); err != nil {
+		return nil, err
+	}
 	e := l.Entry
 	e.Value = make([]byte, l.Size())
 	if _, err := io.ReadFull(l, e.Value); err != nil {
@@ -255,7 +263,6 @@ const sentBytes = 64 << 10
 
 // send writes what r has, as long as the client takes it.
 func (q *request) send(r io.Reader) error {
-	control := http.NewResponseController(q.w)
 	if cap(*q.buf) < sentBytes {
 		*q.buf = make([]byte, sentBytes)
 	}
@@ -266,7 +273,9 @@ func (q *request) send(r io.Reader) error {
 			panic(http.ErrAbortHandler)
 		}
 		if n > 0 {
-			control.SetWriteDeadline(time.Now().Add(q.patience))
+			if err := q.sends(); err != nil {
+				return err
+			}
 			if _, err := q.w.Write(b[:n]); err != nil {
 				return gaveUp(err)
 			}

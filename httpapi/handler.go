@@ -20,6 +20,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/budget"
 )
 
 // Option is a setting of a Handler.
@@ -44,6 +45,11 @@ func WithMaxBody(bytes int64) Option { return func(h *handler) { h.maxBody = byt
 
 // WithMaxValue bounds the values that are streamed in. The default is 1 GiB.
 func WithMaxValue(bytes int64) Option { return func(h *handler) { h.maxValue = bytes } }
+
+// WithMaxMemory bounds the memory that all requests hold together: bodies, transactions, pages, values that are read
+// for a filter. A request that does not fit is answered by 503, or is given the room of the largest request of the user
+// with most, which ends. The default is 256 MiB.
+func WithMaxMemory(bytes int64) Option { return func(h *handler) { h.maxMemory = bytes } }
 
 // WithLogger gets what happens and no answer says in full. The default is nowhere.
 func WithLogger(l *slog.Logger) Option { return func(h *handler) { h.logger = l } }
@@ -89,33 +95,44 @@ type handler struct {
 	durability copal.Durability
 	maxBody    int64
 	maxValue   int64
+	maxMemory  int64
 	patience   time.Duration
 	logger     *slog.Logger
 	requests   *slog.Logger // nil for nowhere
 	more       []func(io.Writer) error
 
-	figures []figures // of each route, and behind them of what no route is for
-	streams streams
-	running atomic.Int64 // requests
+	figures   []figures // of each route, and behind them of what no route is for
+	streams   streams
+	running   atomic.Int64 // requests
+	evictions atomic.Int64 // of requests, for others
 
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
-	moments chan struct{} // has room for as many moments of the past as may be open
-	buffers sync.Pool     // of *[]byte
+	memory  *budget.Budget // of requests
+	moments *budget.Budget // of the past, that are open
+	lasting *budget.Budget // streams of changes
+	buffers sync.Pool      // of *[]byte
 }
 
-// mostMoments is how many moments of the past may be open at a time: each is an index in memory.
-const mostMoments = 4
+// How many moments of the past may be open at a time, each of which is an index in memory, and for how long; and how
+// many streams of changes.
+const (
+	mostMoments   = 4
+	longestMoment = 10 * time.Minute
+	mostStreams   = 1000
+)
 
 // Handler serves a store. The store stays the caller's, who closes it after the last request.
 func Handler(db *copal.DB, options ...Option) http.Handler {
-	h := &handler{db: db, ctx: context.Background(), durability: copal.Write, maxBody: 16 << 20, maxValue: 1 << 30, patience: 30 * time.Second,
-		logger: slog.New(slog.DiscardHandler), figures: make([]figures, len(routes)+1), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(), moments: make(chan struct{}, mostMoments)}
+	h := &handler{db: db, ctx: context.Background(), durability: copal.Write, maxBody: 16 << 20, maxValue: 1 << 30, maxMemory: usualMemory, patience: 30 * time.Second,
+		logger: slog.New(slog.DiscardHandler), figures: make([]figures, len(routes)+1), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		moments: budget.New(mostMoments), lasting: budget.New(mostStreams)}
 	for _, o := range options {
 		if o != nil {
 			o(h)
 		}
 	}
+	h.memory = budget.New(h.maxMemory)
 	h.buffers.New = func() any { return new([]byte) }
 	for i := range routes {
 		route := &routes[i]
@@ -157,6 +174,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request that comes to no route.
 func (h *handler) refuse(p *problem, w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	dropBody(w, r)
 	p.write(w, r)
 	h.answered(len(routes), r, p.Status, began, true, "")
 }
@@ -186,6 +204,16 @@ type request struct {
 
 	parameters url.Values // of the query, each of which the route takes
 
+	account *budget.Account // of memory; nil until some is taken
+	place   *budget.Account // among moments or streams
+	counted buffer          // of buf
+	last    time.Time       // when the answer has to have been read, zero for no such time
+
+	ending  sync.Mutex // guards what is below
+	evicted bool       // for others
+	ended   bool       // the connection is another request's
+	stop    func()     // ends a request that waits for something else than its client, nil for none
+
 	code  int  // that was written, 0 for none: behind it an error can only end the connection
 	lasts bool // a stream of changes, which has no end of its own
 }
@@ -196,6 +224,7 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	h.running.Add(1)
 	defer func() {
 		h.running.Add(-1)
+		q.end()
 		p := recover()
 		switch {
 		case p == nil:
@@ -218,13 +247,17 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	if err == nil {
 		err = route.run(q)
 	}
-	if cap(*q.buf) <= 64<<10 {
+	if cap(*q.buf) <= freeBytes {
 		h.buffers.Put(q.buf)
 	}
 	if err == nil {
 		return
 	}
 	p := problemOf(q.misspelt(err))
+	if q.isEvicted() {
+		p = errEvicted
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.patience))
+	}
 	if p.Status >= http.StatusInternalServerError {
 		h.logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
 	}
@@ -232,6 +265,9 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
 	q.code = p.Status
+	if p.kind == unauthorized {
+		dropBody(w, r)
+	}
 	p.write(w, r)
 }
 
@@ -267,7 +303,9 @@ func (q *request) check(route *route) (err error) {
 			}
 		}
 	}
-	if route.method == http.MethodGet && q.r.ContentLength != 0 { // which may be a stream without an end
+	if route.method == http.MethodGet && route.needs == anybody {
+		dropBody(q.w, q.r)
+	} else if route.method == http.MethodGet && q.r.ContentLength != 0 { // which may be a stream without an end
 		if _, err := io.Copy(io.Discard, q.body(q.maxBody)); err != nil {
 			return cutOff(err)
 		}
@@ -386,22 +424,17 @@ func (q *request) moment() (s *copal.Snapshot, end func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	select {
-	case q.moments <- struct{}{}:
-	default:
+	if q.enter(q.moments) != nil {
 		return nil, nil, problemf(unavailable, "%d moments of the past are open already", mostMoments)
 	}
+	q.last = time.Now().Add(longestMoment)
 	if s, err = open(q.db); err != nil {
-		<-q.moments
 		if !errors.Is(err, copal.ErrHistoryLost) && !errors.Is(err, copal.ErrClosed) {
 			err = problemf(badRequest, "at: %s", plain(err))
 		}
 		return nil, nil, err
 	}
-	return s, func() {
-		s.Close()
-		<-q.moments
-	}, nil
+	return s, func() { s.Close() }, nil
 }
 
 func nothing() {}

@@ -160,7 +160,8 @@ func (q *request) sendLongItem(out *chunks, s *copal.Snapshot, key []byte, now t
 	f := found{Entry: &l.Entry.Entry}
 	if l.Size() <= q.maxBody || l.Entry.IsRendered(q.db) {
 		if f.value, err = q.load(l); err == nil {
-			out.Write(f.appendItem(nil, now))
+			defer q.give(l.Size() * shownBytes)
+			_, err = out.Write(f.appendItem(nil, now))
 		}
 		return err
 	}
@@ -197,7 +198,9 @@ func (q *request) listItems() error {
 		}
 		first = false
 		if f.Large == 0 {
-			out.Write(f.appendItem(line, now))
+			if _, err := out.Write(f.appendItem(line, now)); err != nil {
+				return err
+			}
 			continue
 		}
 		out.Write(line)

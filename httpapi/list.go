@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/copaldb/copal"
@@ -36,7 +35,7 @@ type selection struct {
 	from, to []byte // whole keys; to is not listed
 	backward bool
 	limit    int
-	where    []filter
+	where    *filters // nil for none
 }
 
 // parseSelection reads the parameters of a listing.
@@ -74,14 +73,8 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 			return s, problemf(badRequest, "limit is from 1 to %d, and not %q", mostPage, text)
 		}
 	}
-	for _, text := range query["where"] {
-		f, err := parseFilter(text)
-		if err != nil {
-			return s, err
-		}
-		s.where = append(s.where, f)
-	}
-	return s, nil
+	s.where, err = parseFilters(query["where"])
+	return s, err
 }
 
 // flag is a parameter that is true or false.
@@ -127,14 +120,14 @@ func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, erro
 		if bytes.Compare(sel.from, sel.to) >= 0 && sel.to != nil {
 			return
 		}
-		looked := 0
 		for key, err := range admin.Keys(s, sel.from, sel.to, sel.backward) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if looked++; looked%256 == 0 && q.r.Context().Err() != nil {
-				gaveUp(q.r.Context().Err())
+			if err := q.goOn(); err != nil {
+				yield(nil, err)
+				return
 			}
 			f, err := look(q, s, key)
 			switch {
@@ -160,22 +153,18 @@ func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, erro
 // selects reports whether the filters select an entry of a snapshot. A value that is longer than JSON may be is none.
 func (q *request) selects(s *copal.Snapshot, sel *selection, f *found) (bool, error) {
 	value := f.value
-	if f.Large > 0 && len(sel.where) > 0 && f.Large <= q.maxBody {
+	if f.Large > 0 && sel.where != nil && f.Large <= q.maxBody {
 		l, err := q.open(s, f.Key)
-		if err == nil {
-			value, err = q.load(l)
-			l.Close()
-		}
 		if err != nil {
 			return false, err
 		}
-	}
-	for i := range sel.where {
-		if !sel.where[i].has(value) {
-			return false, nil
+		defer l.Close()
+		if value, err = q.load(l); err != nil {
+			return false, err
 		}
+		defer q.give(l.Size() * shownBytes)
 	}
-	return true, nil
+	return sel.where.selects(q.goOn, value)
 }
 
 // snapshot is the moment that is asked for, or now.
@@ -210,12 +199,13 @@ func (q *request) list() error {
 	}
 	body := strconv.AppendUint([]byte(`{"seq":`), s.Seq(), 10)
 	body = append(body, `,"entries":[`...)
-	n, bytesIn, last, more := 0, 0, []byte(nil), false
+	n, last, more := 0, []byte(nil), false
+	var held buffer
 	for f, err := range q.each(s, &sel) {
 		if err != nil {
 			return err
 		}
-		if n == sel.limit || bytesIn > pageBytes {
+		if n == sel.limit || len(body) > pageBytes {
 			more = true
 			break
 		}
@@ -224,15 +214,16 @@ func (q *request) list() error {
 		}
 		last = append(last[:0], f.Key[len(sel.prefix):]...)
 		body = f.appendJSON(body, last)
-		n, bytesIn = n+1, bytesIn+len(last)+len(f.value)
+		n++
+		if err := held.holds(q, cap(body)); err != nil {
+			return err
+		}
 	}
 	body = append(body, ']')
 	if more {
 		body = append(body, `,"next":"`+cursorMark...)
 		body = append(base64.RawURLEncoding.AppendEncode(body, last), '"')
 	}
-	// To find what few entries a filter selects may have taken longer than an answer may.
-	http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(q.patience))
 	return q.json(append(body, "}\n"...))
 }
 
@@ -241,6 +232,10 @@ func (q *request) json(body []byte) error {
 	h := q.w.Header()
 	h["Content-Type"] = sayJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	// To find what few entries a filter selects may have taken longer than an answer may.
+	if err := q.sends(); err != nil {
+		return err
+	}
 	q.code = http.StatusOK
 	_, err := q.w.Write(body)
 	return gaveUp(err)
@@ -275,9 +270,10 @@ func appendValue(dst, value []byte) []byte {
 	return ndjson.AppendValue(dst, bytes.TrimSpace(value))
 }
 
-// maps answers GET of the list of maps.
+// maps answers GET of the list of maps, which it sends as it reads them.
 func (q *request) maps() error {
-	body := []byte(`{"maps":[`)
+	q.w.Header()["Content-Type"] = sayJSON
+	out, body := &chunks{q: q}, []byte(`{"maps":[`)
 	first := true
 	for name, n := range q.db.Maps() {
 		if !q.grant.MayRead(copal.MapPrefix(name)) {
@@ -289,8 +285,13 @@ func (q *request) maps() error {
 		first = false
 		body = ndjson.AppendKey(append(body, `{"name":`...), []byte(name))
 		body = append(strconv.AppendInt(append(body, `,"entries":`...), int64(n), 10), '}')
+		if _, err := out.Write(body); err != nil {
+			return err
+		}
+		body = body[:0]
 	}
-	return q.json(append(body, "]}\n"...))
+	out.Write(append(body, "]}\n"...))
+	return out.flush()
 }
 
 // deleteRange answers DELETE of a map: of the entries with a prefix or in a range, or of all of them.
@@ -369,5 +370,6 @@ func (q *request) line(w *ndjson.Writer, s *copal.Snapshot, f *found, own []byte
 	if e.Value, err = q.load(l); err != nil {
 		return err
 	}
+	defer q.give(l.Size() * shownBytes)
 	return w.Entry(&e)
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/copaldb/copal/internal/ndjson"
 )
@@ -12,9 +13,15 @@ type member struct {
 	value []byte
 }
 
+// memberBytes is what a member takes in memory, about, beside its name.
+const memberBytes = 200
+
 // members are those of a JSON object, in their order, of several with one name the last. Other JSON has none, and is is
-// false.
-func members(text []byte) (list []member, is bool, err error) {
+// false. take counts what they take in memory, and says whether they are wanted.
+func members(take func(int64) error, text []byte) (list []member, is bool, err error) {
+	if err := take(0); err != nil {
+		return nil, false, err
+	}
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != '{' {
 		return nil, false, nil
@@ -25,12 +32,19 @@ func members(text []byte) (list []member, is bool, err error) {
 			list[i].value = value
 			return nil
 		}
+		if err := take(memberBytes + int64(len(name))); err != nil {
+			return err
+		}
 		at[name] = len(list)
 		list = append(list, member{name, value})
 		return nil
 	})
+	var p *problem
+	if err != nil && !errors.As(err, &p) {
+		err = problemf(badRequest, "a JSON object: %v", err)
+	}
 	if err != nil {
-		return nil, true, problemf(badRequest, "a JSON object: %v", err)
+		return nil, true, err
 	}
 	return list, true, nil
 }
@@ -39,23 +53,23 @@ func members(text []byte) (list []member, is bool, err error) {
 const mostLevels = 100
 
 // mergePatch is the JSON that RFC 7396 makes of a value and a patch, both of which are JSON; nil is no value. What the
-// patch does not speak of stays as it stands, to the byte, and in its place.
-func mergePatch(value, patch []byte) ([]byte, error) {
-	return appendMerged(nil, value, patch, mostLevels)
+// patch does not speak of stays as it stands, to the byte, and in its place. take counts what it takes in memory.
+func mergePatch(take func(int64) error, value, patch []byte) ([]byte, error) {
+	return appendMerged(take, nil, value, patch, mostLevels)
 }
 
-func appendMerged(dst, value, patch []byte, levels int) ([]byte, error) {
+func appendMerged(take func(int64) error, dst, value, patch []byte, levels int) ([]byte, error) {
 	if levels == 0 {
 		return nil, problemf(badRequest, "a patch of more than %d levels", mostLevels)
 	}
-	changes, is, err := members(patch)
+	changes, is, err := members(take, patch)
 	if err != nil {
 		return nil, err
 	}
 	if !is {
 		return append(dst, bytes.TrimSpace(patch)...), nil
 	}
-	left, _, err := members(value)
+	left, _, err := members(take, value)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +96,7 @@ func appendMerged(dst, value, patch []byte, levels int) ([]byte, error) {
 		dst = append(ndjson.AppendString(dst, m.name), ':')
 		if !changed {
 			dst = append(dst, m.value...)
-		} else if dst, err = appendMerged(dst, m.value, change, levels-1); err != nil {
+		} else if dst, err = appendMerged(take, dst, m.value, change, levels-1); err != nil {
 			return nil, err
 		}
 	}

@@ -21,6 +21,9 @@ import (
 // what GET /openapi.json sends.
 func OpenAPI(db *copal.DB) ([]byte, error) { return openAPI(db, access.Everything) }
 
+// mostDescribed is how many maps have their types described.
+const mostDescribed = 1000
+
 // openAPI has the types of the maps that may be read.
 func openAPI(db *copal.DB, g *access.Grant) ([]byte, error) {
 	schemas := map[string]any{"Problem": problemSchema}
@@ -32,7 +35,7 @@ func openAPI(db *copal.DB, g *access.Grant) ([]byte, error) {
 		}
 		paths[r.path][strings.ToLower(r.method)] = r.operation()
 	}
-	namer := typedoc.Namer{"Problem": 1}
+	namer, described := typedoc.Namer{"Problem": 1}, 0
 	for name := range db.Maps() {
 		if !g.MayRead(copal.MapPrefix(name)) {
 			continue
@@ -49,6 +52,9 @@ func openAPI(db *copal.DB, g *access.Grant) ([]byte, error) {
 		}
 		if len(forms) == 0 {
 			continue
+		}
+		if described++; described > mostDescribed {
+			break
 		}
 		typeName := namer.Name(name)
 		if schema := typedoc.JSONSchema(typeName, "#/components/schemas/", forms, schemas); schemas[typeName] == nil {

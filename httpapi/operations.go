@@ -146,6 +146,8 @@ func (h *handler) doorMetrics(w *exposition.Writer) {
 		w.Histogram("copal_http_request_duration_seconds", &h.figures[i].took, "method", methodOf(i), "route", pathOf(i))
 	}
 	w.One("copal_http_requests_in_flight", exposition.Gauge, "Requests that are being answered, with streams of changes.", float64(h.running.Load()))
+	w.One("copal_http_memory_bytes", exposition.Gauge, "Memory that requests hold, but for small buffers.", float64(h.memory.Used()))
+	w.One("copal_http_evicted_total", exposition.Counter, "Requests that were ended for others, of users with less memory, moments or streams.", float64(h.evictions.Load()))
 	w.One("copal_http_streams", exposition.Gauge, "Streams of changes that are open.", float64(h.streams.open.Load()))
 	w.One("copal_http_stream_events_total", exposition.Counter, "Events that were sent in streams of changes.", float64(h.streams.events.Load()))
 }

@@ -34,6 +34,9 @@ const replies = "http:replies"
 // repliesStay is for how long.
 const repliesStay = 24 * time.Hour
 
+// outcomeBytes is how much of memory a byte of an outcome takes: the value, what is to be written and the answer.
+const outcomeBytes = 3
+
 // perform carries out operations in one transaction, all or none, and answers with what reply makes of the outcomes.
 // With a key, the answer is an entry that the transaction writes with the others: so a request that comes again is
 // answered from it, and one that comes at the same time conflicts with the first. written is called when the
@@ -56,6 +59,7 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 	var last *copal.Tx
 	var out *reply
 	again := false
+	var held buffer // of the outcomes, and of what the transaction has to write
 	err = q.update(d, func(tx *copal.Tx) error {
 		last, out, again = tx, nil, false
 		if key != "" {
@@ -76,6 +80,9 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 			}
 			if size += int64(len(outcomes[i].value)); size > q.maxBody {
 				return problemf(tooLarge, "an answer of more than %d bytes", q.maxBody)
+			}
+			if err := held.holds(q, int(outcomeBytes*size)); err != nil {
+				return err
 			}
 		}
 		out = answer(outcomes)
@@ -166,6 +173,9 @@ func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
 	return out, nil
 }
 
+// operationBytes is what an operation takes in memory, about, beside its value.
+const operationBytes = 1 << 10
+
 // mostOperations is how many operations a transaction may have.
 const mostOperations = 10_000
 
@@ -186,7 +196,8 @@ func (q *request) transact() error {
 	if err != nil {
 		return err
 	}
-	list, err := parseOperations(bytes.Clone(text))
+	pieces := tally{q: q}
+	list, err := parseOperations(pieces.take, text)
 	if err != nil {
 		return err
 	}
@@ -227,26 +238,43 @@ func (o *outcome) appendJSON(dst []byte, does string) []byte {
 	return append(ndjson.AppendValue(append(dst, ','), o.value), '}')
 }
 
-// parseOperations reads the body of a transaction.
-func parseOperations(text []byte) (list []operation, err error) {
+// parseOperations reads the body of a transaction, which is not to change as long as the operations are there. take
+// counts what they take in memory.
+func parseOperations(take func(int64) error, text []byte) (list []operation, err error) {
 	if err := checkJSON(text); err != nil {
 		return nil, err
 	}
-	top, is, err := members(text)
-	switch {
-	case err != nil:
-		return nil, err
-	case !is || len(top) != 1 || top[0].name != "operations":
-		return nil, problemf(badRequest, `a transaction is {"operations":[…]}, and has no other fields`)
+	var operations []byte
+	wrong := problemf(badRequest, `a transaction is {"operations":[…]}, and has no other fields`)
+	err = ndjson.EachField(text, func(name string, value []byte) error {
+		if name != "operations" {
+			return wrong
+		}
+		operations = value
+		return nil
+	})
+	if err != nil || operations == nil {
+		return nil, wrong
 	}
-	var texts []json.RawMessage
-	if json.Unmarshal(top[0].value, &texts) != nil || len(texts) == 0 {
+	// The text is JSON, so the one error is another type.
+	in := json.NewDecoder(bytes.NewReader(operations))
+	if first, err := in.Token(); err != nil || first != json.Delim('[') || !in.More() {
 		return nil, problemf(badRequest, `"operations" is a list of at least one`)
 	}
-	if len(texts) > mostOperations {
-		return nil, problemf(tooLarge, "%d operations, and the most is %d", len(texts), mostOperations)
+	if err := take(int64(len(text))); err != nil { // which the decoder copies
+		return nil, err
 	}
-	for i, text := range texts {
+	for i := 0; in.More(); i++ {
+		if err := take(operationBytes); err != nil {
+			return nil, err
+		}
+		if i == mostOperations {
+			return nil, problemf(tooLarge, "there are more operations than %d", mostOperations)
+		}
+		var text json.RawMessage
+		if err := in.Decode(&text); err != nil {
+			return nil, err
+		}
 		o, err := parseOperation(text)
 		if err != nil {
 			return nil, inOperation(i, err)
@@ -255,6 +283,9 @@ func parseOperations(text []byte) (list []operation, err error) {
 	}
 	return list, nil
 }
+
+// mostFields is more than an operation may have.
+const mostFields = 32
 
 // fieldsOf are the fields that an operation may have beside op, map and key.
 var fieldsOf = map[string][]string{
@@ -266,16 +297,22 @@ var fieldsOf = map[string][]string{
 }
 
 func parseOperation(text []byte) (o operation, err error) {
-	list, is, err := members(text)
-	if err != nil {
-		return o, err
-	}
-	if !is {
+	if len(text) == 0 || text[0] != '{' {
 		return o, problemf(badRequest, "an operation is an object")
 	}
 	fields := map[string][]byte{}
-	for _, m := range list {
-		fields[m.name] = m.value
+	err = ndjson.EachField(text, func(name string, value []byte) error {
+		if fields[name] = value; len(fields) > mostFields {
+			return problemf(badRequest, "an operation has more fields than there are")
+		}
+		return nil
+	})
+	var p *problem
+	if err != nil && !errors.As(err, &p) {
+		err = problemf(badRequest, "a JSON object: %v", err)
+	}
+	if err != nil {
+		return o, err
 	}
 	// word takes the string of a field, "" if it is not there.
 	word := func(name string) (text string) {

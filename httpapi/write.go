@@ -210,7 +210,6 @@ func (q *request) patch() error {
 	if err := q.headers(&o); err != nil {
 		return err
 	}
-	o.value = bytes.Clone(o.value) // the buffer is wanted for the entry
 	if len(o.value) == 0 {
 		if o.redate = true; o.keep {
 			return problemf(badRequest, "an empty patch; a deadline alone is changed by Copal-TTL or Copal-Expires")
@@ -302,7 +301,10 @@ func (q *request) direct(o *operation, d copal.Durability) error {
 }
 
 // apply carries out an operation in a transaction.
-func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
+func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
+	if err := q.goOn(); err != nil {
+		return out, err
+	}
 	var was admin.Entry
 	var value []byte
 	exists := true
@@ -314,7 +316,7 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 			return problemf(tooLarge, "the value has %d bytes, and the most here is %d", e.Large, heldBytes)
 		}
 		if wants {
-			value, err = e.AppendShown(nil, h.db)
+			value, err = e.AppendShown(nil, q.db)
 		}
 		return err
 	})
@@ -342,7 +344,7 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		now.Deleted = true
 		return outcome{status: http.StatusNoContent}, admin.PutIn(tx, &now)
 	case "put":
-		if err := admin.Fit(h.db, &now); err != nil {
+		if err := admin.Fit(q.db, &now); err != nil {
 			return out, err
 		}
 		return outcome{status: created(exists)}, admin.PutIn(tx, &now)
@@ -362,7 +364,9 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		if exists && checkJSON(value) != nil {
 			return out, problemf(conflict, "the value is no JSON, which a merge patch could change")
 		}
-		if now.Value, err = mergePatch(value, o.value); err != nil {
+		pieces := tally{q: q}
+		now.Value, err = mergePatch(pieces.take, value, o.value)
+		if pieces.free(); err != nil {
 			return out, err
 		}
 	}
@@ -373,7 +377,7 @@ func (h *handler) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		now.Expires = was.Expires
 	}
 	out = outcome{status: http.StatusOK, value: now.Value}
-	if err := admin.Fit(h.db, &now); err != nil {
+	if err := admin.Fit(q.db, &now); err != nil {
 		return out, err
 	}
 	return out, admin.PutIn(tx, &now)
@@ -399,6 +403,9 @@ func (o *operation) holds(tx *copal.Tx, exists bool, seq uint64) error {
 func added(value []byte, exists bool, by int64) ([]byte, error) {
 	n := int64(0)
 	if exists {
+		if value = bytes.TrimSpace(value); len(value) > len("-9223372036854775808") {
+			return nil, problemf(conflict, "the value is no whole number of 64 bits")
+		}
 		if err := json.Unmarshal(value, &n); err != nil || string(value) == "null" {
 			return nil, problemf(conflict, "the value is no whole number of 64 bits")
 		}

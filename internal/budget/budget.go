@@ -68,7 +68,7 @@ func (a *Account) take(n int64) (evicted []*Account, err error) {
 	}
 	a.addLocked(n)
 	for b.used > b.most {
-		largest := b.largestLocked()
+		largest := b.largestLocked(a)
 		if largest == a {
 			a.addLocked(-n)
 			return evicted, ErrFull
@@ -128,17 +128,17 @@ func (a *Account) addLocked(n int64) {
 	}
 }
 
-// largestLocked is the account with the most bytes of the user with the most.
-func (b *Budget) largestLocked() (largest *Account) {
+// largestLocked is the account with the most bytes of the user with the most. Of several it is the one that asks.
+func (b *Budget) largestLocked(asks *Account) (largest *Account) {
 	for a := range b.accounts {
 		switch {
 		case largest == nil:
 			largest = a
 		case a.user == largest.user:
-			if a.used > largest.used {
+			if a.used > largest.used || a.used == largest.used && a == asks {
 				largest = a
 			}
-		case b.users[a.user] > b.users[largest.user]:
+		case b.users[a.user] > b.users[largest.user], b.users[a.user] == b.users[largest.user] && a.user == asks.user:
 			largest = a
 		}
 	}

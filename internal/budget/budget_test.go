@@ -65,6 +65,24 @@ func TestManySmallClients(t *testing.T) {
 	}
 }
 
+// Of clients with as much as each other nobody is evicted for another.
+func TestAsMuch(t *testing.T) {
+	b := New(4)
+	open := func(user string) error {
+		return b.Open(user, func() { t.Errorf("one of %s was evicted", user) }).Take(1)
+	}
+	for range 2 {
+		if a, z := open("a"), open("z"); a != nil || z != nil {
+			t.Fatal(a, z)
+		}
+	}
+	for range 100 {
+		if a, z := open("a"), open("z"); a != ErrFull || z != ErrFull {
+			t.Fatal(a, z)
+		}
+	}
+}
+
 func TestTakeBeside(t *testing.T) {
 	b := New(1 << 10)
 	var work sync.WaitGroup
