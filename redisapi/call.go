@@ -28,6 +28,11 @@ type call struct {
 	// after is what is to be done outside of the store once the transaction has committed; it runs again until then.
 	after []func()
 
+	scratch int64 // bytes that it has for its work
+	left    int   // steps until goOn looks again
+	looked  time.Time
+	gone    time.Time // when the client was found to have gone; zero for one that is there
+
 	taken  []byte                   // for take
 	taking func(value []byte) error // appends a value to taken
 	bulk   func(value []byte) error // replies a value
@@ -83,8 +88,12 @@ func (c *client) dispatch(args [][]byte) {
 	if err != nil {
 		c.fail(err)
 	}
+	if c.Err() != nil {
+		c.cutOff(c.Err()) // not even the error has found room
+		c.Cut(c.from)
+	}
 	if c.silent() {
-		c.Buf = c.Buf[:c.from]
+		c.Cut(c.from)
 		c.silence.tookBack = true
 	}
 	c.silence.skips = c.silence.skipsNext
@@ -205,11 +214,13 @@ func (c *call) judgeKeys() error {
 
 // execute runs the command as its row says.
 func (c *call) execute() (err error) {
-	c.after = c.after[:0]
+	c.after, c.left, c.looked, c.gone = c.after[:0], stepsOf, time.Time{}, time.Time{}
 	before := len(c.Buf)
 	switch s := c.session.Load(); {
 	case s != nil && c.cmd.flags&(write|readonly) != 0:
-		err = c.in(s.tx, before)
+		if err = c.in(s.tx, before); err != nil && s.wrote && stopsWork(err) {
+			c.cutOff(err) // which rolls back what the command may have written by half
+		}
 	case c.cmd.how == looking:
 		err = c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
 	case c.cmd.how == changing:
@@ -219,10 +230,13 @@ func (c *call) execute() (err error) {
 		})
 	default:
 		c.raw, c.tx = c.store(), nil
-		err = c.cmd.run(c)
+		if err = c.cmd.run(c); err == nil && c.Err() != nil {
+			err = c.lost()
+		}
 	}
+	c.used()
 	if err != nil {
-		c.Buf = c.Buf[:before] // a transaction may fail in the end, too
+		c.Cut(before) // a transaction may fail in the end, too
 		return err
 	}
 	for _, f := range c.after {
@@ -234,10 +248,10 @@ func (c *call) execute() (err error) {
 // in runs the command in a transaction, which may not be the first that tries.
 func (c *call) in(tx *copal.Tx, before int) error {
 	c.raw, c.tx = c.store().In(tx), tx
-	c.Buf = c.Buf[:before]
-	err := c.cmd.run(c)
+	c.Cut(before)
+	err := c.whole(c.cmd.run(c))
 	if err != nil {
-		c.Buf = c.Buf[:before]
+		c.Cut(before)
 	}
 	return err
 }

@@ -202,7 +202,7 @@ func (c *call) replyChanges(f *changes, count int64) (done bool, err error) {
 	n := int(min(count, int64(len(f.list))))
 	c.Array(n)
 	for _, change := range f.list[:n] {
-		c.Buf = append(c.Buf, change...)
+		c.Raw(change)
 		f.bytes -= len(change)
 	}
 	f.list = append([][]byte(nil), f.list[n:]...)

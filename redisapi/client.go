@@ -7,13 +7,13 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	copaladmin "github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -70,6 +70,8 @@ type client struct {
 	missed       bool // the command has not found a key
 	holds        bool // the outbox
 	outbox       outbox
+	account      *budget.Account
+	charged      charges
 
 	entered   bool                    // it shares pausing.writing
 	inPlaceOf *blocked                // of a client that carries out a command for another
@@ -81,13 +83,13 @@ type client struct {
 	name                atomic.Pointer[string]
 	libName, libVersion atomic.Pointer[string]
 	ran                 atomic.Pointer[command]
-	sending             sync.Mutex // of writes to nc
 }
 
 func newClient(s *Server, nc net.Conn, id int64) *client {
 	c := &client{s: s, nc: nc, id: id, since: time.Now()}
 	c.socket.of(c)
 	c.durable(s.Durability)
+	c.openAccount()
 	c.become(s.stranger())
 	c.call.client = c
 	c.seen.Store(c.since.UnixNano())
@@ -139,6 +141,8 @@ func (c *client) ended(err error) {
 	c.stopMonitor()
 	c.become(nil) // ends its transaction and its feed, too
 	c.giveBack()
+	c.drain()
+	c.account.Close()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)
 	}
@@ -244,64 +248,27 @@ func (c *client) refuse(err error) error {
 	return errors.Join(err, c.flush())
 }
 
-// flush sends the replies, with one write. What was written for a client that wants it on the disk is
+// flush sends the replies, with one write, or has them wait. What was written for a client that wants it on the disk is
 // there before.
 func (c *client) flush() error {
 	c.from = 0
-	if len(c.Buf) == 0 && !c.silence.tookBack {
-		if c.holds {
-			c.sending.Lock()
-			c.release()
-			c.sending.Unlock()
-		}
+	if len(c.Buf) == 0 && !c.silence.tookBack && !c.holds {
 		return nil
 	}
 	if err := c.sync(); err != nil {
 		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
 		if len(c.Buf) > 0 {
-			c.Buf = c.Buf[:0]
+			c.Cut(0)
 			c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
 		}
 		c.closing = true
 	}
 	c.silence.tookBack = false
-	c.sending.Lock()
-	var n int
-	var err error
-	if len(c.Buf) > 0 { // a write of nothing may wait for the client
-		n, err = c.write(c.Buf)
-	}
-	c.release()
-	c.sending.Unlock()
-	c.s.counts.out.Add(int64(n))
-	if cap(c.Buf) > keptBytes {
-		c.Buf = nil
-	} else {
-		c.Buf = c.Buf[:0]
-	}
-	return err
+	return c.deliver()
 }
 
 // writeBytes is how much a client has to read within the time after which it is idle.
 const writeBytes = 1 << 20
-
-// write sends bytes. c.sending is held.
-func (c *client) write(b []byte) (n int, err error) {
-	t := c.s.IdleTimeout
-	if t <= 0 {
-		return c.nc.Write(b)
-	}
-	for n < len(b) && err == nil {
-		c.nc.SetWriteDeadline(time.Now().Add(t))
-		if c.ending.Load() { // end has set this one
-			c.nc.SetWriteDeadline(c.s.farewell)
-		}
-		var some int
-		some, err = c.nc.Write(b[n:min(n+writeBytes, len(b))])
-		n += some
-	}
-	return n, err
-}
 
 // wrote notes that the client asks for a write.
 func (c *client) wrote() {
@@ -331,7 +298,9 @@ func (c *client) read() error {
 	case len(c.in) == 0:
 		return c.idle()
 	case len(c.in) == cap(c.in):
-		c.grow(int(min(int64(c.parser.Wants(len(c.in))), c.s.MaxRequest)))
+		if err := c.grow(int(min(int64(c.parser.Wants(len(c.in))), c.s.MaxRequest))); err != nil {
+			return c.refuse(err)
+		}
 	}
 	if err := c.beforeRead(); err != nil {
 		return err
@@ -389,14 +358,19 @@ func (c *client) borrow() {
 
 // grow makes room for n bytes of requests, but for no more than twice what has arrived: a client may say of its request
 // what it likes. There is room for more than has arrived when it returns.
-func (c *client) grow(n int) {
+func (c *client) grow(n int) error {
 	most := 2 * len(c.in)
 	if n == len(c.in)+1 { // it has not said yet
 		n = int(min(int64(most), c.s.MaxRequest))
 	}
-	if n = min(n, most); n > cap(c.in) {
-		c.in = append(make([]byte, 0, n), c.in...)
+	if n = min(n, most); n <= cap(c.in) {
+		return nil
 	}
+	if err := c.chargeBuffer(&c.charged.requests, n); err != nil {
+		return err
+	}
+	c.in = append(make([]byte, 0, n), c.in...)
+	return nil
 }
 
 // giveBack gives the buffers back.
@@ -412,6 +386,9 @@ func (c *client) giveBack() {
 		c.lent = nil
 	}
 	c.in, c.off, c.Buf = nil, 0, nil
+	c.charge(&c.charged.requests, 0)
+	c.charge(&c.charged.replies, 0)
+	c.charge(&c.charged.arguments, 0)
 	c.parser.Forget()
 	c.call.forget()
 }

@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -51,7 +52,9 @@ var settings = []setting{
 		return "everysec"
 	}, nil},
 	{"appendonly", fixed("yes"), nil},
-	{"client-output-buffer-limit", fixed("normal 0 0 0 slave 0 0 0 pubsub " + strconv.Itoa(mostPending) + " 0 0"), nil},
+	{"client-output-buffer-limit", func(s *Server) string {
+		return fmt.Sprintf("normal %d 0 0 slave 0 0 0 pubsub %d 0 0", s.OutputBuffer, mostPending)
+	}, nil},
 	{"cluster-enabled", func(s *Server) string {
 		if s.ClusterAddress != "" {
 			return "yes"
@@ -66,6 +69,7 @@ var settings = []setting{
 	{"loglevel", fixed("notice"), nil},
 	{"lua-time-limit", fixed("5000"), nil},
 	{"maxclients", func(s *Server) string { return strconv.Itoa(s.MaxClients) }, nil},
+	{"maxmemory-clients", func(s *Server) string { return strconv.FormatInt(s.ClientMemory, 10) }, nil},
 	{"maxmemory", fixed("0"), nil},
 	{"maxmemory-policy", fixed("noeviction"), nil},
 	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notified()) }, func(s *Server, text string) string {

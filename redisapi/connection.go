@@ -10,7 +10,6 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
-	"github.com/copaldb/copal/internal/resp"
 )
 
 // version is the version of Redis whose commands these are, which clients ask for.
@@ -399,7 +398,7 @@ func (c *call) clientKill() error {
 // kill closes the connection. Others call it.
 func (c *client) kill() {
 	c.killed.Store(true)
-	c.stopWaiting(func(*resp.Reply) {}) // so that nothing is popped for it
+	c.stopWaiting(noReply) // so that nothing is popped for it
 	c.cut()
 }
 

@@ -67,22 +67,23 @@ func (c *call) rangeOf() error {
 			return errSyntax
 		}
 	}
-	list, n, more := resp.Reply{V3: c.V3}, 0, false
+	from, n, more := len(c.Buf), 0, false
 	tx := c.engineTx()
 	for item := range tx.InRange(&r, after, down) {
-		if n == int(min(count, rangeMost)) || len(list.Buf) >= rangeBytes {
+		if n == int(min(count, rangeMost)) || len(c.Buf)-from >= rangeBytes || !c.goOn(1) {
 			more = true
 			break
 		}
-		if err := c.appendItem(&list, tx, &item, noValues); err != nil {
+		if err := c.appendItem(&c.Reply, tx, &item, noValues); err != nil {
 			return err
 		}
 		n++
 	}
-	c.Array(2)
-	c.Flag(more)
-	c.Array(n)
-	c.Buf = append(c.Buf, list.Buf...)
+	c.Before(from, func() {
+		c.Array(2)
+		c.Flag(more)
+		c.Array(n)
+	})
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (c *call) entry() error {
 	err := c.appendEntry(&c.Reply, tx, &item, false)
 	c.count(err == nil)
 	if missing(err) {
-		c.Buf = c.Buf[:before]
+		c.Cut(before)
 		c.NullArray()
 		return nil
 	}

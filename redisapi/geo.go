@@ -272,7 +272,7 @@ func (c *call) replyPoint(p point) {
 // longDouble is Double of a number that is written with more digits than it needs.
 func (c *call) longDouble(text string) {
 	if c.V3 {
-		c.Buf = append(append(append(c.Buf, ','), text...), "\r\n"...)
+		c.Raw([]byte("," + text + "\r\n"))
 	} else {
 		c.BulkString(text)
 	}

@@ -52,16 +52,15 @@ func TestHostilePeersAreGone(t *testing.T) {
 	if os.Getenv("COPAL_LONG") != "1" {
 		t.Skip("waits for probes of TCP, some seconds: COPAL_LONG=1")
 	}
-	s, _ := newServer(t)
+	s, address := newServer(t)
 	if err := s.DB.Raw().Set([]byte("k"), bytes.Repeat([]byte("x"), 64<<20)); err != nil {
 		t.Fatal(err)
 	}
-	address := s.listenTelling(t, func(int) {})
 	for _, text := range []string{"", "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$536870912\r\nabc", "BLPOP list 0\r\n", "SUBSCRIBE c\r\n", "GET k\r\n"} {
 		p := dial(t, address)
 		p.want("PING", "PONG")
 		c := s.all()[0]
-		if err := c.nc.(tellingConn).SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 1}); err != nil {
+		if err := c.nc.(*net.TCPConn).SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 1}); err != nil {
 			t.Fatal(err)
 		}
 		before := s.counts.in.Load()

@@ -168,10 +168,14 @@ func (c *call) exec() error {
 			return err
 		}
 		c.db.Store(db)
-		c.Buf, c.after = c.Buf[:before], c.after[:0]
+		c.after = c.after[:0]
+		c.Cut(before)
 		c.Array(len(q.list))
 		for i := range q.list {
 			each := &q.list[i]
+			if !c.goOn(1) {
+				return c.Err()
+			}
 			each.raw = c.inside(each.cmd, each.args)
 			c.cmd, c.args, c.typed = each.cmd, each.raw, each.typed
 			each.began = time.Now()
@@ -189,10 +193,11 @@ func (c *call) exec() error {
 				return err
 			}
 		}
-		return nil
+		return c.Err()
 	})
 	if err != nil {
-		c.Buf, c.after = c.Buf[:before], c.after[:0]
+		c.after = c.after[:0]
+		c.Cut(before)
 		c.db.Store(db)
 	} else {
 		c.serveAfter(q)

@@ -1,31 +1,58 @@
 package redisapi
 
 import (
+	"errors"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/copaldb/copal/internal/resp"
 )
 
-// A client gets messages that it has not asked for: of a channel, of keys that it tracks, of MONITOR. They come from
-// other goroutines, wait in its outbox, and a goroutine sends them that is there while there are any.
+// Replies and messages leave a client by its outbox. Replies are sent at once as far as the
+// connection takes them. The rest waits, and a goroutine sends it that runs as long as there is
+// any. So a client may write all of its requests before it reads a reply.
 //
-// A client that listens gets no message while its requests are carried out, for it must not learn of a change before
-// the reply that came before it: its goroutine holds the outbox from a request on until the replies are sent, and
-// sends what has come meanwhile behind them.
+// Messages are what a client has not asked for: of a channel, of keys that it tracks, of MONITOR.
+// They come from other goroutines, and always wait. A client that listens gets no message while its
+// requests are carried out, for it must not learn of a change before the reply that came before it:
+// its goroutine holds the outbox from a request on until the replies are sent, or wait, and messages
+// that have come meanwhile follow them.
 
-// mostPending is how many bytes may wait for a client. One that does not read them is closed, as by the limit that
-// Redis has for clients of pub/sub.
-const mostPending = 32 << 20
+const (
+	// mostPending is how many bytes of messages may wait for a client. One that does not read them is closed, as by the
+	// limit that Redis has for clients of pub/sub.
+	mostPending = 32 << 20
 
-// outbox has the messages that wait for a client.
+	soonBytes = 4 << 20  // of replies that wait while the client reads: it gets no more until it has read some
+	partBytes = 16 << 10 // up to which small replies and messages are put together, and which are not charged
+	sendBytes = 64 << 10 // of one write by the goroutine
+
+	soon    = 50 * time.Millisecond // without progress, after which the client is taken for one that does not read
+	stalled = 5 * time.Second       // without progress, after which a client is closed for which too much waits
+)
+
+// outbox is what waits for a client.
 type outbox struct {
-	mu      sync.Mutex // guards what follows; taken behind client.sending
-	v3      bool       // the client speaks RESP3
-	held    bool       // replies come first
-	sends   bool       // a goroutine sends
-	full    bool       // the client is closed, because it did not read
-	pending []byte
-	taken   int // bytes that are being sent
+	mu       sync.Mutex // guards what follows
+	v3       bool       // the client speaks RESP3
+	held     bool       // replies come first
+	failed   bool       // the connection is closed, or fails
+	pending  []part
+	later    []part        // messages that have come while the outbox is held
+	bytes    int           // of pending that are not sent
+	messages int           // bytes of messages of both
+	size     int           // of the memory of both
+	sent     int64         // bytes, by the goroutine
+	deafAt   int64         // what was sent when the client was taken for one that does not read
+	sender   chan struct{} // of the goroutine, closed when it ends; nil without
+	progress chan struct{} // a token for each write, for a client that waits for it
+}
+
+// part is some of what waits.
+type part struct {
+	b        []byte
+	messages int // bytes of them
 }
 
 // speak chooses the version of the protocol.
@@ -41,58 +68,247 @@ func (c *client) push(message func(*resp.Reply)) {
 	o := &c.outbox
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.full {
+	if o.failed {
 		return
 	}
-	r := resp.Reply{Buf: o.pending, V3: o.v3}
-	message(&r)
-	o.pending = r.Buf
-	if len(o.pending)+o.taken > mostPending {
-		o.full, o.pending = true, nil
-		c.s.Logger.Warn("a connection that does not read its messages is closed", "client", c.id, "address", c.nc.RemoteAddr())
-		c.cut()
+	to := &o.pending
+	if o.held {
+		to = &o.later
+	}
+	var text resp.Reply
+	text.V3 = o.v3
+	message(&text)
+	n := len(text.Buf)
+	o.add(to, text.Buf, n)
+	if o.messages += n; o.messages > mostPending {
+		c.closeLocked("a connection that does not read its messages is closed")
 		return
 	}
-	if !o.held && !o.sends {
-		o.sends = true
-		c.s.senders.Go(c.send)
+	if c.chargeLocked() == nil && !o.held {
+		c.sendLocked()
 	}
 }
 
-// send sends messages until none are left.
-func (c *client) send() {
-	for {
-		c.sending.Lock()
-		more := c.sendPending(false)
-		c.sending.Unlock()
-		if !more {
+// add appends bytes to what waits, of which some are of messages.
+func (o *outbox) add(to *[]part, b []byte, messages int) {
+	list := *to
+	if last := len(list) - 1; last >= 0 && (last > 0 || to == &o.later || o.sender == nil) && len(list[last].b)+len(b) <= partBytes {
+		o.size -= cap(list[last].b)
+		list[last].b = append(list[last].b, b...)
+		list[last].messages += messages
+		o.size += cap(list[last].b)
+	} else {
+		b = append([]byte(nil), b...)
+		*to = append(list, part{b, messages})
+		o.size += cap(b)
+	}
+	if to == &o.pending {
+		o.bytes += len(b)
+	}
+}
+
+// chargeLocked charges what waits. A client that has too much is closed.
+func (c *client) chargeLocked() error {
+	n := c.outbox.size
+	if n <= partBytes {
+		n = 0
+	}
+	err := c.charge(&c.charged.output, int64(n))
+	if err != nil {
+		c.closeLocked("a connection is closed: the memory for requests and replies is used up")
+	}
+	return err
+}
+
+// closeLocked closes the connection, for which too much waits.
+func (c *client) closeLocked(why string) {
+	o := &c.outbox
+	c.s.Logger.Warn(why, "client", c.id, "address", c.nc.RemoteAddr().String(), "user", c.user(), "bytes", o.size)
+	c.failLocked()
+}
+
+func (c *client) failLocked() {
+	o := &c.outbox
+	o.failed, o.pending, o.later = true, nil, nil
+	o.bytes, o.messages, o.size = 0, 0, 0
+	c.charge(&c.charged.output, 0)
+	c.cut()
+}
+
+var errUnread = errors.New("the connection has failed, or its client does not read")
+
+// deliver sends the replies, or has them wait.
+func (c *client) deliver() (err error) {
+	o := &c.outbox
+	o.mu.Lock()
+	b := c.Buf
+	if len(b) > 0 && o.sender == nil && !o.failed {
+		var n int
+		n, err = c.socket.write(b)
+		c.s.counts.out.Add(int64(n))
+		b = b[n:]
+	}
+	if len(b) > 0 || o.failed || len(o.later) > 0 {
+		err = c.laterLocked(b, err)
+	}
+	if c.holds {
+		c.holds, o.held = false, false
+	}
+	o.mu.Unlock()
+	c.dropReplies()
+	return err
+}
+
+// laterLocked has replies wait that were not sent, and messages behind them. err is why they were not sent.
+//
+//go:noinline
+func (c *client) laterLocked(b []byte, err error) error {
+	o := &c.outbox
+	if err != nil {
+		c.failLocked()
+		return err
+	}
+	c.roomLocked(len(b))
+	switch {
+	case len(b) == 0:
+	case cap(c.Buf) > keptBytes: // it is no buffer that is lent
+		o.pending = append(o.pending, part{b: b})
+		o.bytes += len(b)
+		o.size += cap(b)
+		c.Buf = nil
+		c.charge(&c.charged.replies, 0)
+	default:
+		o.add(&o.pending, b, 0)
+	}
+	for _, p := range o.later {
+		o.bytes += len(p.b)
+	}
+	o.pending, o.later = append(o.pending, o.later...), nil
+	if o.failed {
+		c.failLocked()
+		return errUnread
+	}
+	c.sendLocked()
+	return c.chargeLocked()
+}
+
+// roomLocked waits while too many replies wait. It waits for a client that reads; for one that does not, as long as it
+// may be writing requests yet, until as much waits as may.
+func (c *client) roomLocked(n int) {
+	o := &c.outbox
+	most := int(c.s.OutputBuffer)
+	for n > 0 && o.bytes > 0 && !o.failed && o.bytes+n > min(soonBytes, most) {
+		over := o.bytes+n > most
+		if !over && o.deafAt == o.sent {
 			return
+		}
+		patience := soon
+		if over {
+			patience = stalled
+		}
+		before := o.sent
+		progress := make(chan struct{}, 1)
+		o.progress = progress
+		o.mu.Unlock()
+		t := time.NewTimer(patience)
+		select {
+		case <-progress:
+		case <-t.C:
+		}
+		t.Stop()
+		o.mu.Lock()
+		o.progress = nil
+		switch {
+		case o.sent != before || o.failed:
+		case over:
+			c.closeLocked("a connection that does not read its replies is closed")
+		default:
+			o.deafAt = before
 		}
 	}
 }
 
-// sendPending sends the messages that wait, unless the outbox is held, and reports whether it has sent any.
-// c.sending is held.
-func (c *client) sendPending(release bool) bool {
+// sendLocked begins the goroutine that sends, unless it is there.
+func (c *client) sendLocked() {
+	if o := &c.outbox; o.sender == nil {
+		o.sender = make(chan struct{})
+		c.s.senders.Go(c.send)
+	}
+}
+
+// send sends what waits until nothing is left.
+func (c *client) send() {
+	o := &c.outbox
+	idle := c.s.IdleTimeout
+	due := 0 // bytes that may be written until the deadline
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.pending) > 0 {
+		p := o.pending[0]
+		for b := p.b; len(b) > 0 && !o.failed; {
+			o.mu.Unlock()
+			if due <= 0 && idle > 0 {
+				c.setWriteDeadline(time.Now().Add(idle))
+				due = writeBytes
+			}
+			n, err := c.nc.Write(b[:min(len(b), sendBytes)])
+			c.s.counts.out.Add(int64(n))
+			due -= n
+			b = b[n:]
+			o.mu.Lock()
+			if o.sent += int64(n); !o.failed {
+				o.bytes -= n
+			}
+			select {
+			case o.progress <- struct{}{}:
+			default:
+			}
+			if err != nil && !o.failed {
+				if errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load() {
+					c.closeLocked("a connection that does not read is closed")
+				}
+				c.failLocked()
+			}
+		}
+		if o.failed {
+			break
+		}
+		o.pending[0] = part{}
+		o.pending = o.pending[1:]
+		o.messages -= p.messages
+		o.size -= cap(p.b)
+		c.chargeLocked()
+	}
+	if len(o.pending) == 0 {
+		o.pending = nil
+	}
+	if idle > 0 && !o.failed {
+		c.setWriteDeadline(time.Time{})
+	}
+	close(o.sender)
+	o.sender = nil
+}
+
+// setWriteDeadline sets the deadline of writes, which is farewell when the server shuts down.
+func (c *client) setWriteDeadline(at time.Time) {
+	c.nc.SetWriteDeadline(at)
+	if c.ending.Load() {
+		c.nc.SetWriteDeadline(c.s.farewell)
+	}
+}
+
+// drain waits until all is sent, and closes the outbox.
+func (c *client) drain() {
 	o := &c.outbox
 	o.mu.Lock()
-	if release {
-		o.held = false
-	}
-	if o.held || len(o.pending) == 0 {
-		o.sends = o.sends && release
+	defer o.mu.Unlock()
+	for o.sender != nil {
+		sender := o.sender
 		o.mu.Unlock()
-		return false
+		<-sender
+		o.mu.Lock()
 	}
-	out := o.pending
-	o.pending, o.taken = nil, len(out)
-	o.mu.Unlock()
-	n, _ := c.write(out) // a connection that has failed is ended by its reader
-	c.s.counts.out.Add(int64(n))
-	o.mu.Lock()
-	o.taken = 0
-	o.mu.Unlock()
-	return true
+	c.failLocked()
 }
 
 // hold keeps messages back until the replies to what has arrived are sent.
@@ -102,15 +318,6 @@ func (c *client) hold() {
 		c.outbox.mu.Lock()
 		c.outbox.held = true
 		c.outbox.mu.Unlock()
-	}
-}
-
-// release sends the messages that have come meanwhile. c.sending is held.
-func (c *client) release() {
-	if c.holds {
-		c.holds = false
-		for c.sendPending(true) {
-		}
 	}
 }
 

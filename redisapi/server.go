@@ -15,6 +15,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/internal/budget"
 )
 
 // Server serves one store. The fields are settings, which must not change once it serves; DB is the
@@ -45,6 +46,15 @@ type Server struct {
 	// is no cluster.
 	ClusterAddress string
 
+	// ClientMemory bounds the memory of all connections for requests, replies, and the work of
+	// commands, in bytes. Where it is used up, the connection with the most is closed, of the user
+	// with the most. 0 is 1 GiB.
+	ClientMemory int64
+
+	// OutputBuffer is how many bytes of replies may wait for a connection that does not read. Then it is closed.
+	// 0 is 256 MiB.
+	OutputBuffer int64
+
 	Logger *slog.Logger // what happens to connections; nil is nowhere
 
 	once        sync.Once
@@ -58,6 +68,7 @@ type Server struct {
 	clients     map[int64]*client
 	counts      counts
 	cursors     cursors
+	memory      *budget.Budget
 	buffers     sync.Pool // of *lent
 	waiting     waiting
 	pausing     pausing
@@ -128,6 +139,13 @@ func (s *Server) init() {
 		if s.MaxRequest == 0 {
 			s.MaxRequest = 1 << 30
 		}
+		if s.ClientMemory == 0 {
+			s.ClientMemory = mostMemory
+		}
+		if s.OutputBuffer == 0 {
+			s.OutputBuffer = mostOutput
+		}
+		s.memory = budget.New(s.ClientMemory)
 		if s.Logger == nil {
 			s.Logger = slog.New(slog.DiscardHandler)
 		}

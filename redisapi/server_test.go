@@ -583,6 +583,7 @@ func TestBuffersKeepTheirSize(t *testing.T) {
 	s := &Server{}
 	s.init()
 	c := &client{s: s}
+	c.openAccount()
 	c.borrow()
 	c.in = append(c.in, "*2\r\n$3\r\nGET\r\n$60000\r\n"...)
 	c.grow(60_000)
@@ -604,6 +605,7 @@ func TestIdleTimeout(t *testing.T) {
 		deaf.send("PING") // and does not read
 		listener.do("SUBSCRIBE c")
 		monitor.do("MONITOR")
+		go io.Copy(io.Discard, monitor.r)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n := len(s.all()); n != 2 {

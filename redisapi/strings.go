@@ -54,8 +54,9 @@ func (c *call) atomically(f func() error) error {
 	defer func() { c.raw, c.tx = c.store(), nil }()
 	return c.s.DB.Update(func(tx *copal.Tx) error {
 		c.raw, c.tx = c.store().In(tx), tx
-		c.Buf, c.after = c.Buf[:before], c.after[:0]
-		return f()
+		c.after = c.after[:0]
+		c.Cut(before)
+		return c.whole(f())
 	})
 }
 
@@ -650,6 +651,9 @@ func (c *call) setrange() error {
 		return errTooLong
 	}
 	if end := int(offset) + len(part); end > len(value) {
+		if c.uses(end); c.Err() != nil {
+			return c.Err()
+		}
 		value = append(value, make([]byte, end-len(value))...)
 	}
 	copy(value[offset:], part)

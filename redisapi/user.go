@@ -47,6 +47,7 @@ func (c *client) become(g *access.Grant) {
 		c.stopMonitor()
 	}
 	if c.limit(); g != nil && c.s.Access != nil {
+		c.account.Belong(g.Name())
 		c.stays = context.AfterFunc(g.Revoked(), func() {
 			c.s.Logger.Info("a connection is closed: its user has other rights now", "client", c.id, "user", g.Name())
 			c.kill()

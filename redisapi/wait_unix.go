@@ -13,6 +13,8 @@ import (
 type waiter struct {
 	raw syscall.RawConn // nil for connections that are no sockets, such as those of TLS
 	try func(fd uintptr) bool
+	put func(fd uintptr) bool
+	out []byte
 	n   int
 	err error
 }
@@ -41,6 +43,43 @@ func (w *waiter) of(c *client) {
 		}
 		return true
 	}
+	w.put = func(fd uintptr) bool {
+		for {
+			w.n, w.err = syscall.Write(int(fd), w.out)
+			if !errors.Is(w.err, syscall.EINTR) {
+				return true
+			}
+		}
+	}
+}
+
+// write writes as much as the connection takes at once. What is no socket takes nothing.
+func (w *waiter) write(b []byte) (n int, err error) {
+	if w.raw == nil {
+		return 0, nil
+	}
+	w.out, w.n, w.err = b, 0, nil
+	err = w.raw.Write(w.put)
+	if w.out = nil; err != nil {
+		return 0, err
+	}
+	if errors.Is(w.err, syscall.EAGAIN) {
+		return 0, nil
+	}
+	return max(w.n, 0), w.err
+}
+
+// ended reports whether the other side has closed its end, and all that it has sent was read.
+func (w *waiter) ended() (yes bool) {
+	if w.raw == nil {
+		return false
+	}
+	err := w.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
+		yes = n <= 0 && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
+	})
+	return yes || err != nil
 }
 
 func (w *waiter) read(c *client) (n int, err error) {

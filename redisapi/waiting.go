@@ -111,7 +111,8 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 			b.keys = append(b.keys, string(key))
 		}
 	}
-	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, direct: c.direct, by: c.by, inPlaceOf: b}
+	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, direct: c.direct, by: c.by, inPlaceOf: b, account: c.account}
+	b.place.Grows = b.place.replyGrows
 	b.place.db.Store(c.db.Load())
 	b.place.grant.Store(c.grant.Load())
 	b.place.call.client, b.place.call.typed = b.place, c.typed
@@ -139,7 +140,9 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 	c.setReadDeadline(time.Time{})
 	switch {
 	case err == nil:
-		c.Buf = append(c.Buf, b.place.Buf...)
+		c.Raw(b.place.Buf)
+		b.place.charge(&b.place.charged.replies, 0)
+		c.closing = c.closing || b.place.closing
 		c.wrote()
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load():
 		c.NullArray()
@@ -222,7 +225,7 @@ func (b *blocked) serve() bool {
 	if in.grant.Load().Revoked().Err() != nil {
 		return false
 	}
-	in.Buf = in.Buf[:0]
+	in.Cut(0)
 	in.call.cmd, in.call.args = b.cmd, b.args
 	err := in.call.execute()
 	if errors.Is(err, errNothing) {
@@ -254,7 +257,7 @@ func (c *client) stopWaiting(reply func(*resp.Reply)) bool {
 	if b == nil || b.done || b.place == nil {
 		return false
 	}
-	b.place.Buf = b.place.Buf[:0]
+	b.place.Cut(0)
 	reply(&b.place.Reply)
 	w.endLocked(b, true)
 	return true

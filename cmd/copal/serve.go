@@ -51,6 +51,7 @@ type serving struct {
 	durability            string
 	maxMemory             size
 	maxRequest            size
+	clientMemory          size
 	maxClients            int
 	idle, grace, interval time.Duration
 	history               string
@@ -92,6 +93,7 @@ func newServe(a *app) *cobra.Command {
 	f.StringVar(&s.durability, "durability", "write", "what an OK means: async, write or fsync")
 	f.Var(&s.maxMemory, "max-memory", "memory for the index and for values; 0 for a quarter of the machine's")
 	f.Var(&s.maxRequest, "max-request", "the longest request")
+	f.Var(&s.clientMemory, "client-memory", "memory for requests and replies of all clients, of each protocol; 0 for 1 GiB of Redis and 256 MiB of HTTP")
 	f.IntVar(&s.maxClients, "max-clients", 10_000, "connections at a time, of each protocol")
 	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent or read nothing for so long; 0 for never")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long requests that run may take when the server ends")
@@ -127,7 +129,7 @@ func (a *app) serve(dir string, s *serving) error {
 	if s.maxClients < 1 || s.maxRequest < 1 || s.idle < 0 || s.grace < 0 || s.interval <= 0 {
 		return usageError{"--max-clients, --max-request and --sync-interval are positive, and no time is negative"}
 	}
-	server := &redisapi.Server{MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
+	server := &redisapi.Server{MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), ClientMemory: int64(s.clientMemory), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
 	if server.Durability, err = durabilityNamed(s.durability); err != nil {
 		return err
 	}

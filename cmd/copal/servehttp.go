@@ -44,6 +44,9 @@ func newWeb(door *redisapi.Server, s *serving, token string, logger *slog.Logger
 	if host, _, err := net.SplitHostPort(s.http); door.Access == nil && (err != nil || isLoopback(host)) {
 		options = append(options, httpapi.LocalNames())
 	}
+	if s.clientMemory > 0 {
+		options = append(options, httpapi.WithMaxMemory(int64(s.clientMemory)))
+	}
 	if s.accessLog {
 		options = append(options, httpapi.WithAccessLog(logger))
 	}

@@ -12,20 +12,82 @@ import (
 type Reply struct {
 	Buf []byte
 	V3  bool // the client has asked for RESP3
+
+	// Grows is asked before Buf gets memory for so many bytes; nil allows all. After an error the reply takes nothing
+	// more, and Err returns it.
+	Grows func(size int) error
+
+	err error
+}
+
+// Err returns why a reply is not whole: the error of Grows, or of Fail.
+func (r *Reply) Err() error { return r.err }
+
+// Fail ends a reply. What is added to it from here on is dropped.
+func (r *Reply) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Cut takes everything from an offset of Buf on back, and the failure with it.
+func (r *Reply) Cut(from int) { r.Buf, r.err = r.Buf[:min(from, len(r.Buf))], nil }
+
+// headBytes is the longest head of a reply, with the end of its line.
+const headBytes = 23
+
+// room reports whether n bytes can be added.
+func (r *Reply) room(n int) bool {
+	return r.err == nil && (cap(r.Buf)-len(r.Buf) >= n || r.grow(n))
+}
+
+// grow makes room for n bytes: for twice as many as there are, and for as many as are needed where that is too much.
+func (r *Reply) grow(n int) bool {
+	need, size := len(r.Buf)+n, 2*cap(r.Buf)
+	if cap(r.Buf) >= 1<<20 {
+		size = cap(r.Buf) / 4 * 5
+	}
+	size = max(size, need, 512)
+	if r.Grows != nil && r.Grows(size) != nil {
+		size = need
+		if r.err = r.Grows(size); r.err != nil {
+			return false
+		}
+	}
+	r.Buf = append(make([]byte, 0, size), r.Buf...)
+	return true
+}
+
+// Raw adds bytes of the protocol.
+func (r *Reply) Raw(b []byte) {
+	if r.room(len(b)) {
+		r.Buf = append(r.Buf, b...)
+	}
+}
+
+func (r *Reply) text(s string) {
+	if r.room(len(s)) {
+		r.Buf = append(r.Buf, s...)
+	}
 }
 
 // OK is the reply "OK".
-func (r *Reply) OK() { r.Buf = append(r.Buf, "+OK\r\n"...) }
+func (r *Reply) OK() { r.text("+OK\r\n") }
 
 // Simple is a string without line breaks.
 func (r *Reply) Simple(s string) {
-	r.Buf = append(r.Buf, '+')
-	r.Buf = append(r.Buf, s...)
-	r.crlf()
+	if r.room(len(s) + headBytes) {
+		r.Buf = append(r.Buf, '+')
+		r.Buf = append(r.Buf, s...)
+		r.crlf()
+	}
 }
 
 // Error is an error. The text begins with a word in capitals, its code; line breaks become spaces.
 func (r *Reply) Error(text string) {
+	if !r.room(len(text) + headBytes) {
+		return
+	}
 	r.Buf = append(r.Buf, '-')
 	from := len(r.Buf)
 	r.Buf = append(r.Buf, text...)
@@ -55,24 +117,28 @@ func (r *Reply) Bool(yes bool) {
 	case !r.V3:
 		r.Flag(yes)
 	case yes:
-		r.Buf = append(r.Buf, "#t\r\n"...)
+		r.text("#t\r\n")
 	default:
-		r.Buf = append(r.Buf, "#f\r\n"...)
+		r.text("#f\r\n")
 	}
 }
 
 // Bulk is a string of any bytes.
 func (r *Reply) Bulk(b []byte) {
-	r.head('$', int64(len(b)))
-	r.Buf = append(r.Buf, b...)
-	r.crlf()
+	if r.room(len(b) + headBytes + 2) {
+		r.head('$', int64(len(b)))
+		r.Buf = append(r.Buf, b...)
+		r.crlf()
+	}
 }
 
 // BulkString is Bulk of a string.
 func (r *Reply) BulkString(s string) {
-	r.head('$', int64(len(s)))
-	r.Buf = append(r.Buf, s...)
-	r.crlf()
+	if r.room(len(s) + headBytes + 2) {
+		r.head('$', int64(len(s)))
+		r.Buf = append(r.Buf, s...)
+		r.crlf()
+	}
 }
 
 // BulkInt is a number as a string.
@@ -87,27 +153,29 @@ func (r *Reply) Verbatim(s string) {
 		r.BulkString(s)
 		return
 	}
-	r.head('=', int64(len(s)+4))
-	r.Buf = append(r.Buf, "txt:"...)
-	r.Buf = append(r.Buf, s...)
-	r.crlf()
+	if r.room(len(s) + headBytes + 6) {
+		r.head('=', int64(len(s)+4))
+		r.Buf = append(r.Buf, "txt:"...)
+		r.Buf = append(r.Buf, s...)
+		r.crlf()
+	}
 }
 
 // Null is no value.
 func (r *Reply) Null() {
 	if r.V3 {
-		r.Buf = append(r.Buf, "_\r\n"...)
+		r.text("_\r\n")
 	} else {
-		r.Buf = append(r.Buf, "$-1\r\n"...)
+		r.text("$-1\r\n")
 	}
 }
 
 // NullArray is no array.
 func (r *Reply) NullArray() {
 	if r.V3 {
-		r.Buf = append(r.Buf, "_\r\n"...)
+		r.text("_\r\n")
 	} else {
-		r.Buf = append(r.Buf, "*-1\r\n"...)
+		r.text("*-1\r\n")
 	}
 }
 
@@ -118,9 +186,11 @@ func (r *Reply) Double(f float64) {
 		r.Bulk(AppendFloat(text[:0], f))
 		return
 	}
-	r.Buf = append(r.Buf, ',')
-	r.Buf = AppendFloat(r.Buf, f)
-	r.crlf()
+	if r.room(64) {
+		r.Buf = append(r.Buf, ',')
+		r.Buf = AppendFloat(r.Buf, f)
+		r.crlf()
+	}
 }
 
 // Big is a whole number of any length, and in version 2 its text.
@@ -129,9 +199,11 @@ func (r *Reply) Big(n *big.Int) {
 		r.BulkString(n.String())
 		return
 	}
-	r.Buf = append(r.Buf, '(')
-	r.Buf = n.Append(r.Buf, 10)
-	r.crlf()
+	if text := n.String(); r.room(len(text) + headBytes) {
+		r.Buf = append(r.Buf, '(')
+		r.Buf = append(r.Buf, text...)
+		r.crlf()
+	}
 }
 
 // Array begins an array of n replies, which follow.
@@ -165,9 +237,21 @@ func (r *Reply) Push(n int) {
 }
 
 func (r *Reply) head(kind byte, n int64) {
-	r.Buf = append(r.Buf, kind)
-	r.Buf = strconv.AppendInt(r.Buf, n, 10)
-	r.crlf()
+	if r.room(headBytes) {
+		r.Buf = append(r.Buf, kind)
+		r.Buf = strconv.AppendInt(r.Buf, n, 10)
+		r.crlf()
+	}
+}
+
+// Before moves the heads that head adds, of up to 96 bytes, to an offset of Buf, in front of the replies from there on.
+func (r *Reply) Before(from int, head func()) {
+	end := len(r.Buf)
+	head()
+	var text [96]byte
+	n := copy(text[:], r.Buf[end:])
+	copy(r.Buf[from+n:], r.Buf[from:end])
+	copy(r.Buf[from:], text[:n])
 }
 
 func (r *Reply) crlf() { r.Buf = append(r.Buf, '\r', '\n') }
