@@ -44,7 +44,12 @@ func Password(password string) User {
 const hashName = "sha256:"
 
 // NewToken makes a token that nobody can guess: 160 random bits.
-func NewToken() string { return "copal_" + rand.Text() + rand.Text()[:6] }
+func NewToken() string { return madePrefix + (rand.Text() + rand.Text())[:madeLetters] }
+
+const (
+	madePrefix  = "copal_"
+	madeLetters = 32
+)
 
 // Hash is what is kept of a token: its SHA-256, from which the token is not found as long as nobody can guess it, as
 // one of NewToken.
@@ -55,6 +60,7 @@ func Hash(token string) string {
 
 // Users are those who may come. They may be set anew while doors ask. The zero Users are nobody.
 type Users struct {
+	guesses guesses
 	setting sync.Mutex
 	now     atomic.Pointer[map[[sha256.Size]byte]*Grant] // by the hashes of tokens
 }

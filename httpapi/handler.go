@@ -179,17 +179,28 @@ func (h *handler) refuse(p *problem, w http.ResponseWriter, r *http.Request) {
 	h.answered(len(routes), r, p.Status, began, true, "")
 }
 
-// grantOf is what the user of a request may do, nil for nobody.
-func (h *handler) grantOf(r *http.Request) *access.Grant {
-	if h.users == nil {
-		return access.Everything
-	}
+// grantOf is what the user of a request may do, nil for nobody. A wrong token may take time, unless the route is for
+// anybody: a probe does not wait.
+func (h *handler) grantOf(r *http.Request, needs right) (*access.Grant, error) {
 	header := r.Header.Get("Authorization")
-	if scheme, token, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") {
-		return h.users.Find("", token)
+	switch {
+	case h.users == nil:
+		return access.Everything, nil
+	case header == "":
+		return nil, nil
 	}
 	name, token, _ := r.BasicAuth()
-	return h.users.Find(name, token)
+	if scheme, bearer, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Bearer") {
+		name, token = "", bearer
+	}
+	if needs == anybody {
+		return h.users.Find(name, token), nil
+	}
+	g, err := h.users.Admit(r.Context(), h.logger, r.RemoteAddr, name, token)
+	if err == access.ErrTooManyTokens {
+		return nil, problemf(tooMany, "too many wrong tokens came from this address")
+	}
+	return g, nil
 }
 
 // request is a request that is being answered.
@@ -239,8 +250,10 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 			panic(p)
 		}
 	}()
-	q.grant = h.grantOf(r)
-	err := q.mayDo(route)
+	var err error
+	if q.grant, err = h.grantOf(r, route.needs); err == nil {
+		err = q.mayDo(route)
+	}
 	if err == nil {
 		err = q.check(route)
 	}
@@ -335,8 +348,12 @@ func (q *request) status(code int) {
 
 // nowhere answers what no route is for.
 func (h *handler) nowhere(w http.ResponseWriter, r *http.Request) {
-	if h.grantOf(r) == nil {
-		h.refuse(errUnknown, w, r)
+	g, err := h.grantOf(r, known)
+	if err == nil && g == nil {
+		err = errUnknown
+	}
+	if err != nil {
+		h.refuse(problemOf(err), w, r)
 		return
 	}
 	var allowed []string

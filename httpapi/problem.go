@@ -39,13 +39,14 @@ var (
 	badRange     = &kind{"range-not-satisfiable", 416, "The value has no such range", "`Content-Range` says how long the value is."}
 	misfit       = &kind{"does-not-fit", 422, "The value does not fit", "The map holds values of a type, and this is none, or its keys are of another type, or a field of the request has the wrong type. `field` names it where it is known."}
 	keyReused    = &kind{"idempotency-key-reused", 422, "The Idempotency-Key has been used", "Another request was carried out with the same `Idempotency-Key`. Give each request its own."}
+	tooMany      = &kind{"too-many-requests", 429, "Too many requests", "Many wrong tokens came from the address, and this one was not looked at. `Retry-After` says when to ask again, in seconds."}
 	internal     = &kind{"internal", 500, "The server failed", "The detail says how; the log of the server has it, too. Damage to a file of the store is found by `copal check`."}
 	unavailable  = &kind{"unavailable", 503, "The server cannot do this now", "The store is being closed, or refuses writes after an error of the disk, or the process lacks descriptors or the right to the files, or too much is asked at a time. The detail has the reason. `Retry-After` says when to ask again, in seconds."}
 	full         = &kind{"no-space", 507, "The disk is full", "The write did not happen. Writes succeed again when there is room."}
 )
 
 // kinds are all of them, in the order of the page.
-var kinds = []*kind{badRequest, unauthorized, forbidden, notFound, notAllowed, conflict, gone, failed, tooLarge, wrongType, badRange, misfit, keyReused, internal, unavailable, full}
+var kinds = []*kind{badRequest, unauthorized, forbidden, notFound, notAllowed, conflict, gone, failed, tooLarge, wrongType, badRange, misfit, keyReused, tooMany, internal, unavailable, full}
 
 // problem is an answer by RFC 9457.
 type problem struct {
@@ -121,7 +122,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	if p.kind == unauthorized {
 		h.Set("WWW-Authenticate", `Basic realm="copal"`)
 	}
-	if p.kind == unavailable {
+	if p.kind == unavailable || p.kind == tooMany {
 		h.Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	w.WriteHeader(p.Status)

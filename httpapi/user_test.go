@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
@@ -34,6 +37,47 @@ func TestOneAuthorization(t *testing.T) {
 		p.want("GET /livez\nAuthorization: "+two, refused)
 	}
 	p.want("PUT /v1/maps/m/k\nAuthorization: Bearer all\n\n1", "201")
+}
+
+// Wrong tokens of an address are answered later and later, whatever the route. Probes and right tokens do not wait.
+func TestWrongTokensTakeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, WithAccess(users(t, access.Password("all"))))
+		took := func(text, answer string) time.Duration {
+			t.Helper()
+			began := time.Now()
+			p.want(text, answer)
+			return time.Since(began)
+		}
+		const wrong = `401 unauthorized "the token is missing, or none of a user"`
+		for n := range 10 {
+			if d := took(fmt.Sprintf("GET /v1/maps/m/k\nAuthorization: Bearer %d", n), wrong); d != 0 {
+				t.Errorf("wrong token %d takes %v", n, d)
+			}
+		}
+		for _, text := range []string{"GET /v1/maps/m/k\nAuthorization: Bearer x", "GET /nowhere\nAuthorization: Bearer x", "GET /v1/maps\nAuthorization: Basic OmZhbHNl"} {
+			if d := took(text, wrong); d != time.Second {
+				t.Errorf("%s takes %v", text, d)
+			}
+		}
+		for text, status := range map[string]string{"GET /livez\nAuthorization: Bearer x": "200", "GET /v1/maps\nAuthorization: Bearer all": "200", "GET /v1/maps": "401"} {
+			began := time.Now()
+			if got := p.do(text); !strings.HasPrefix(got, status) || time.Since(began) != 0 {
+				t.Errorf("%s: %s after %v", text, got, time.Since(began))
+			}
+		}
+		var late sync.WaitGroup
+		defer late.Wait()
+		for range 8 {
+			late.Go(func() { p.h.ServeHTTP(httptest.NewRecorder(), asked("GET /v1/maps\nAuthorization: Bearer x")) })
+		}
+		synctest.Wait()
+		w := httptest.NewRecorder()
+		p.h.ServeHTTP(w, asked("GET /v1/maps\nAuthorization: Bearer all"))
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("amid guesses: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
+	})
 }
 
 // Each route is closed to those without a token, and but for a few to those without a right.

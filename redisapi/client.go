@@ -49,6 +49,7 @@ type client struct {
 	by       copal.Durability
 	db       atomic.Int32                 // its database; others read it
 	grant    atomic.Pointer[access.Grant] // nil before it has given a token; others read it
+	stranger *stranger                    // since it has had no token; Server.mu guards it
 	stays    func() bool                  // ends waiting for the grant to be revoked; nil without
 	closing  bool                         // after what is answered now
 	queue    *queue                       // since MULTI, nil without
@@ -233,14 +234,14 @@ func (c *client) foreign(args [][]byte) string {
 
 // mistaken ends the client, which speaks another protocol, without a reply.
 func (c *client) mistaken(protocol string) error {
-	c.s.strangers.warn(c, protocol)
+	c.s.foreigner(c, protocol)
 	return errors.Join(resp.ProtocolError("a line of "+protocol), c.flush())
 }
 
 // refuse replies an error to what is no request. The client ends with the error that refuse returns.
 func (c *client) refuse(err error) error {
 	if errors.Is(err, resp.ErrBinary) {
-		c.s.strangers.warn(c, "binary")
+		c.s.foreigner(c, "binary")
 	}
 	if !c.silent() {
 		c.Error("ERR " + err.Error())

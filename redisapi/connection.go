@@ -92,6 +92,7 @@ func (c *call) reset() error {
 	c.db.Store(0)
 	c.name.Store(nil)
 	c.become(c.s.stranger())
+	c.arrive(c.grant.Load() != nil)
 	c.durable(c.s.Durability)
 	c.Simple("RESET")
 	return nil
@@ -133,6 +134,7 @@ func (c *call) hello() (err error) {
 	}
 	if grant != c.grant.Load() {
 		c.become(grant)
+		c.arrive(true)
 	}
 	if name != nil {
 		c.name.Store(name)
@@ -176,6 +178,7 @@ func (c *call) auth() error {
 		return err
 	}
 	c.become(g)
+	c.arrive(true)
 	c.OK()
 	return nil
 }

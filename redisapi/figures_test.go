@@ -231,6 +231,11 @@ func TestClusterOfOne(t *testing.T) {
 			t.Errorf("%s: %s", request, got)
 		}
 	}
+	for key, slot := range map[string]string{"foo": "12182", "{user1000}.following": "3443", "foo{}{bar}": "8363", "foo{{bar}}zap": "4015"} {
+		p.want("CLUSTER KEYSLOT "+key, slot)
+	}
+	p.want("CLUSTER COUNTKEYSINSLOT 16384", "(error) ERR Invalid slot")
+	p.want("CLUSTER COUNTKEYSINSLOT 0", "0")
 	p.do("MSET a{x} 1 b{x} 2 c 3")
 	slot := p.do("CLUSTER KEYSLOT x")
 	p.want("CLUSTER COUNTKEYSINSLOT "+slot, "2")

@@ -2,8 +2,6 @@ package redisapi
 
 import (
 	"bytes"
-	"sync/atomic"
-	"time"
 )
 
 // A port is open to clients of any protocol. A web page makes its browser connect to any port of the user's machine
@@ -76,22 +74,8 @@ func isStorageLine(words [][]byte) bool {
 	return true
 }
 
-// strangers logs connections of clients that speak another protocol: one a minute at most, with the number of those
-// that it has not logged, so that whoever connects again and again does not fill the disk.
-type strangers struct {
-	logged   atomic.Int64 // when it has logged last, in seconds since 1970
-	unlogged atomic.Int64
-}
-
-// strangersEvery is the least time between two lines of the log, in seconds.
-const strangersEvery = 60
-
-func (s *strangers) warn(c *client, protocol string) {
-	now, last := time.Now().Unix(), s.logged.Load()
-	if now-last < strangersEvery || !s.logged.CompareAndSwap(last, now) {
-		s.unlogged.Add(1)
-		return
-	}
-	c.s.Logger.Warn("a connection was closed whose client speaks another protocol, which a page in a browser or an attacker may have sent",
-		"protocol", protocol, "client", c.id, "address", c.nc.RemoteAddr().String(), "more", s.unlogged.Swap(0))
+// foreigner logs the connection of a client that speaks another protocol.
+func (s *Server) foreigner(c *client, protocol string) {
+	s.foreign.Warn(s.Logger, "a connection was closed whose client speaks another protocol, which a page in a browser or an attacker may have sent",
+		"protocol", protocol, "client", c.id, "address", c.nc.RemoteAddr().String())
 }

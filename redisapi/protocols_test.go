@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/sparing"
 )
 
 func TestProtocolOf(t *testing.T) {
@@ -135,7 +138,7 @@ func TestOtherProtocolsAreLogged(t *testing.T) {
 		visit("POST / HTTP/1.1\r\n\r\n")
 	}
 	visit(hello)
-	s.strangers.logged.Add(-strangersEvery)
+	s.foreign.Now = func() time.Time { return time.Now().Add(sparing.Every) }
 	visit(hello)
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/internal/budget"
+	"github.com/copaldb/copal/internal/sparing"
 )
 
 // Server serves one store. The fields are settings, which must not change once it serves; DB is the
@@ -33,6 +34,7 @@ type Server struct {
 
 	MaxClients  int           // connections at a time; 0 is 10,000
 	MaxRequest  int64         // bytes of one request; 0 is 1 GiB
+	AuthTimeout time.Duration // in which a client has to show a token, where there are users; 0 is 10 seconds, less no bound
 	IdleTimeout time.Duration // after which a connection is closed that sends nothing, or does not read; 0 is never
 	Debug       bool          // the command DEBUG works
 
@@ -84,12 +86,16 @@ type Server struct {
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
 	slow        slowlog
-	strangers   strangers
+	foreign     sparing.Log // of clients that speak another protocol
+	unknown     sparing.Log // of strangers that were closed
+	lobby       lobby
 	lastSave    atomic.Int64    // in seconds since 1970
 	compacting  atomic.Bool     // BGREWRITEAOF
 	refusing    atomic.Int32    // connections that are told now that there are too many
 	ctx         context.Context // of what runs in the background
 	cancel      context.CancelFunc
+	leaving     context.Context // ends when the shutdown begins
+	leave       context.CancelFunc
 	name        string // what id returns
 }
 
@@ -149,6 +155,9 @@ func (s *Server) init() {
 		if s.Logger == nil {
 			s.Logger = slog.New(slog.DiscardHandler)
 		}
+		if s.AuthTimeout == 0 {
+			s.AuthTimeout = authTime
+		}
 		if s.SessionTimeout == 0 {
 			s.SessionTimeout = 5 * time.Minute
 		}
@@ -159,6 +168,7 @@ func (s *Server) init() {
 		s.slow.threshold.Store(10_000)
 		s.slow.limit(128)
 		s.ctx, s.cancel = context.WithCancel(context.Background())
+		s.leaving, s.leave = context.WithCancel(s.ctx)
 		var random [20]byte
 		rand.Read(random[:])
 		s.name = hex.EncodeToString(random[:])
@@ -230,13 +240,17 @@ const mostRefusing = 8
 
 // accept begins to serve a connection, or refuses it.
 func (s *Server) accept(nc net.Conn) {
+	var leaves *client
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer func() {
+		s.mu.Unlock()
+		s.dismissed(leaves)
+	}()
 	switch {
 	case s.closing:
 		go nc.Close()
 		return
-	case len(s.clients) >= s.MaxClients:
+	case len(s.clients) >= s.MaxClients && s.lobby.list.Len() == 0:
 		s.counts.rejected.Add(1)
 		if s.refusing.Add(1) > mostRefusing {
 			s.refusing.Add(-1)
@@ -253,12 +267,16 @@ func (s *Server) accept(nc net.Conn) {
 	}
 	s.counts.connections.Add(1)
 	c := newClient(s, nc, s.ids.Add(1))
+	if s.Access != nil {
+		leaves = s.receiveLocked(c)
+	}
 	s.clients[c.id] = c
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
 		c.serve()
 		s.mu.Lock()
+		s.leaveLocked(c.stranger)
 		delete(s.clients, c.id)
 		s.mu.Unlock()
 	}()
@@ -270,6 +288,7 @@ func (s *Server) accept(nc net.Conn) {
 // a command that runs still ends by itself then. The store stays open.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.init()
+	s.leave()
 	s.mu.Lock()
 	if !s.closing {
 		s.closing, s.farewell = true, time.Now().Add(farewellTime)

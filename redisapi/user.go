@@ -3,6 +3,7 @@ package redisapi
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/copaldb/copal/access"
 )
@@ -19,18 +20,21 @@ func (s *Server) stranger() *access.Grant {
 
 // login returns the grant of a user.
 func (c *client) login(user, token []byte) (*access.Grant, error) {
-	g := access.Everything
-	switch {
-	case c.s.Access != nil:
-		g = c.s.Access.Find(string(user), string(token))
-	case string(user) != access.Default:
-		g = nil
+	const wrong replyError = "WRONGPASS invalid username-password pair or user is disabled."
+	if c.s.Access == nil {
+		if string(user) != access.Default {
+			return nil, wrong
+		}
+		return access.Everything, nil
 	}
-	if g == nil {
-		c.s.Logger.Warn("a wrong user or token", "client", c.id, "address", c.nc.RemoteAddr().String())
-		return nil, replyError("WRONGPASS invalid username-password pair or user is disabled.")
+	g, err := c.s.Access.Admit(c.s.leaving, c.s.Logger, c.nc.RemoteAddr().String(), string(user), string(token))
+	switch err {
+	case nil:
+		return g, nil
+	case access.ErrTooManyTokens:
+		return nil, errorf("ERR too many wrong tokens came from this address, try again in %d second", access.RetryAfter/time.Second)
 	}
-	return g, nil
+	return nil, wrong
 }
 
 // become gives the client a grant, with which its connection ends.

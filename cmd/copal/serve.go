@@ -54,6 +54,7 @@ type serving struct {
 	clientMemory          size
 	maxClients            int
 	idle, grace, interval time.Duration
+	auth                  time.Duration
 	history               string
 	passwordFile          string
 	usersFile             string
@@ -96,6 +97,7 @@ func newServe(a *app) *cobra.Command {
 	f.Var(&s.clientMemory, "client-memory", "memory for requests and replies of all clients, of each protocol; 0 for 1 GiB of Redis and 256 MiB of HTTP")
 	f.IntVar(&s.maxClients, "max-clients", 10_000, "connections at a time, of each protocol")
 	f.DurationVar(&s.idle, "idle-timeout", 0, "close a connection that has sent or read nothing for so long; 0 for never")
+	f.DurationVar(&s.auth, "auth-timeout", 10*time.Second, "close a connection to --redis or --unix that has shown no token for so long; 0 for never")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long requests that run may take when the server ends")
 	f.DurationVar(&s.interval, "sync-interval", time.Second, "how often the log is synced to the disk")
 	f.StringVar(&s.clusterMode, "cluster-mode", "off", "off, or one-shard: answer as a cluster of one, for clients that know nothing but clusters")
@@ -126,10 +128,13 @@ func (a *app) serve(dir string, s *serving) error {
 	if err != nil {
 		return err
 	}
-	if s.maxClients < 1 || s.maxRequest < 1 || s.idle < 0 || s.grace < 0 || s.interval <= 0 {
+	if s.maxClients < 1 || s.maxRequest < 1 || s.idle < 0 || s.auth < 0 || s.grace < 0 || s.interval <= 0 {
 		return usageError{"--max-clients, --max-request and --sync-interval are positive, and no time is negative"}
 	}
-	server := &redisapi.Server{MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), ClientMemory: int64(s.clientMemory), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
+	if s.auth == 0 {
+		s.auth = -1 // no bound
+	}
+	server := &redisapi.Server{AuthTimeout: s.auth, MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), ClientMemory: int64(s.clientMemory), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
 	if server.Durability, err = durabilityNamed(s.durability); err != nil {
 		return err
 	}

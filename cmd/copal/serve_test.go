@@ -210,6 +210,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--max-clients", "-1"}, exitUsage, "positive"},
 		{[]string{"--max-request", "0"}, exitUsage, "positive"},
 		{[]string{"--idle-timeout", "-1s"}, exitUsage, "negative"},
+		{[]string{"--auth-timeout", "-1s"}, exitUsage, "negative"},
 		{[]string{"--sync-interval", "0s"}, exitUsage, "positive"},
 		{[]string{"--cluster-mode", "on"}, exitUsage, "one-shard"},
 		{[]string{"--cluster-announce", "host:1"}, exitUsage, "one-shard"},
