@@ -53,7 +53,7 @@ func (q *request) changes() error {
 		return nil
 	}
 	if q.enter(q.lasting) != nil {
-		return problemf(unavailable, "%d streams of changes are open already", mostStreams)
+		return busy("%d streams of changes are open already", mostStreams)
 	}
 	q.ending.Lock()
 	q.stop = cancel

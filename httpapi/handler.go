@@ -21,6 +21,7 @@ import (
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/budget"
+	"github.com/copaldb/copal/internal/strangers"
 )
 
 // Option is a setting of a Handler.
@@ -254,6 +255,10 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 	if q.grant, err = h.grantOf(r, route.needs); err == nil {
 		err = q.mayDo(route)
 	}
+	if err == nil && route.needs != anybody && strangers.Known(r.Context(), q.grant.Name()) != nil {
+		w.Header().Set("Connection", "close")
+		err = busy("the server has as many connections of users as it takes")
+	}
 	if err == nil {
 		err = q.check(route)
 	}
@@ -271,14 +276,14 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 		p = errEvicted
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.patience))
 	}
-	if p.Status >= http.StatusInternalServerError {
+	if p.Status >= http.StatusInternalServerError && !p.usual {
 		h.logger.Error("a request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
 	}
 	if q.code != 0 {
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
 	q.code = p.Status
-	if p.kind == unauthorized {
+	if p.kind == unauthorized || p.kind == tooMany {
 		dropBody(w, r)
 	}
 	p.write(w, r)
@@ -442,7 +447,7 @@ func (q *request) moment() (s *copal.Snapshot, end func(), err error) {
 		return nil, nil, err
 	}
 	if q.enter(q.moments) != nil {
-		return nil, nil, problemf(unavailable, "%d moments of the past are open already", mostMoments)
+		return nil, nil, busy("%d moments of the past are open already", mostMoments)
 	}
 	q.last = time.Now().Add(longestMoment)
 	if s, err = open(q.db); err != nil {

@@ -17,7 +17,7 @@ const freeBytes = 64 << 10
 // usualMemory is what requests hold together by default.
 const usualMemory = 256 << 20
 
-var errEvicted = problemf(unavailable, "%v", budget.ErrFull)
+var errEvicted = busy("%v", budget.ErrFull)
 
 // take counts n bytes that the request holds until it is answered, or gives them back.
 func (q *request) take(n int64) error {

@@ -57,7 +57,15 @@ type problem struct {
 	Field     string `json:"field,omitempty"`     // of the value that does not fit
 	Operation *int   `json:"operation,omitempty"` // of a transaction, from 0
 
-	kind *kind
+	kind  *kind
+	usual bool // it is no failure of the server
+}
+
+// busy is the problem of a request that comes while others have all there is of something.
+func busy(format string, args ...any) *problem {
+	p := problemf(unavailable, format, args...)
+	p.usual = true
+	return p
 }
 
 func problemf(k *kind, format string, args ...any) *problem {

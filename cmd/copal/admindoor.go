@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal/httpapi"
 	"github.com/copaldb/copal/internal/exposition"
+	"github.com/copaldb/copal/internal/strangers"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -72,6 +73,11 @@ func administration(door http.Handler, token string) http.Handler {
 		socket := at != nil && at.Network() == "unix"
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !socket && !httpapi.IsLocalName(r.Host) {
 			http.Error(w, "this is no door for pages", http.StatusForbidden)
+			return
+		}
+		if strangers.Known(r.Context(), "") != nil {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "there are as many connections as the door takes", http.StatusServiceUnavailable)
 			return
 		}
 		mux.ServeHTTP(w, r)

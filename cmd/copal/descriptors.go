@@ -11,12 +11,13 @@ import (
 // next segment, so the server takes fewer connections than --max-clients where the limit is low, and keeps the rest
 // for the store. (The limit is the hard one: Go's runtime raises the soft one to it when a process begins.)
 
-// keptDescriptors are those that connections leave: for the doors themselves, the clients that are being refused,
-// the connections of --admin, and the store's segments, compaction, snapshots and backups.
+// keptDescriptors are those that connections leave: for the doors themselves, the connections of --admin, and the
+// store's segments, compaction, snapshots and backups.
 const keptDescriptors = 36
 
-// adminConnections are those of --admin: a scrape and some probes, kept alive, and a profile.
-const adminConnections = 8
+// adminConnections are those of --admin: a scrape and some probes, kept alive, and a profile; and those that have not
+// asked for anything yet.
+const adminConnections = 10
 
 // ownConnections are those that the socket in the directory gets of them.
 const ownConnections = 4

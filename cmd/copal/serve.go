@@ -212,7 +212,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 			reached = l.Addr().String()
 		}
 		if at.protocol == "http" {
-			l = &limited{Listener: l, slots: web.slots}
+			l = newLimited(l, s.maxClients, logger)
 		}
 		if secure != nil {
 			l = tls.NewListener(l, secure.config())
@@ -234,7 +234,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 		if err != nil {
 			return err
 		}
-		l = &limited{Listener: l, slots: make(chan struct{}, adminConnections)}
+		l = newLimited(l, adminConnections, logger)
 		doors = append(doors, door{l, "admin", web.administer})
 	}
 	if !s.noSocket {

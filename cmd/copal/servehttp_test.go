@@ -101,7 +101,7 @@ func TestServeHTTPWithPassword(t *testing.T) {
 
 // What is more than the limit is told so, and those within are served.
 func TestServeHTTPHasALimit(t *testing.T) {
-	s := serve(t, filepath.Join(t.TempDir(), "store"), "--redis", "", "--http", "127.0.0.1:0", "--max-clients", "2")
+	s := serve(t, filepath.Join(t.TempDir(), "store"), "--redis", "", "--http", "127.0.0.1:0", "--max-clients", "3") // one is for strangers
 	for range 2 {
 		c, err := net.Dial("tcp", s.addr)
 		if err != nil {
@@ -113,7 +113,7 @@ func TestServeHTTPHasALimit(t *testing.T) {
 			t.Error(line, err)
 		}
 	}
-	got := ask(t, "tcp", s.addr, "")
+	got := ask(t, "tcp", s.addr, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	r, err := http.ReadResponse(bufio.NewReader(strings.NewReader(got)), nil)
 	if err != nil {
 		t.Fatalf("%q: %v", got, err)
