@@ -2,18 +2,12 @@ package redisapi
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
-	"github.com/copaldb/copal/internal/wire"
 )
 
 // The commands of copal are for its own clients: programs that open the store over the network
@@ -24,7 +18,7 @@ func copalCommands() family {
 		&command{name: "copal.typed", arity: -3, flags: write, keys: keys{find: typedKeys}, inner: typedInner, since: "", summary: "Carries out another command with values in the typed form: eight bytes that name the schema, then the value as it is stored.",
 			differs: "is of copal alone, as are all of these. The other command is one that reads or writes whole values of keys, hashes or lists. SET takes CONTENT and a content type, too"},
 		&command{name: "copal.schema", arity: -3, since: "", summary: "Commands about schemas.", subs: []*command{
-			{name: "set", arity: 4, run: (*call).schemaSet, since: "", summary: "Makes a schema known to the log, from the name of the codec and the codec's text, and returns its name of eight bytes."},
+			{name: "set", arity: 4, run: (*call).schemaSet, since: "", summary: "Makes a schema known to the server, from the name of the codec and the codec's text, and returns its name of eight bytes. It is in the log from the first value on. A text has 64 KiB at most; a user has 64 schemas that no value has, the newest; the log takes 10,000 schemas and 16 MiB of them, of which 1,000 and 1 MiB of one user who may not write everything, until the server ends."},
 			{name: "get", arity: 3, flags: fast, run: (*call).schemaGet, since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
 		}},
 		&command{name: "copal.map", arity: -2, since: "", summary: "Commands about maps.", subs: []*command{
@@ -104,6 +98,9 @@ func (c *call) judgeValues() (err error) {
 	values := typedValues[c.cmd.name]
 	values.each(c.args, func(i int) {
 		if err == nil {
+			err = c.settle(c.args[i])
+		}
+		if err == nil {
 			_, _, err = c.s.take(c.args[i])
 		}
 	})
@@ -176,101 +173,4 @@ func (c *call) putAs(content string, key, value []byte, deadline time.Time) erro
 		return errorf("ERR %v", err)
 	}
 	return err
-}
-
-// schemaNames are the names of the schemas that are known. Schemas are added to a log, and none goes.
-type schemaNames struct {
-	mu  sync.Mutex // held while they are read anew
-	now atomic.Pointer[schemaTable]
-}
-
-type schemaTable struct {
-	numbers map[[nameBytes]byte]uint64
-	names   map[uint64][nameBytes]byte
-}
-
-// number returns the number of the schema with a name. Of two with one name it is the first.
-func (n *schemaNames) number(store *engine.Store, name [nameBytes]byte) (uint64, bool) {
-	number, ok := n.known().numbers[name]
-	if !ok {
-		number, ok = n.again(store).numbers[name]
-	}
-	return number, ok
-}
-
-// name returns the name of the schema with a number.
-func (n *schemaNames) name(store *engine.Store, number uint64) ([nameBytes]byte, bool) {
-	name, ok := n.known().names[number]
-	if !ok {
-		name, ok = n.again(store).names[number]
-	}
-	return name, ok
-}
-
-func (n *schemaNames) known() *schemaTable {
-	if t := n.now.Load(); t != nil {
-		return t
-	}
-	return new(schemaTable)
-}
-
-// again reads the schemas if there are more by now.
-func (n *schemaNames) again(store *engine.Store) *schemaTable {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	t := n.known()
-	all := store.SchemasBeyond(len(t.names))
-	if all == nil {
-		return t
-	}
-	t = &schemaTable{make(map[[nameBytes]byte]uint64, len(all)), make(map[uint64][nameBytes]byte, len(all))}
-	for _, number := range slices.Backward(slices.Sorted(maps.Keys(all))) {
-		name := wire.SchemaName(all[number])
-		t.numbers[name], t.names[number] = number, name
-	}
-	n.now.Store(t)
-	return t
-}
-
-// schemaSet is COPAL.SCHEMA SET. It writes at once, in a transaction as well.
-func (c *call) schemaSet() error {
-	schema := engine.Schema{Codec: string(c.args[2]), Text: string(c.args[3])}
-	name, store := wire.SchemaName(schema), opened.Engine(c.s.DB)
-	switch {
-	case !engine.IsWord(schema.Codec):
-		return errorf("ERR the name of a codec is a word of lower-case letters and digits")
-	case schema.Text == "":
-		return errorf("ERR a schema without a text is none: eight zero bytes name it")
-	case !c.grant.Load().MayWriteSome():
-		return replyError("NOPERM the user may write nothing")
-	}
-	number, ok := c.s.names.number(store, name)
-	if !ok {
-		c.wrote()
-		if _, err := store.SchemaNumber(schema); err != nil {
-			return err
-		}
-	} else if other, _ := store.Schema(number); other != schema {
-		return errorf("ERR another schema has the same name")
-	}
-	c.Bulk(name[:])
-	return nil
-}
-
-// schemaGet is COPAL.SCHEMA GET.
-func (c *call) schemaGet() error {
-	if len(c.args[2]) != nameBytes {
-		return errorf("ERR the name of a schema has eight bytes")
-	}
-	store := opened.Engine(c.s.DB)
-	number, ok := c.s.names.number(store, [nameBytes]byte(c.args[2]))
-	if !ok {
-		c.NullArray()
-		return nil
-	}
-	schema, _ := store.Schema(number)
-	c.Array(2)
-	c.BulkString(schema.Codec)
-	c.BulkString(schema.Text)
-	return nil
 }

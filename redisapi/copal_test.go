@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
@@ -408,4 +409,50 @@ func TestSchemas(t *testing.T) {
 	if _, err := s.people.Load("ada"); !errors.Is(err, copal.ErrType) {
 		t.Error(err)
 	}
+}
+
+// A schema is in the log from the first value on that has it, and a user does not fill the log with schemas.
+func TestSchemasHaveALimit(t *testing.T) {
+	s, address := newServer(t, func(s *Server) {
+		s.Access = users(t, access.User{Name: "alice", Tokens: []string{access.Hash("alice")}, Write: []string{"a"}},
+			access.User{Name: "bob", Tokens: []string{access.Hash("bob")}, Write: []string{"b"}})
+	})
+	p, store := dial(t, address), opened.Engine(s.DB)
+	count := func() int { return len(store.SchemasBeyond(-1)) }
+	before := count()
+	p.want("AUTH alice alice", "OK")
+	name := func(text string) string {
+		n := wire.SchemaName(engine.Schema{Codec: "mine", Text: text})
+		return string(n[:])
+	}
+	set := func(text string) {
+		p.want(fmt.Sprintf("COPAL.SCHEMA SET mine %q", text), fmt.Sprintf("%q", name(text)))
+	}
+	get := func(text, reply string) { p.want(fmt.Sprintf("COPAL.SCHEMA GET %q", name(text)), reply) }
+	for i := range 2 * mostAnnouncedOfUser {
+		set(fmt.Sprint("unused", i))
+	}
+	get("unused0", "nil[]")
+	get("unused127", `["mine" "unused127"]`)
+	p.want("COPAL.SCHEMA SET mine "+strings.Repeat("x", mostSchemaBytes), "(error) ERR a schema of 65540 bytes, and the most is 65536")
+	if n := count(); n != before {
+		t.Errorf("%d schemas are in the log of which no value is", n-before)
+	}
+	use := func(key, text, reply string) {
+		set(text)
+		p.want(fmt.Sprintf("COPAL.TYPED SET %s %q", key, name(text)+"value"), reply)
+	}
+	long := strings.Repeat("x", mostSchemaBytes-20)
+	for i := range mostBytesOfUser / mostSchemaBytes {
+		use("a:k", fmt.Sprint(long, i), "OK")
+	}
+	use("a:k", long+"z", "(error) "+string(errManySchemas))
+	use("a:k", long+"0", "OK") // which the log has
+	if n := count(); n != before+mostBytesOfUser/mostSchemaBytes {
+		t.Errorf("%d schemas are in the log", n-before)
+	}
+	p.want("AUTH bob bob", "OK")
+	get("unused127", "nil[]")
+	use("b:k", long+"z", "OK")
+	p.want(fmt.Sprintf("COPAL.TYPED SET b:k %q", name("unused127")+"value"), "(error) "+string(errNoSchema))
 }

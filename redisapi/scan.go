@@ -19,13 +19,31 @@ import (
 // that was returned. What is there all the time is returned once, whatever comes and goes meanwhile.
 // A cursor is a number, so the server keeps for each number where it is.
 
-// How many places of walks the server remembers, and how many bytes they may have.
+// How many places of walks the server remembers of each user, and how many bytes they may have.
 const (
 	maxCursors     = 1 << 14
 	maxCursorBytes = 16 << 20
 )
 
-// cursors are where walks are.
+// userCursors are the cursors of each user, so that the walks of one do not end those of another.
+type userCursors struct {
+	mu sync.Mutex
+	of map[string]*cursors
+}
+
+func (u *userCursors) user(name string) *cursors {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[string]*cursors{}
+	}
+	if u.of[name] == nil {
+		u.of[name] = &cursors{}
+	}
+	return u.of[name]
+}
+
+// cursors are where the walks of a user are.
 type cursors struct {
 	mu    sync.Mutex
 	next  uint64
@@ -68,6 +86,8 @@ func (k *cursors) find(of string, n uint64) ([]byte, bool) {
 	return p.at, ok && p.of == of
 }
 
+func (c *call) cursors() *cursors { return c.s.cursors.user(c.grant.Load().Name()) }
+
 // walked is what a command of the SCAN family walks over: the database, or what a key holds.
 func (c *call) walked() string {
 	if c.cmd.name == "scan" {
@@ -92,7 +112,7 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 		return o, errorf("ERR invalid cursor")
 	}
 	if n != 0 {
-		last, ok := c.s.cursors.find(c.walked(), n)
+		last, ok := c.cursors().find(c.walked(), n)
 		if !ok {
 			return o, errorf("ERR invalid cursor: it is not known any more, begin again with 0")
 		}
@@ -134,7 +154,7 @@ func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) 
 	n := 0
 	for name := range names {
 		if n == o.count {
-			cursor = c.s.cursors.give(c.walked(), last)
+			cursor = c.cursors().give(c.walked(), last)
 			break
 		}
 		n++

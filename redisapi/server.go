@@ -69,7 +69,7 @@ type Server struct {
 	serving     map[net.Listener]struct{}
 	clients     map[int64]*client
 	counts      counts
-	cursors     cursors
+	cursors     userCursors
 	memory      *budget.Budget
 	buffers     sync.Pool // of *lent
 	waiting     waiting
@@ -81,6 +81,7 @@ type Server struct {
 	notices     atomic.Pointer[notices]
 	tracking    tracking
 	names       schemaNames
+	announced   announced
 	shaped      func() *copal.Raw // with values in the typed form
 	monitors    monitors
 	figures     []figures // of commands, by their numbers

@@ -213,7 +213,7 @@ func TestCursorsTellNothing(t *testing.T) {
 	cursor := func(reply string) string { return strings.Split(reply, `"`)[1] }
 	whole := cursor(all.do("SCAN 0 COUNT 1"))
 	p.want("SSCAN orders:s "+whole, unknown)
-	p.want("SCAN "+whole+" MATCH orders:s", `["0" ["orders:s"]]`)
+	p.want("SCAN "+whole+" MATCH orders:s", unknown) // each user has cursors of its own
 	own := cursor(p.do("SSCAN orders:s 0 COUNT 1"))
 	p.want("SADD orders:other a", "1")
 	p.want("SSCAN orders:other "+own, unknown)
@@ -347,4 +347,33 @@ func TestNothingBehindKill(t *testing.T) {
 		other.want("GET n", "nil")
 		p = dial(t, address)
 	}
+}
+
+// The walks of one user do not end those of another.
+func TestCursorsByUser(t *testing.T) {
+	s, address := newServer(t, func(s *Server) {
+		s.Access = users(t, access.User{Name: "alice", Tokens: []string{access.Hash("alice")}, Write: []string{"a"}},
+			access.User{Name: "bob", Tokens: []string{access.Hash("bob")}, Write: []string{"b"}})
+	})
+	for i := range 3 {
+		for _, name := range []string{"a", "b"} {
+			if err := s.DB.Raw().Set(fmt.Appendf(nil, "%s:%d", name, i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a, b := dial(t, address), dial(t, address)
+	a.want("AUTH alice alice", "OK")
+	b.want("AUTH bob bob", "OK")
+	first := b.do("SCAN 0 MATCH b:* COUNT 1")
+	var cursor string
+	if _, err := fmt.Sscanf(first, "[%q [\"b:0\"]]", &cursor); err != nil {
+		t.Fatal(first, err)
+	}
+	for range maxCursors + 1 {
+		a.send("SCAN 0 MATCH a:* COUNT 1")
+		a.read()
+	}
+	a.want("SCAN "+cursor+" MATCH a:*", "(error) ERR invalid cursor: it is not known any more, begin again with 0")
+	b.want("SCAN "+cursor+" MATCH b:*", `["0" ["b:1" "b:2"]]`)
 }
