@@ -96,6 +96,13 @@ func (c *client) dispatch(args [][]byte) {
 		c.Cut(c.from)
 		c.silence.tookBack = true
 	}
+	queued := int64(0)
+	if c.queue != nil {
+		queued = int64(len(c.queue.list)) + 1
+	}
+	if c.queued.Load() != queued {
+		c.queued.Store(queued)
+	}
 	c.silence.skips = c.silence.skipsNext
 	c.silence.skipsNext = false
 }

@@ -52,6 +52,7 @@ type client struct {
 	stranger *stranger                    // since it has had no token; Server.mu guards it
 	stays    func() bool                  // ends waiting for the grant to be revoked; nil without
 	closing  bool                         // after what is answered now
+	queued   atomic.Int64                 // of queue: one more than the commands in it, 0 without; others read it
 	queue    *queue                       // since MULTI, nil without
 	silence  silence
 	from     int // where in Buf the reply begins to the command that runs
@@ -66,10 +67,11 @@ type client struct {
 	tracks       bool                                 // CLIENT TRACKING
 	monitors     bool                                 // MONITOR
 	trackOptions trackOptions
-	broken       bool // the client is gone that is told of changes; guarded by tracking.mu
-	caching      bool // CLIENT CACHING, for the next command
-	missed       bool // the command has not found a key
-	holds        bool // the outbox
+	broadcast    broadcast // guarded by tracking.mu
+	broken       bool      // the client is gone that is told of changes; guarded by tracking.mu
+	caching      bool      // CLIENT CACHING, for the next command
+	missed       bool      // the command has not found a key
+	holds        bool      // the outbox
 	outbox       outbox
 	account      *budget.Account
 	charged      charges
@@ -346,6 +348,7 @@ func (c *client) arrived(n int, err error) error {
 	if n > 0 {
 		c.in = c.in[:len(c.in)+n]
 		c.s.counts.in.Add(int64(n))
+		c.s.counts.reads.Add(1)
 		return nil
 	}
 	return err

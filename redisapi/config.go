@@ -15,7 +15,7 @@ func configCommands() family {
 	return known("server", "Settings and figures",
 		&command{name: "config", arity: -2, flags: admin | noScript, since: "2.0.0", summary: "Commands about settings.", subs: []*command{
 			{name: "get", arity: -3, flags: admin | noScript, run: (*call).configGet, since: "2.0.0", summary: "Returns the settings that fit patterns.", differs: "knows the settings that clients ask for"},
-			{name: "set", arity: -4, flags: admin | noScript, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len"},
+			{name: "set", arity: -4, flags: admin | noScript, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; keeps settings that mean nothing here; others are errors"},
 			{name: "resetstat", arity: 2, flags: admin | noScript, run: (*call).configResetStat, since: "2.0.0", summary: "Sets the figures of INFO to 0."},
 			{name: "rewrite", arity: 2, flags: admin | noScript, run: (*call).configRewrite, since: "2.8.0", summary: "Is an error: there is no file of settings."},
 		}},
@@ -43,8 +43,7 @@ type setting struct {
 
 func fixed(value string) func(*Server) string { return func(*Server) string { return value } }
 
-var settings = []setting{
-	{"activedefrag", fixed("no"), nil},
+var settings = append([]setting{
 	{"appendfsync", func(s *Server) string {
 		if s.Durability == copal.FSync {
 			return "always"
@@ -63,15 +62,9 @@ var settings = []setting{
 	}, nil},
 	{"databases", fixed(strconv.Itoa(Databases)), nil},
 	{"dir", fixed(""), nil},
-	{"hz", fixed("10"), nil},
-	{"latency-monitor-threshold", fixed("0"), nil},
-	{"lazyfree-lazy-user-del", fixed("yes"), nil},
-	{"loglevel", fixed("notice"), nil},
-	{"lua-time-limit", fixed("5000"), nil},
 	{"maxclients", func(s *Server) string { return strconv.Itoa(s.MaxClients) }, nil},
 	{"maxmemory-clients", func(s *Server) string { return strconv.FormatInt(s.ClientMemory, 10) }, nil},
 	{"maxmemory", fixed("0"), nil},
-	{"maxmemory-policy", fixed("noeviction"), nil},
 	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notified()) }, func(s *Server, text string) string {
 		classes, ok := parseNotify(text)
 		if !ok {
@@ -83,14 +76,12 @@ var settings = []setting{
 		return ""
 	}},
 	{"proto-max-bulk-len", fixed(strconv.Itoa(maxString)), nil},
-	{"save", fixed(""), nil},
 	{"slowlog-log-slower-than", func(s *Server) string { return strconv.FormatInt(s.slow.threshold.Load(), 10) }, setInt(-1, math.MaxInt64, func(s *Server, n int64) { s.slow.threshold.Store(n) })},
 	{"slowlog-max-len", func(s *Server) string { return strconv.Itoa(s.slow.limit(-1)) }, setInt(0, 1<<20, func(s *Server, n int64) { s.slow.limit(int(n)) })},
-	{"stop-writes-on-bgsave-error", fixed("yes"), nil},
 	{"tcp-keepalive", fixed("15"), nil},
 	{"timeout", func(s *Server) string { return strconv.Itoa(int(s.IdleTimeout.Seconds())) }, nil},
 	{"tracking-table-max-keys", fixed(strconv.Itoa(mostTracked)), nil},
-}
+}, kept()...)
 
 // setInt is the set of a whole number. It changes nothing without a server.
 func setInt(low, high int64, set func(*Server, int64)) func(*Server, string) string {

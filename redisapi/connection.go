@@ -1,8 +1,6 @@
 package redisapi
 
 import (
-	"cmp"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -232,35 +230,6 @@ func (c *call) clientSetInfo() error {
 	into.Store(&text)
 	c.OK()
 	return nil
-}
-
-// describe is the line that CLIENT LIST has for the client. Others may call it.
-func (c *client) describe() string {
-	now := time.Now()
-	text := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
-	}
-	ran, flags := "NULL", ""
-	if cmd := c.ran.Load(); cmd != nil {
-		ran = cmd.fullName()
-	}
-	heard, version := c.listening()
-	if heard != [kindsOfChannels]int{} {
-		flags += "P"
-	}
-	if c.waits.Load() != nil {
-		flags += "b"
-	}
-	if c.session.Load() != nil {
-		flags += "x"
-	}
-	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d",
-		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
-		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), c.db.Load(), heard[channels], heard[patterns], heard[shardChannels],
-		ran, c.user(), text(c.libName.Load()), text(c.libVersion.Load()), version)
 }
 
 func (c *call) clientInfo() error {

@@ -38,7 +38,8 @@ func (o *deadlineOptions) take(c *call, i int) (int, error) {
 	return i, nil
 }
 
-// lastDeadline is when the time ends to which the store keeps deadlines.
+// lastDeadline is when the time ends to which the store keeps deadlines, some months before the last deadline of Redis.
+// Later ones become the last that it keeps.
 var lastDeadline = time.Date(292_278_994, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 // deadline is the moment that a number of seconds or milliseconds names: from now on, or since 1970. positive says that
@@ -58,10 +59,7 @@ func (c *call) deadline(n int64, seconds, relative, positive bool) (time.Time, e
 		}
 		n += now
 	}
-	if n >= lastDeadline {
-		return time.Time{}, invalid
-	}
-	return time.UnixMilli(n), nil
+	return time.UnixMilli(min(n, lastDeadline-1)), nil
 }
 
 // redate gives an entry a deadline, and deletes it when that has passed. It reports whether there is one.

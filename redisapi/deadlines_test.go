@@ -1,6 +1,10 @@
 package redisapi
 
 import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -49,5 +53,30 @@ func TestExpireOptions(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		p.want("PEXPIRE k 1000 GT", "1")
 		p.want("PEXPIRE none 1000", "0")
+	})
+}
+
+// The latest deadlines of Redis are taken. Those that the store does not keep become the last that it does.
+func TestLatestDeadlines(t *testing.T) {
+	const last = "9223372036854775807"
+	kept := strconv.FormatInt(lastDeadline-1, 10)
+	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
+		p := dial()
+		now := time.Now().UnixMilli()
+		for _, request := range []string{"SET k v PXAT " + last, fmt.Sprintf("SET k v PX %d", math.MaxInt64-now), "SET k v EXAT 9223372036854775", "PEXPIREAT k " + last,
+			fmt.Sprintf("PEXPIRE k %d", math.MaxInt64-now), "EXPIREAT k 9223372036854775", "GETEX k PXAT " + last, fmt.Sprintf("EXPIRE k %d", (math.MaxInt64-now)/1000)} {
+			p.do("SET k v")
+			if got := p.do(request); strings.Contains(got, "error") {
+				t.Errorf("%s: %s", request, got)
+			}
+			p.want("PEXPIRETIME k", kept)
+			p.want("PTTL k", strconv.FormatInt(lastDeadline-1-now, 10))
+			p.want("GET k", `"v"`)
+		}
+		for _, request := range []string{fmt.Sprintf("SET k v PX %d", math.MaxInt64-now+1), "PEXPIRE k " + last, "EXPIREAT k 9223372036854776", "EXPIRE k " + last} {
+			if got := p.do(request); !strings.Contains(got, "ERR invalid expire time") {
+				t.Errorf("%s: %s", request, got)
+			}
+		}
 	})
 }

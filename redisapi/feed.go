@@ -104,6 +104,9 @@ func (f *feed) stop() {
 
 // told does what a change asks for.
 func (s *Server) told(c *copal.Change) {
+	if c.Expired && c.Element == nil {
+		s.counts.expired.Add(1)
+	}
 	switch {
 	case c.Range:
 		s.serve(s.waiting.all())
@@ -117,6 +120,9 @@ func (s *Server) told(c *copal.Change) {
 			if raw != nil {
 				s.tracking.changed(raw)
 			}
+		}
+		if !c.More {
+			s.tracking.together()
 		}
 	}
 	if s.notified() != 0 {

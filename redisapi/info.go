@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/sysmem"
 )
 
 // A section of INFO. Those that are not usual come when they are named, or all are.
@@ -64,7 +65,9 @@ func (c *call) info() error {
 			b.WriteString("\r\n")
 		}
 		b.WriteString("# " + strings.ToUpper(s.name[:1]) + s.name[1:] + "\r\n")
-		s.write(c, func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) })
+		line := func(name string, value any) { fmt.Fprintf(&b, "%s:%v\r\n", name, value) }
+		s.write(c, line)
+		writeConstants(s.name, line)
 	}
 	c.Verbatim(b.String())
 	return nil
@@ -87,6 +90,10 @@ func (c *call) infoServer(line func(string, any)) {
 	line("server_time_usec", time.Now().UnixMicro())
 	line("uptime_in_seconds", int(up.Seconds()))
 	line("uptime_in_days", int(up.Hours()/24))
+	line("lru_clock", time.Now().Unix()&(1<<24-1))
+	executable, _ := os.Executable()
+	line("executable", executable)
+	line("listener0", fmt.Sprintf("name=%s,addr=%s", c.nc.LocalAddr().Network(), c.nc.LocalAddr()))
 }
 
 func (c *call) infoClients(line func(string, any)) {
@@ -108,13 +115,26 @@ func (c *call) infoMemory(line func(string, any)) {
 	line("used_memory", used)
 	line("used_memory_human", human(used))
 	line("used_memory_rss", used)
-	line("used_memory_peak", used)
-	line("used_memory_dataset", st.CacheBytes+st.IndexBytes+st.SnapshotBytes)
-	line("maxmemory", 0)
-	line("maxmemory_human", "0B")
-	line("maxmemory_policy", "noeviction")
-	line("mem_fragmentation_ratio", "1.00")
-	line("mem_allocator", "go")
+	line("used_memory_rss_human", human(used))
+	peak := c.s.peak.Load()
+	for peak < used && !c.s.peak.CompareAndSwap(peak, used) {
+		peak = c.s.peak.Load()
+	}
+	peak = max(peak, used)
+	data := uint64(max(st.CacheBytes+st.IndexBytes+st.SnapshotBytes, 0))
+	line("used_memory_peak", peak)
+	line("used_memory_peak_human", human(peak))
+	line("used_memory_peak_perc", fmt.Sprintf("%.2f%%", float64(used)/float64(max(peak, 1))*100))
+	line("used_memory_overhead", used-min(data, used))
+	line("used_memory_dataset", data)
+	line("used_memory_dataset_perc", fmt.Sprintf("%.2f%%", min(float64(data)/float64(max(used, 1)), 1)*100))
+	for _, name := range []string{"allocator_allocated", "allocator_active", "allocator_resident"} {
+		line(name, used)
+	}
+	total := uint64(sysmem.Total())
+	line("total_system_memory", total)
+	line("total_system_memory_human", human(total))
+	line("mem_clients_normal", c.s.memory.Used())
 }
 
 // memory is how many bytes the process has from the system, without mapped files.
@@ -140,15 +160,11 @@ func human(n uint64) string {
 
 func (c *call) infoPersistence(line func(string, any)) {
 	st := c.s.DB.Stats()
-	line("loading", 0)
-	line("async_loading", 0)
-	line("rdb_changes_since_last_save", 0)
-	line("rdb_bgsave_in_progress", 0)
+	line("rdb_changes_since_last_save", c.s.unsaved())
+	line("rdb_saves", c.s.saves.Load())
 	line("rdb_last_save_time", c.s.saved())
-	line("rdb_last_bgsave_status", "ok")
-	line("aof_enabled", 1)
+	line("aof_rewrites", st.Compacted)
 	line("aof_rewrite_in_progress", flag(c.s.compacting.Load()))
-	line("aof_last_bgrewrite_status", "ok")
 	line("aof_last_write_status", c.s.writeStatus())
 	line("aof_current_size", st.LogBytes)
 	line("aof_base_size", st.LiveBytes)
@@ -176,34 +192,50 @@ func (c *call) infoStats(line func(string, any)) {
 	heard := [kindsOfChannels]int{len(a.of[channels]), len(a.of[patterns]), len(a.of[shardChannels])}
 	a.mu.Unlock()
 	c.s.tracking.mu.Lock()
-	keys := len(c.s.tracking.keys)
+	keys, items, prefixes := len(c.s.tracking.keys), 0, 0
+	for _, list := range c.s.tracking.keys {
+		items += len(list)
+	}
+	for _, each := range c.s.tracking.by {
+		prefixes += len(each.trackOptions.prefixes)
+	}
 	c.s.tracking.mu.Unlock()
 	line("total_connections_received", n.connections.Load())
 	line("total_commands_processed", n.commands.Load())
+	ops, in, out := c.s.rates.sample(c.s.started, n)
+	line("instantaneous_ops_per_sec", int64(ops+0.5))
+	line("instantaneous_input_kbps", fmt.Sprintf("%.2f", in))
+	line("instantaneous_output_kbps", fmt.Sprintf("%.2f", out))
+	line("total_reads_processed", n.reads.Load())
+	line("total_writes_processed", n.writes.Load())
+	line("expired_keys", n.expired.Load())
 	line("total_net_input_bytes", n.in.Load())
 	line("total_net_output_bytes", n.out.Load())
 	line("rejected_connections", n.rejected.Load())
-	line("evicted_keys", 0)
 	line("keyspace_hits", n.hits.Load())
 	line("keyspace_misses", n.misses.Load())
 	line("pubsub_channels", heard[channels])
 	line("pubsub_patterns", heard[patterns])
 	line("pubsubshard_channels", heard[shardChannels])
 	line("tracking_total_keys", keys)
+	line("tracking_total_items", items)
+	line("tracking_total_prefixes", prefixes)
+	refused := c.s.errorCounts.all()
+	line("acl_access_denied_auth", refused["WRONGPASS"])
+	line("acl_access_denied_cmd", refused["NOPERM"])
 	line("total_error_replies", n.errors.Load())
 }
 
 func (c *call) infoReplication(line func(string, any)) {
-	line("role", "master")
-	line("connected_slaves", 0)
 	line("master_replid", c.s.id())
-	line("master_repl_offset", 0)
 }
 
 func (c *call) infoCPU(line func(string, any)) {
 	user, system := processorTime()
 	line("used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()))
 	line("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
+	line("used_cpu_sys_main_thread", fmt.Sprintf("%.6f", system.Seconds()))
+	line("used_cpu_user_main_thread", fmt.Sprintf("%.6f", user.Seconds()))
 }
 
 func (c *call) infoCommandstats(line func(string, any)) {

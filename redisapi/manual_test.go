@@ -24,6 +24,8 @@ stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says 
   disk. A write that was answered by an error is not there, after a crash either. Where its sync has failed, or
   could not look at the directory, that is not known, and the error says so. ` + "`MISCONF`" + ` says that the store refuses
   writes after a failure, and why; ` + "`READONLY`" + ` that it is open for reading alone.
+- **A deadline** may be any that Redis takes, up to 2^63-1 ms after 1970. One in the last eight months of these 292 million
+  years is kept as the end of the year before them, and is read back so.
 - **A user**, where the server has users, gives ` + "`AUTH name token`" + ` or ` + "`AUTH token`" + `, and has rights to read and write
   maps. A key needs the right to its map. A key without a map, and a command about all keys, need the right to all maps.
 - **Order**: fields of a hash and members of a set come in bytewise order.

@@ -57,8 +57,11 @@ func (c *call) time() error {
 func (s *Server) saved() int64 { return s.lastSave.Load() }
 
 func (s *Server) sync() error {
+	writes := s.writes()
 	err := s.DB.Sync()
 	if err == nil {
+		s.savedWrites.Store(writes)
+		s.saves.Add(1)
 		s.lastSave.Store(time.Now().Unix())
 	}
 	return err

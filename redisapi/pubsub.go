@@ -12,11 +12,11 @@ import (
 
 func pubsubCommands() family {
 	return known("pubsub", "Messages",
-		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to channels."},
+		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to channels.", differs: "a channel has at most 64 KiB"},
 		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to channels no longer, to none if it names none."},
 		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to the channels that fit patterns.", differs: "a pattern has at most 64 KiB"},
 		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to patterns no longer, to none if it names none."},
-		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Listens to channels of a shard, of which there is one."},
+		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Listens to channels of a shard, of which there is one.", differs: "a channel has at most 64 KiB"},
 		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Listens to channels of a shard no longer, to none if it names none."},
 		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "2.0.0", summary: "Sends a message to those who listen to a channel, within MULTI once that has committed."},
 		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "7.0.0", summary: "Sends a message to those who listen to a channel of a shard."},
@@ -75,10 +75,8 @@ func (c *call) subscribe() error {
 	if c.s.notified() != 0 {
 		since = c.s.written()
 	}
-	if kind == patterns {
-		if err := fitPatterns(c.args[1:]); err != nil {
-			return err
-		}
+	if err := fitChannels(c.args[1:]); err != nil {
+		return err
 	}
 	for _, name := range c.args[1:] {
 		c.s.audience.add(c.client, kind, string(name), since)
@@ -87,11 +85,11 @@ func (c *call) subscribe() error {
 	return nil
 }
 
-// fitPatterns returns an error for a pattern that would take much time and memory to compare.
-func fitPatterns(patterns [][]byte) error {
-	for _, p := range patterns {
-		if len(p) > copal.MaxKeyBytes {
-			return errorf("ERR a pattern is longer than %d bytes", copal.MaxKeyBytes)
+// fitChannels returns an error for a channel or pattern that would take much time and memory to keep and to compare.
+func fitChannels(names [][]byte) error {
+	for _, name := range names {
+		if len(name) > copal.MaxKeyBytes {
+			return errorf("ERR a channel or pattern is longer than %d bytes", copal.MaxKeyBytes)
 		}
 	}
 	return nil
@@ -312,7 +310,7 @@ func (c *call) pubsubChannels() error {
 	if len(c.args) > 3 {
 		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.", c.args[1])
 	}
-	if err := fitPatterns(c.args[2:]); err != nil {
+	if err := fitChannels(c.args[2:]); err != nil {
 		return err
 	}
 	a := &c.s.audience

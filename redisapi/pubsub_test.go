@@ -205,14 +205,14 @@ func TestLongPatternsOfChannels(t *testing.T) {
 	_, address := newServer(t)
 	listener, p := dial(t, address), dial(t, address)
 	a := func(n int) string { return strings.Repeat("a", n) }
-	listener.want("PSUBSCRIBE *"+a(65_536), "(error) ERR a pattern is longer than 65536 bytes")
+	listener.want("PSUBSCRIBE *"+a(65_536), "(error) ERR a channel or pattern is longer than 65536 bytes")
 	for _, pattern := range []string{"*" + a(32_000) + "b", "*" + a(32_000) + "b*", "*" + strings.Repeat("?", 32_000) + "b*"} {
 		listener.send("PSUBSCRIBE " + pattern)
 		listener.read()
 	}
 	p.want("PUBLISH "+a(100_000)+" x", "0")
 	p.want("PUBLISH "+a(32_000)+"b x", "3")
-	p.want("PUBSUB CHANNELS *"+a(65_536), "(error) ERR a pattern is longer than 65536 bytes")
+	p.want("PUBSUB CHANNELS *"+a(65_536), "(error) ERR a channel or pattern is longer than 65536 bytes")
 	listener.send("PUNSUBSCRIBE")
 	for range 3 {
 		if got := listener.read(); !strings.HasPrefix(got, `["pmessage"`) {

@@ -146,6 +146,7 @@ func (c *client) deliver() (err error) {
 		var n int
 		n, err = c.socket.write(b)
 		c.s.counts.out.Add(int64(n))
+		c.s.counts.writes.Add(1)
 		b = b[n:]
 	}
 	if len(b) > 0 || o.failed || len(o.later) > 0 {
@@ -253,6 +254,7 @@ func (c *client) send() {
 			}
 			n, err := c.nc.Write(b[:min(len(b), sendBytes)])
 			c.s.counts.out.Add(int64(n))
+			c.s.counts.writes.Add(1)
 			due -= n
 			b = b[n:]
 			o.mu.Lock()

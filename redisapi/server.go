@@ -90,6 +90,11 @@ type Server struct {
 	foreign     sparing.Log // of clients that speak another protocol
 	unknown     sparing.Log // of strangers that were closed
 	lobby       lobby
+	kept        keptSettings
+	rates       rates
+	peak        atomic.Uint64 // memory, as far as INFO has asked
+	saves       atomic.Int64
+	savedWrites atomic.Int64    // of writes, when SAVE has run last
 	lastSave    atomic.Int64    // in seconds since 1970
 	compacting  atomic.Bool     // BGREWRITEAOF
 	refusing    atomic.Int32    // connections that are told now that there are too many
@@ -106,6 +111,8 @@ type counts struct {
 	commands              atomic.Int64
 	errors                atomic.Int64
 	in, out               atomic.Int64 // bytes
+	reads, writes         atomic.Int64 // of connections
+	expired               atomic.Int64 // entries, while changes are read for another reason
 	hits, misses          atomic.Int64 // of keys that were read
 }
 

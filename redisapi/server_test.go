@@ -336,7 +336,7 @@ func TestMultiWithEffects(t *testing.T) {
 	p.want("UNWATCH", "QUEUED")
 	p.want("SET k 1", "QUEUED")
 	p.want("SET "+long+" 1", "QUEUED")
-	p.want("SET k 2 PXAT 9223372036854775807", "QUEUED")
+	p.want("SET k 2 EXAT 9223372036854775807", "QUEUED")
 	p.want("SETRANGE k 9223372036854775807 x", "QUEUED")
 	p.want("EXEC", "[OK OK (error) ERR a key is longer than 65536 bytes (error) ERR invalid expire time in 'set' command (error) ERR string exceeds maximum allowed size (proto-max-bulk-len)]")
 	p.want("GET k", `"1"`)

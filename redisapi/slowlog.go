@@ -56,9 +56,10 @@ func (s *Server) resetFigures() {
 		f.took.Reset()
 	}
 	n := &s.counts
-	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.hits, &n.misses} {
+	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.reads, &n.writes, &n.expired, &n.hits, &n.misses} {
 		n.Store(0)
 	}
+	s.savedWrites.Store(0)
 	s.errorCounts.mu.Lock()
 	clear(s.errorCounts.by)
 	s.errorCounts.mu.Unlock()
@@ -139,7 +140,7 @@ func (c *client) note(cmd *command, args [][]byte, began, ended time.Time, faile
 		return
 	}
 	f.took.Observe(took)
-	if most := c.s.slow.threshold.Load(); most >= 0 && took.Microseconds() >= most && cmd.flags&noAuth == 0 {
+	if most := c.s.slow.threshold.Load(); most >= 0 && took.Microseconds() >= most && cmd.flags&noAuth == 0 && cmd.name != "exec" { // its commands have lines of their own
 		c.s.slow.add(c, args, began, took)
 	}
 }

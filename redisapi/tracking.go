@@ -60,7 +60,7 @@ func (c *client) track(cmd *command, args [][]byte) {
 }
 
 // changed tells those who track a key that it has changed, which stands for those of its name in all databases, as in
-// Redis. Who asked for prefixes is told of keys that it may read.
+// Redis. A client with BCAST is told at the end of all keys that changed together and that it may read.
 func (t *tracking) changed(raw []byte) {
 	_, key := databaseOf(raw)
 	t.mu.Lock()
@@ -68,8 +68,48 @@ func (t *tracking) changed(raw []byte) {
 	t.changedLocked(raw)
 	for _, c := range t.by {
 		if c.trackOptions.bcast && c.grant.Load().MayRead(raw) && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
-			c.invalidateLocked(key)
+			if c.broadcast.add(key); c.broadcast.bytes > mostBroadcast {
+				t.broadcastLocked(c)
+			}
 		}
+	}
+}
+
+// mostBroadcast is how many bytes of keys one message of BCAST has at most, but for the last key.
+const mostBroadcast = 64 << 10
+
+// broadcast are the keys that a client with BCAST is told of by its next message.
+type broadcast struct {
+	keys  [][]byte
+	known map[string]struct{}
+	bytes int
+}
+
+func (b *broadcast) add(key []byte) {
+	if _, ok := b.known[string(key)]; ok {
+		return
+	}
+	if b.known == nil {
+		b.known = map[string]struct{}{}
+	}
+	b.known[string(key)] = struct{}{}
+	b.keys = append(b.keys, bytes.Clone(key))
+	b.bytes += len(key) + 32
+}
+
+// together tells the clients with BCAST of what has changed since the last time.
+func (t *tracking) together() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.by {
+		t.broadcastLocked(c)
+	}
+}
+
+func (t *tracking) broadcastLocked(c *client) {
+	if len(c.broadcast.keys) > 0 {
+		c.invalidateLocked(c.broadcast.keys...)
+		c.broadcast = broadcast{}
 	}
 }
 
@@ -110,12 +150,13 @@ func (t *tracking) all() {
 	clear(t.keys)
 	t.bytes = 0
 	for _, c := range t.by {
-		c.invalidateLocked(nil)
+		c.broadcast = broadcast{}
+		c.invalidateLocked()
 	}
 }
 
-// invalidateLocked tells the client, or the one that it has named, that a key has changed, or all if it is nil.
-func (c *client) invalidateLocked(key []byte) {
+// invalidateLocked tells the client, or the one that it has named, that keys have changed, or all if there are none.
+func (c *client) invalidateLocked(keys ...[]byte) {
 	to := c
 	_, version := c.listening()
 	if id := c.trackOptions.redirect; id != 0 {
@@ -150,12 +191,14 @@ func (c *client) invalidateLocked(key []byte) {
 			r.BulkString("message")
 			r.BulkString(invalidated)
 		}
-		if key == nil {
+		if len(keys) == 0 {
 			r.Null()
 			return
 		}
-		r.Array(1)
-		r.Bulk(key)
+		r.Array(len(keys))
+		for _, key := range keys {
+			r.Bulk(key)
+		}
 	})
 }
 
@@ -174,7 +217,7 @@ func (c *client) stopTracking() {
 	c.tracks, c.caching = false, false
 	t := &c.s.tracking
 	t.mu.Lock()
-	c.trackOptions, c.broken = trackOptions{}, false
+	c.trackOptions, c.broken, c.broadcast = trackOptions{}, false, broadcast{}
 	delete(t.by, c.id)
 	for key, list := range t.keys {
 		if delete(list, c); len(list) == 0 {
