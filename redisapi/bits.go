@@ -37,6 +37,14 @@ func bitOffset(arg []byte) (int64, error) {
 	return n, nil
 }
 
+// extends charges the call for a value that will have n bytes.
+func (c *call) extends(value []byte, n int64) error {
+	if n > int64(len(value)) {
+		c.uses(int(n))
+	}
+	return c.Err()
+}
+
 // extended is a value with zeros behind it, so that it has n bytes at least.
 func extended(value []byte, n int64) []byte {
 	if n > int64(len(value)) {
@@ -56,6 +64,9 @@ func (c *call) setbit() error {
 	}
 	var before bool
 	_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+		if err := c.extends(e.Value, offset/8+1); err != nil {
+			return err
+		}
 		e.Value = extended(e.Value, offset/8+1)
 		mask := byte(0x80) >> (offset % 8)
 		b := &e.Value[offset/8]
@@ -239,6 +250,9 @@ func (c *call) bitop() error {
 			return err
 		}
 		longest := max(len(out), len(value))
+		if c.uses(longest - len(out) + longest - len(value)); !c.goOn(1 + longest/256) {
+			return c.Err()
+		}
 		out, value = extended(out, int64(longest)), extended(value, int64(longest))
 		for k := range out {
 			switch {
@@ -328,6 +342,7 @@ func (c *call) bitActions() (list []bitAction, err error) {
 			n = 4
 		}
 		list = append(list, a)
+		c.uses(2 * entryBytes)
 		rest = rest[n:]
 	}
 	return list, nil
@@ -442,6 +457,9 @@ func (c *call) bitfield() error {
 		n  int64
 		ok bool
 	}
+	if err := c.Err(); err != nil {
+		return err
+	}
 	answers := make([]answer, len(list))
 	run := func(value []byte) {
 		for i, a := range list {
@@ -471,6 +489,9 @@ func (c *call) bitfield() error {
 		return errTooLong
 	case writes:
 		_, _, err = c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+			if err := c.extends(e.Value, (end+7)/8); err != nil {
+				return err
+			}
 			e.Value = extended(e.Value, (end+7)/8)
 			run(e.Value)
 			return fitsRedis(e.Value)

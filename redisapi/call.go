@@ -221,11 +221,14 @@ func (c *call) judgeKeys() error {
 
 // execute runs the command as its row says.
 func (c *call) execute() (err error) {
+	if len(c.args) > manyArguments {
+		c.uses(len(c.args) * entryBytes) // for lists and maps of them
+	}
 	c.after, c.left, c.looked, c.gone = c.after[:0], stepsOf, time.Time{}, time.Time{}
 	before := len(c.Buf)
 	switch s := c.session.Load(); {
 	case s != nil && c.cmd.flags&(write|readonly) != 0:
-		if err = c.in(s.tx, before); err != nil && s.wrote && stopsWork(err) {
+		if err = c.in(s.tx, before); err != nil && c.cmd.flags&write != 0 && stopsWork(err) {
 			c.cutOff(err) // which rolls back what the command may have written by half
 		}
 	case c.cmd.how == looking:
@@ -327,6 +330,11 @@ func (c *call) exists(key []byte, kind string) (bool, error) {
 func (c *call) take(key []byte) (value []byte, ok bool, err error) {
 	if c.taking == nil {
 		c.taking = func(value []byte) error {
+			if n := len(c.taken) + len(value); n > max(keptBytes, cap(c.taken)) {
+				if c.uses(n - cap(c.taken)); c.Err() != nil {
+					return c.Err()
+				}
+			}
 			c.taken = append(c.taken, value...)
 			return nil
 		}

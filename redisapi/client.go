@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"os"
 	"runtime/debug"
@@ -110,7 +111,7 @@ func (c *client) durable(d copal.Durability) {
 func (c *client) limit() {
 	c.parser.Limits = resp.Limits{Args: 10, Bulk: 16 << 10}
 	if c.grant.Load() != nil {
-		c.parser.Limits = resp.Limits{Args: 1 << 20, Bulk: int(min(512<<20, c.s.MaxRequest))}
+		c.parser.Limits = resp.Limits{Args: math.MaxInt32, Bulk: int(min(maxString, c.s.MaxRequest)), Grows: c.argumentsGrow}
 	}
 }
 

@@ -159,7 +159,7 @@ func (c *call) clusterCountKeys() error {
 		return errNoPermission
 	}
 	var n int64
-	for key := range c.raw.Keys() {
+	for key := range steps(c, c.raw.Keys()) {
 		if int64(slotOf(key)) == slot {
 			n++
 		}

@@ -78,7 +78,7 @@ func (c *call) quit() error {
 }
 
 func (c *call) reset() error {
-	c.queue = nil
+	c.forgetQueue()
 	c.silence.off, c.silence.skipsNext = false, false
 	c.endSession(false)
 	c.endChanges()

@@ -34,6 +34,9 @@ func (c *call) streamPage() error {
 		if more = int64(len(names)) == count || bytes >= rangeBytes; more {
 			break
 		}
+		if c.uses(len(item.Key) + len(item.Value)); !c.goOn(1) {
+			return c.Err()
+		}
 		names, values = append(names, append([]byte{}, item.Key...)), append(values, append([]byte{}, item.Value...))
 		bytes += len(item.Key) + len(item.Value)
 	}

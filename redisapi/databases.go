@@ -119,7 +119,9 @@ func walk(raw *copal.Raw, database int, from []byte) iter.Seq[[]byte] {
 }
 
 // walk yields the keys of the client's database from one on, in order.
-func (c *call) walk(from []byte) iter.Seq[[]byte] { return walk(c.raw, int(c.db.Load()), from) }
+func (c *call) walk(from []byte) iter.Seq[[]byte] {
+	return steps(c, walk(c.raw, int(c.db.Load()), from))
+}
 
 // lastKey is the last key of the client's database.
 func (c *call) lastKey() (key []byte, ok bool) {
@@ -256,8 +258,9 @@ func (c *call) swapdb() error {
 // swap moves the keys of two databases, each to the other.
 func (c *call) swap(first, second int) error {
 	keysOf := func(database int) (list [][]byte) {
-		for key := range walk(c.raw, database, nil) {
+		for key := range steps(c, walk(c.raw, database, nil)) {
 			list = append(list, bytes.Clone(key))
+			c.uses(len(key) + entryBytes)
 		}
 		return list
 	}
@@ -266,6 +269,9 @@ func (c *call) swap(first, second int) error {
 		aside = append(aside, '.')
 	}
 	moved := func(from, to []byte) error {
+		if !c.goOn(1) {
+			return c.Err()
+		}
 		kind, err := c.raw.Type(from)
 		switch {
 		case missing(err):
@@ -276,6 +282,9 @@ func (c *call) swap(first, second int) error {
 		return c.move(kind, from, to)
 	}
 	keys, others := keysOf(first), keysOf(second)
+	if err := c.Err(); err != nil {
+		return err
+	}
 	for _, key := range keys {
 		a, b := Key(first, key), Key(second, key)
 		for _, step := range [][2][]byte{{b, aside}, {a, b}, {aside, a}} {

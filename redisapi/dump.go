@@ -2,7 +2,6 @@ package redisapi
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -29,6 +28,7 @@ func (c *call) dump() error {
 		return err
 	}
 	dump, err := rdb.Append(nil, v)
+	c.uses(len(dump))
 	if err != nil {
 		return errorf("ERR an element of the stream has been written by other means, and makes no sense")
 	}
@@ -43,26 +43,29 @@ func (c *call) contents(kind string, key []byte) (v *rdb.Value, err error) {
 	case "value":
 		v.Text, _, err = c.take(key)
 	case "hash":
-		v.Elements = pairsOf(c.raw.Hash(key))
+		v.Elements = pairsOf(c, c.raw.Hash(key))
 	case "stream":
-		v.Elements = pairsOf(c.raw.Stream(key))
+		v.Elements = pairsOf(c, c.raw.Stream(key))
 	case "list":
-		v.Elements = slices.Collect(c.raw.List(key).All())
+		v.Elements = collected(c, c.raw.List(key).All())
 	case "set":
-		for member := range c.raw.StringSet(key).All() {
+		for member := range steps(c, c.raw.StringSet(key).All()) {
+			c.uses(len(member) + entryBytes)
 			v.Elements = append(v.Elements, []byte(member))
 		}
 	case "zset":
-		for member, score := range c.raw.SortedSet(key).All() {
+		for member, score := range steps2(c, c.raw.SortedSet(key).All()) {
+			c.uses(len(member) + entryBytes)
 			v.Elements, v.Scores = append(v.Elements, []byte(member)), append(v.Scores, score)
 		}
 	}
-	return v, err
+	return v, c.whole(err)
 }
 
-func pairsOf(h *copal.HashOf[string, []byte]) (list [][]byte) {
-	for field, value := range h.All() {
+func pairsOf(c *call, h *copal.HashOf[string, []byte]) (list [][]byte) {
+	for field, value := range steps2(c, h.All()) {
 		list = append(list, []byte(field), value)
+		c.uses(len(field) + len(value) + entryBytes)
 	}
 	return list
 }
@@ -134,8 +137,13 @@ func (c *call) restore() error {
 	if err != nil {
 		return err
 	}
-	v, err := rdb.Parse(c.args[3])
+	v, err := rdb.ParseWithin(c.args[3], func(n int) bool {
+		c.uses(n)
+		return c.goOn(1)
+	})
 	switch {
+	case c.Err() != nil:
+		return c.Err()
 	case errors.Is(err, rdb.ErrChecksum):
 		return errorf("ERR DUMP payload version or checksum are wrong")
 	case err != nil:

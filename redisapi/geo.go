@@ -505,7 +505,7 @@ func (c *call) geosearch() error {
 func (c *call) geoReply(q *geoQuery, key []byte, exists bool) error {
 	var list []found
 	if exists {
-		list = q.search(c.raw.SortedSet(key))
+		list = q.search(c, c.raw.SortedSet(key))
 	}
 	if q.store != nil {
 		return c.storeScored(q.store, func(yield func(string, float64) bool) {
@@ -527,7 +527,7 @@ func (c *call) geoReply(q *geoQuery, key []byte, exists bool) error {
 		}
 	}
 	c.Array(len(list))
-	for _, f := range list {
+	for _, f := range steps2(c, slices.All(list)) {
 		if parts > 1 {
 			c.Array(parts)
 		}
@@ -546,9 +546,9 @@ func (c *call) geoReply(q *geoQuery, key []byte, exists bool) error {
 }
 
 // search returns the members that are wanted.
-func (q *geoQuery) search(s *copal.SortedSetOf[string]) (list []found) {
+func (q *geoQuery) search(c *call, s *copal.SortedSetOf[string]) (list []found) {
 	for _, r := range q.scores() {
-		for member, score := range s.Between(float64(r.low), float64(r.high)) {
+		for member, score := range steps2(c, s.Between(float64(r.low), float64(r.high))) {
 			p, ok := pointOf(score)
 			if !ok {
 				continue
@@ -558,6 +558,7 @@ func (q *geoQuery) search(s *copal.SortedSetOf[string]) (list []found) {
 				continue
 			}
 			list = append(list, found{scored{member, score}, p, d / q.unit})
+			c.uses(len(member) + entryBytes)
 			if q.any && len(list) == q.count {
 				return q.sorted(list)
 			}

@@ -54,6 +54,9 @@ func TestPlacesAreFound(t *testing.T) {
 				q.at = p
 			}
 		}
+		c := &call{client: &client{s: &Server{}}}
+		c.s.init()
+		c.openAccount()
 		var want []string
 		for name, score := range scores {
 			if p, ok := pointOf(score); ok {
@@ -63,7 +66,7 @@ func TestPlacesAreFound(t *testing.T) {
 			}
 		}
 		var got []string
-		for _, f := range q.search(s) {
+		for _, f := range q.search(c, s) {
 			got = append(got, f.name)
 		}
 		slices.Sort(got)

@@ -3,10 +3,10 @@ package redisapi
 import (
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/glob"
 )
 
 func hashCommands() family {
@@ -27,7 +27,7 @@ func hashCommands() family {
 		&command{name: "hincrbyfloat", arity: 4, flags: write | fast, keys: oneKey, run: (*call).hincrbyfloat, since: "2.6.0", summary: "Adds to the floating-point number in a field."},
 		&command{name: "hstrlen", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).hstrlen, since: "3.2.0", summary: "Returns the length of the value of a field, in bytes."},
 		&command{name: "hrandfield", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).hrandfield, since: "6.2.0", summary: "Returns fields that are picked by chance.",
-			differs: "picks at most 16,777,216 with repetition"},
+			differs: "picks at most 1,048,576 with repetition"},
 		&command{name: "hscan", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).hscan, since: "2.8.0", summary: "Returns some fields and a cursor for the next ones.",
 			differs: "knows NOVALUES of Redis 7.4, too; cursors as of SCAN"},
 	)
@@ -145,7 +145,7 @@ func (c *call) hmget() error {
 	}
 	h := c.hash()
 	c.Array(len(c.args) - 2)
-	for _, name := range c.args[2:] {
+	for _, name := range steps2(c, slices.All(c.args[2:])) {
 		value, err := field(h, name)
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (c *call) hgetall() error {
 	}
 	h := c.hash()
 	c.Map(h.Len())
-	for name, value := range h.All() {
+	for name, value := range steps2(c, h.All()) {
 		c.BulkString(name)
 		c.Bulk(value)
 	}
@@ -174,7 +174,7 @@ func (c *call) hkeys() error {
 	}
 	h := c.hash()
 	c.Array(h.Len())
-	for name := range h.Keys() {
+	for name := range steps(c, h.Keys()) {
 		c.BulkString(name)
 	}
 	return nil
@@ -186,7 +186,7 @@ func (c *call) hvals() error {
 	}
 	h := c.hash()
 	c.Array(h.Len())
-	for _, value := range h.All() {
+	for _, value := range steps2(c, h.All()) {
 		c.Bulk(value)
 	}
 	return nil
@@ -252,7 +252,7 @@ func (c *call) hgetdel() error {
 	}
 	h := c.hash()
 	c.Array(len(names))
-	for _, name := range names {
+	for _, name := range steps2(c, slices.All(names)) {
 		value, err := field(h, name)
 		if err != nil {
 			return err
@@ -328,7 +328,7 @@ func (c *call) hrandfield() error {
 		return err
 	}
 	h := c.hash()
-	replyPicked(c, p, pick(h.Ranked, h.Len(), p.n), c.Bulk)
+	replyPicked(c, p, pick(c, h.Ranked, h.Len(), p.n), c.Bulk)
 	return nil
 }
 
@@ -386,8 +386,9 @@ func pageOf[V any](c *call, o *scanning, elements iter.Seq2[string, V]) (list []
 			}
 		}
 	}, func(name []byte) bool {
-		if o.match == nil || glob.Match(o.match, name) {
+		if o.match == nil || c.fits(o.match, name) {
 			list = append(list, now)
+			c.usesPair(&now)
 		}
 		return false
 	})

@@ -1,11 +1,9 @@
 package redisapi
 
-import (
-	"bytes"
-)
+import "bytes"
 
-// maxCells is how many cells the table of LCS may have, of 4 bytes each.
-const maxCells = 64 << 20
+// maxCells is how many pairs of places LCS compares. So many have 512 MiB in Redis, and a bit each here.
+const maxCells = 128 << 20
 
 func (c *call) lcs() error {
 	var idx, justLen, withLen bool
@@ -47,19 +45,38 @@ func (c *call) lcs() error {
 	if (int64(len(a))+1)*(int64(len(b))+1) > maxCells {
 		return errorf("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
 	}
-	// lengths[i*w+j] is the length for a[:i] and b[:j].
+	// above has a bit for each pair of a[:i] and b[:j]: whether the subsequence of a[:i-1] and b[:j] is
+	// the longer one.
 	w := len(b) + 1
-	lengths := make([]uint32, (len(a)+1)*w)
-	for i := 1; i <= len(a); i++ {
+	var above []uint64
+	c.uses(8*w + len(a) + len(b))
+	if !justLen {
+		c.uses((len(a) + 1) * w / 8)
+		if c.Err() == nil {
+			above = make([]uint64, (len(a)+1)*w/64+1)
+		}
+	}
+	lengths, before := make([]uint32, w), make([]uint32, w)
+	for i := 1; i <= len(a) && c.goOn(1+w/64); i++ {
+		lengths, before = before, lengths
 		for j := 1; j <= len(b); j++ {
-			if a[i-1] == b[j-1] {
-				lengths[i*w+j] = lengths[(i-1)*w+j-1] + 1
-			} else {
-				lengths[i*w+j] = max(lengths[(i-1)*w+j], lengths[i*w+j-1])
+			switch up, aside := before[j], lengths[j-1]; {
+			case a[i-1] == b[j-1]:
+				lengths[j] = before[j-1] + 1
+			case up > aside:
+				lengths[j] = up
+				if above != nil {
+					above[(i*w+j)/64] |= 1 << ((i*w + j) % 64)
+				}
+			default:
+				lengths[j] = aside
 			}
 		}
 	}
-	total := int(lengths[len(lengths)-1])
+	if err := c.Err(); err != nil {
+		return err
+	}
+	total := int(lengths[len(b)])
 	if justLen {
 		c.Int(int64(total))
 		return nil
@@ -77,7 +94,7 @@ func (c *call) lcs() error {
 			} else {
 				matches = append(matches, match{i, j, 1})
 			}
-		case lengths[(i-1)*w+j] > lengths[i*w+j-1]:
+		case above[(i*w+j)/64]>>((i*w+j)%64)&1 != 0:
 			i--
 		default:
 			j--

@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"bytes"
+	"iter"
 	"math"
 	"slices"
 
@@ -96,7 +97,7 @@ func (c *call) popSome(key []byte, front bool, n int64) error {
 		c.NullArray()
 		return nil
 	}
-	list, err := popList(c.raw.List(key), front, n)
+	list, err := popList(c, c.raw.List(key), front, n)
 	if err != nil {
 		return err
 	}
@@ -108,24 +109,38 @@ func (c *call) popSome(key []byte, front bool, n int64) error {
 func (c *client) bulks(list [][]byte) {
 	c.Array(len(list))
 	for _, value := range list {
-		c.Bulk(value)
+		if c.Bulk(value); c.Err() != nil {
+			return
+		}
 	}
 }
 
+// collected are the values of a sequence, which the command has for its work.
+func collected(c *call, of iter.Seq[[]byte]) (list [][]byte) {
+	for value := range steps(c, of) {
+		list = append(list, value)
+		c.uses(len(value) + entryBytes)
+	}
+	return list
+}
+
 // popList removes up to n elements of an end, and returns them in the order in which they were removed.
-func popList(l *copal.ListOf[[]byte], front bool, n int64) ([][]byte, error) {
+func popList(c *call, l *copal.ListOf[[]byte], front bool, n int64) ([][]byte, error) {
 	length := l.Len()
 	n = min(n, int64(length))
 	from, to := 0, clamped(n)
 	if !front {
 		from, to = length-clamped(n), length
 	}
-	list := slices.Collect(l.Between(from, to))
+	list := collected(c, l.Between(from, to))
 	if !front {
 		slices.Reverse(list)
 	}
 	if n == 0 {
 		return nil, nil
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
 	}
 	return list, l.DeleteRange(from, to)
 }
@@ -173,7 +188,12 @@ func (c *call) lrange() error {
 		c.Array(0)
 		return err
 	}
-	c.bulks(slices.Collect(c.raw.List(c.args[1]).Between(from, to)))
+	at, n := len(c.Buf), 0
+	for value := range steps(c, c.raw.List(c.args[1]).Between(from, to)) {
+		c.Bulk(value)
+		n++
+	}
+	c.Before(at, func() { c.Array(n) })
 	return nil
 }
 
@@ -234,7 +254,7 @@ func (c *call) linsert() error {
 	l := c.raw.List(c.args[1])
 	at, n := -1, l.Len()
 	i := 0
-	for value := range l.All() {
+	for value := range steps(c, l.All()) {
 		if bytes.Equal(value, c.args[3]) {
 			at = i
 			break
@@ -269,7 +289,10 @@ func (c *call) lrem() error {
 		return err
 	}
 	l := c.raw.List(c.args[1])
-	elements := slices.Collect(l.All())
+	elements := collected(c, l.All())
+	if err := c.Err(); err != nil {
+		return err
+	}
 	removed, runs := matches(elements, c.args[3], n)
 	c.Int(int64(removed))
 	if len(runs) > fewRuns {
@@ -423,7 +446,7 @@ func (c *call) lpos() error {
 	c.count(ok)
 	var found []int64
 	if ok {
-		found = positionsOf(c.raw.List(c.args[1]), c.args[2], rank, max(count, -count), most)
+		found = positionsOf(c, c.raw.List(c.args[1]), c.args[2], rank, max(count, -count), most)
 	}
 	switch {
 	case count >= 0:
@@ -441,7 +464,7 @@ func (c *call) lpos() error {
 
 // positionsOf returns the indexes of up to count elements with a value, all if it is 0, from the one of this rank
 // on, and looks at up to most elements, all if that is 0.
-func positionsOf(l *copal.ListOf[[]byte], value []byte, rank, count, most int64) (found []int64) {
+func positionsOf(c *call, l *copal.ListOf[[]byte], value []byte, rank, count, most int64) (found []int64) {
 	last := int64(0)
 	if rank < 0 {
 		last = int64(l.Len()) - 1
@@ -449,7 +472,7 @@ func positionsOf(l *copal.ListOf[[]byte], value []byte, rank, count, most int64)
 	}
 	n := int64(0)
 	skip := max(rank, -rank) - 1
-	for v := range l.All() {
+	for v := range steps(c, l.All()) {
 		switch {
 		case most > 0 && n == most:
 			return found
@@ -591,7 +614,7 @@ func (c *call) popFirst(keys [][]byte, front bool, n int64) (bool, error) {
 		if !ok {
 			continue
 		}
-		list, err := popList(c.raw.List(key), front, n)
+		list, err := popList(c, c.raw.List(key), front, n)
 		if err != nil {
 			return false, err
 		}

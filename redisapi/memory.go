@@ -24,7 +24,7 @@ var errReplyTooLong = fmt.Errorf("the reply is longer than %d bytes", mostReply)
 
 // charges is the memory of a client by what it is for, in bytes. Others read it.
 type charges struct {
-	requests, arguments, queue, scratch, replies, output atomic.Int64
+	requests, arguments, queue, watches, names, scratch, replies, output atomic.Int64
 }
 
 // clientMemory is what CLIENT LIST says of the memory of a client.
@@ -41,7 +41,7 @@ func (c *client) memory() clientMemory {
 	c.outbox.mu.Unlock()
 	m := &c.charged
 	return clientMemory{
-		qbuf: m.requests.Load(), argvMem: m.arguments.Load(), multiMem: m.queue.Load(), oll: int64(parts), omem: m.output.Load(), total: c.account.Used(),
+		qbuf: m.requests.Load(), argvMem: m.arguments.Load(), multiMem: m.queue.Load() + m.watches.Load(), oll: int64(parts), omem: m.output.Load(), total: c.account.Used(),
 	}
 }
 
@@ -84,6 +84,25 @@ func (c *client) replyGrows(size int) error {
 	return c.chargeBuffer(&c.charged.replies, size)
 }
 
+// argumentsGrow is Limits.Grows.
+func (c *client) argumentsGrow(bytes int) error {
+	return c.charge(&c.charged.arguments, int64(bytes))
+}
+
+// heardBytes is what a name takes to which a client listens, beside its bytes.
+const heardBytes = 256
+
+// chargeNames charges the names of a request to which the client will listen.
+func (c *call) chargeNames(kind int) error {
+	n := c.charged.names.Load()
+	for _, name := range c.args[1:] {
+		if _, again := c.hears[kind][string(name)]; !again {
+			n += int64(len(name) + heardBytes)
+		}
+	}
+	return c.charge(&c.charged.names, n)
+}
+
 // dropReplies gives the memory of replies back that have been sent, or wait now.
 func (c *client) dropReplies() {
 	if cap(c.Buf) > keptBytes {
@@ -105,8 +124,31 @@ func (c *call) uses(n int) {
 	}
 }
 
+// manyArguments is how many arguments a request may have until lists and maps of them are charged.
+const manyArguments = 1024
+
+// entryBytes is what an element takes beside its bytes, in a list or a map.
+const entryBytes = 64
+
+// usesPair is uses of an element with its value.
+func (c *call) usesPair(of any) {
+	n := entryBytes
+	switch of := of.(type) {
+	case *pair[[]byte]:
+		n += len(of.name) + len(of.value)
+	case *pair[float64]:
+		n += len(of.name)
+	case *pair[struct{}]:
+		n += len(of.name)
+	}
+	c.uses(n)
+}
+
 // used gives back what the command has for its work.
 func (c *call) used() {
+	if cap(c.taken) > keptBytes {
+		c.taken = nil
+	}
 	c.scratch = 0
 	c.charge(&c.charged.scratch, 0)
 }
@@ -115,7 +157,7 @@ func (c *call) used() {
 func (c *client) evict() {
 	c.killed.Store(true)
 	c.s.Logger.Warn("a connection is closed: the memory for requests and replies is used up, and it has the most", "client", c.id,
-		"address", c.nc.RemoteAddr().String(), "user", c.user(), "requests", c.charged.requests.Load()+c.charged.arguments.Load()+c.charged.queue.Load(),
+		"address", c.nc.RemoteAddr().String(), "user", c.user(), "requests", c.charged.requests.Load()+c.charged.arguments.Load()+c.charged.queue.Load()+c.charged.watches.Load(), "names", c.charged.names.Load(),
 		"work", c.charged.scratch.Load(), "replies", c.charged.replies.Load()+c.charged.output.Load())
 	c.cut()
 	c.s.senders.Go(func() { c.stopWaiting(noReply) }) // which takes locks that the other may have

@@ -43,19 +43,36 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		c.queue.bad = true
 		return errorf("ERR Command not allowed inside a transaction")
 	}
-	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.call.typed}
 	c.queue.bytes += 256 // for q, and for the list while it grows
-	for i, a := range args {
-		q.args[i] = bytes.Clone(a)
+	for _, a := range args {
 		c.queue.bytes += len(a) + 48 // for the slices
 	}
 	if int64(c.queue.bytes) > c.s.MaxRequest {
 		c.queue.bad = true
 		return errorf("ERR the transaction is too long")
 	}
+	if err := c.chargeQueue(c.queue.bytes); err != nil {
+		c.forgetQueue()
+		c.queue = &queue{bad: true}
+		return err
+	}
+	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.call.typed}
+	for i, a := range args {
+		q.args[i] = bytes.Clone(a)
+	}
 	c.queue.list = append(c.queue.list, q)
 	c.Simple("QUEUED")
 	return nil
+}
+
+// chargeQueue charges what the client has queued, in steps.
+func (c *client) chargeQueue(bytes int) error {
+	return c.charge(&c.charged.queue, int64(bytes)/chargeStep*chargeStep)
+}
+
+func (c *client) forgetQueue() {
+	c.queue = nil
+	c.chargeQueue(0)
 }
 
 // watched are the keys of a WATCH, and what they were.
@@ -75,6 +92,13 @@ const maxWatches = 1000
 func (c *call) watch() error {
 	if c.queue != nil {
 		return errorf("ERR WATCH inside MULTI is not allowed")
+	}
+	bytes := 0
+	for _, key := range c.args[1:] {
+		bytes += len(key) + 2*entryBytes
+	}
+	if err := c.charge(&c.charged.watches, c.charged.watches.Load()+int64(bytes)); err != nil {
+		return err
 	}
 	w := watched{keys: map[string]struct{}{}}
 	for _, key := range c.args[1:] {
@@ -107,6 +131,7 @@ func (c *client) forgetWatches() {
 		w.then.Close()
 	}
 	c.watches = nil
+	c.charge(&c.charged.watches, 0)
 }
 
 // unchanged lets the transaction count only if no watched key has changed.
@@ -134,7 +159,7 @@ func (c *call) discard() error {
 	if c.queue == nil {
 		return errorf("ERR DISCARD without MULTI")
 	}
-	c.queue = nil
+	c.forgetQueue()
 	c.forgetWatches()
 	c.OK()
 	return nil
@@ -148,6 +173,7 @@ func (c *call) exec() error {
 		return errorf("ERR EXEC without MULTI")
 	}
 	c.queue = nil
+	defer c.chargeQueue(0)
 	defer c.forgetWatches()
 	if q.bad {
 		return replyError("EXECABORT Transaction discarded because of previous errors.")

@@ -53,7 +53,7 @@ func (c *call) encoding(kind string, key []byte) (string, error) {
 	switch kind {
 	case "list":
 		total := 0
-		for value := range c.raw.List(key).All() {
+		for value := range steps(c, c.raw.List(key).All()) {
 			if total += len(value) + 8; total > 8<<10 {
 				return "quicklist", nil
 			}
@@ -61,7 +61,7 @@ func (c *call) encoding(kind string, key []byte) (string, error) {
 	case "hash":
 		h := c.raw.Hash(key)
 		if !small(h.Len(), func(yield func(int) bool) {
-			for field, value := range h.All() {
+			for field, value := range steps2(c, h.All()) {
 				if !yield(max(len(field), len(value))) {
 					return
 				}
@@ -72,7 +72,7 @@ func (c *call) encoding(kind string, key []byte) (string, error) {
 	case "set":
 		s := c.raw.StringSet(key)
 		n, whole, long := s.Len(), true, false
-		for member := range s.All() {
+		for member := range steps(c, s.All()) {
 			if _, err := parseInt([]byte(member)); err != nil {
 				whole = false
 			}
@@ -89,7 +89,7 @@ func (c *call) encoding(kind string, key []byte) (string, error) {
 	case "zset":
 		z := c.raw.SortedSet(key)
 		if !small(z.Len(), func(yield func(int) bool) {
-			for member := range z.All() {
+			for member := range steps2(c, z.All()) {
 				if !yield(len(member)) {
 					return
 				}
@@ -171,35 +171,35 @@ func (c *call) memoryUsage() error {
 	switch kind {
 	case "hash":
 		n = c.raw.Hash(key).Len()
-		for field, value := range c.raw.Hash(key).All() {
+		for field, value := range steps2(c, c.raw.Hash(key).All()) {
 			if !add(len(field) + len(value)) {
 				break
 			}
 		}
 	case "list":
 		n = c.raw.List(key).Len()
-		for value := range c.raw.List(key).All() {
+		for value := range steps(c, c.raw.List(key).All()) {
 			if !add(len(value)) {
 				break
 			}
 		}
 	case "set":
 		n = c.raw.StringSet(key).Len()
-		for member := range c.raw.StringSet(key).All() {
+		for member := range steps(c, c.raw.StringSet(key).All()) {
 			if !add(len(member)) {
 				break
 			}
 		}
 	case "zset":
 		n = c.raw.SortedSet(key).Len()
-		for member := range c.raw.SortedSet(key).All() {
+		for member := range steps2(c, c.raw.SortedSet(key).All()) {
 			if !add(2 * (len(member) + 8)) {
 				break
 			}
 		}
 	case "stream":
 		n = c.raw.Stream(key).Len()
-		for name, value := range c.raw.Stream(key).All() {
+		for name, value := range steps2(c, c.raw.Stream(key).All()) {
 			if !add(len(name) + len(value)) {
 				break
 			}

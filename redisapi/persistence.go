@@ -183,9 +183,12 @@ func (c *call) debugSleep() error {
 		return err
 	}
 	if seconds, err := parseFloat(c.args[2]); err == nil && seconds > 0 {
-		select {
-		case <-time.After(time.Duration(min(seconds, 3600) * float64(time.Second))):
-		case <-c.s.ctx.Done():
+		until := time.Now().Add(time.Duration(min(seconds, 3600) * float64(time.Second)))
+		for left := time.Until(until); left > 0 && c.goOn(stepsOf+1); left = time.Until(until) {
+			select {
+			case <-time.After(min(left, lookTime)):
+			case <-c.s.ctx.Done():
+			}
 		}
 	}
 	c.OK()

@@ -78,6 +78,9 @@ func (c *call) subscribe() error {
 	if err := fitChannels(c.args[1:]); err != nil {
 		return err
 	}
+	if err := c.chargeNames(kind); err != nil {
+		return err
+	}
 	for _, name := range c.args[1:] {
 		c.s.audience.add(c.client, kind, string(name), since)
 		c.confirm(kind, name)
@@ -125,13 +128,18 @@ func (c *call) unsubscribe() error {
 			names = append(names, []byte(name))
 		}
 	}
+	gone := int64(0)
 	for _, name := range names {
+		if _, heard := c.hears[kind][string(name)]; heard {
+			gone += int64(len(name) + heardBytes)
+		}
 		c.s.audience.remove(c.client, kind, string(name))
 		c.confirm(kind, name)
 	}
 	if len(names) == 0 {
 		c.confirm(kind, nil)
 	}
+	c.charge(&c.charged.names, c.charged.names.Load()-gone)
 	return nil
 }
 
@@ -177,6 +185,7 @@ func (c *client) hearNothing() {
 			c.s.audience.remove(c, kind, name)
 		}
 	}
+	c.charge(&c.charged.names, 0)
 }
 
 // listening returns to how many names of each kind the client listens, and its version of the protocol. Others call it.

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // pair is a field and its value, or a member and its score.
@@ -49,10 +50,11 @@ func (c *call) picking(word string) (p picking, err error) {
 
 // pick returns elements of a collection that has size of them. Each has the same chance. If n is
 // negative, one may be there several times. They stand in no order.
-func pick[V any](ranked func(from, to int) iter.Seq2[string, V], size, n int) (list []pair[V]) {
+func pick[V any](c *call, ranked func(from, to int) iter.Seq2[string, V], size, n int) (list []pair[V]) {
 	take := func(from, to int) {
-		for name, value := range ranked(from, to) {
+		for name, value := range steps2(c, ranked(from, to)) {
 			list = append(list, pair[V]{name, value})
+			c.usesPair(&list[len(list)-1])
 		}
 	}
 	switch {
@@ -60,12 +62,16 @@ func pick[V any](ranked func(from, to int) iter.Seq2[string, V], size, n int) (l
 	case n < 0 && -n >= size/4: // it is less work to read all of them once
 		take(0, size)
 		whole := list
+		c.uses(-n * entryBytes)
+		if list = nil; c.Err() != nil {
+			return nil
+		}
 		list = make([]pair[V], 0, -n)
-		for range -n {
+		for i := 0; i < -n && len(whole) > 0 && c.goOn(1); i++ {
 			list = append(list, whole[rand.IntN(len(whole))])
 		}
 	case n < 0:
-		for range -n {
+		for i := 0; i < -n && c.goOn(1); i++ {
 			at := rand.IntN(size)
 			take(at, at+1)
 		}
@@ -73,15 +79,16 @@ func pick[V any](ranked func(from, to int) iter.Seq2[string, V], size, n int) (l
 		take(0, size)
 	case n > size/16: // selection sampling: D. E. Knuth, The Art of Computer Programming 2, 3.4.2 S
 		left, wanted := size, n
-		for name, value := range ranked(0, size) {
+		for name, value := range steps2(c, ranked(0, size)) {
 			if rand.IntN(left) < wanted {
 				list = append(list, pair[V]{name, value})
+				c.usesPair(&list[len(list)-1])
 				wanted--
 			}
 			left--
 		}
 	default:
-		for taken := map[int]bool{}; len(taken) < n; {
+		for taken := map[int]bool{}; len(taken) < n && c.goOn(1); {
 			if at := rand.IntN(size); !taken[at] {
 				taken[at] = true
 				take(at, at+1)
@@ -103,7 +110,7 @@ func replyPicked[V any](c *call, p picking, list []pair[V], value func(V)) {
 	default:
 		c.Array(len(list))
 	}
-	for _, each := range list {
+	for _, each := range steps2(c, slices.All(list)) {
 		if !p.with {
 			c.BulkString(each.name)
 			continue

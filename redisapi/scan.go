@@ -152,7 +152,7 @@ func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) 
 	var last []byte
 	var cursor uint64
 	n := 0
-	for name := range names {
+	for name := range steps(c, names) {
 		if n == o.count {
 			cursor = c.cursors().give(c.walked(), last)
 			break
@@ -161,11 +161,17 @@ func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) 
 		last = append(last[:0], name...)
 		if keep(name) {
 			kept = append(kept, bytes.Clone(name))
+			c.uses(len(name) + entryBytes)
 		}
 	}
 	c.Array(2)
 	c.BulkString(strconv.FormatUint(cursor, 10))
 	return kept
+}
+
+// fits reports whether a name fits a pattern. The longer both are, the more work it is.
+func (c *call) fits(pattern, name []byte) bool {
+	return c.goOn(len(pattern)*len(name)>>10) && glob.Match(pattern, name)
 }
 
 // open returns the error of a store that is closed, which walks and counts do not tell.
@@ -188,7 +194,7 @@ func (c *call) scan() error {
 		return err
 	}
 	list := c.page(&o, c.walkLike(glob.Literal(o.match), o.from), func(key []byte) bool {
-		if o.match != nil && !glob.Match(o.match, key) {
+		if o.match != nil && !c.fits(o.match, key) {
 			return false
 		}
 		if o.kind == nil {
@@ -222,16 +228,14 @@ func (c *call) keysLike() error {
 	if err := cmp.Or(c.mayReadFrom(prefix), c.open()); err != nil {
 		return err
 	}
-	var list [][]byte
+	from, n := len(c.Buf), 0
 	for key := range c.walkLike(prefix, nil) {
-		if glob.Match(pattern, key) {
-			list = append(list, bytes.Clone(key))
+		if c.fits(pattern, key) {
+			c.Bulk(key)
+			n++
 		}
 	}
-	c.Array(len(list))
-	for _, key := range list {
-		c.Bulk(key)
-	}
+	c.Before(from, func() { c.Array(n) })
 	return nil
 }
 

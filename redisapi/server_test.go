@@ -72,7 +72,7 @@ func TestProtocolErrors(t *testing.T) {
 	for text, says := range map[string]string{
 		"*1\r\n:1\r\n":                           "-ERR Protocol error: expected '$', got ':'\r\n",
 		"*1\r\n$536870913\r\n":                   "-ERR Protocol error: invalid bulk length\r\n",
-		"*1048577\r\n":                           "-ERR Protocol error: invalid multibulk length\r\n",
+		"*2147483648\r\n":                        "-ERR Protocol error: invalid multibulk length\r\n",
 		"SET \"a\r\n":                            "-ERR Protocol error: unbalanced quotes in request\r\n",
 		strings.Repeat("x", 70<<10):              "-ERR Protocol error: too big inline request\r\n",
 		"PING\r\n*1\r\n$x\r\n":                   "+PONG\r\n-ERR Protocol error: invalid bulk length\r\n",

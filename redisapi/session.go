@@ -87,7 +87,7 @@ func (s *session) takes(c *client, cmd *command, args [][]byte) error {
 	if s.bytes > c.s.MaxRequest {
 		return errorf("ERR the transaction is too long")
 	}
-	return nil
+	return c.chargeQueue(int(s.bytes))
 }
 
 // endSession ends the session of the client, if there is one, and returns why its writes do not count.
@@ -97,6 +97,7 @@ func (c *client) endSession(commits bool) error {
 		return nil
 	}
 	c.setReadDeadline(time.Time{}) // of a session that is idle
+	c.chargeQueue(0)
 	s.decision <- commits
 	return <-s.ended
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/copaldb/copal"
 )
@@ -18,7 +19,7 @@ func setCommands() family {
 		&command{name: "smembers", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).smembers, since: "1.0.0", summary: "Returns all members."},
 		&command{name: "spop", arity: -2, how: changing, flags: write | fast, keys: oneKey, run: (*call).spop, since: "1.0.0", summary: "Removes members that are picked by chance, and returns them."},
 		&command{name: "srandmember", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).srandmember, since: "1.0.0", summary: "Returns members that are picked by chance.",
-			differs: "picks at most 16,777,216 with repetition"},
+			differs: "picks at most 1,048,576 with repetition"},
 		&command{name: "smove", arity: 4, how: changing, flags: write | fast, keys: twoKeys, run: (*call).smove, since: "1.0.0", summary: "Moves a member from one set to another."},
 		&command{name: "sinter", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members that all sets have."},
 		&command{name: "sunion", arity: -2, how: looking, flags: readonly, keys: allKeys, run: (*call).scombine, since: "1.0.0", summary: "Returns the members that one of the sets has."},
@@ -77,7 +78,7 @@ func (c *call) smismember() error {
 	}
 	s := c.members()
 	c.Array(len(c.args) - 2)
-	for _, member := range c.args[2:] {
+	for _, member := range steps2(c, slices.All(c.args[2:])) {
 		c.Flag(exists && s.Has(string(member)))
 	}
 	return nil
@@ -89,7 +90,7 @@ func (c *call) smembers() error {
 	}
 	s := c.members()
 	c.Set(s.Len())
-	for member := range s.All() {
+	for member := range steps(c, s.All()) {
 		c.BulkString(member)
 	}
 	return nil
@@ -126,7 +127,7 @@ func (c *call) spop() error {
 		return err
 	}
 	s := c.members()
-	list := pick(rankedMembers(s), s.Len(), p.n)
+	list := pick(c, rankedMembers(s), s.Len(), p.n)
 	if len(list) > 0 {
 		gone := make([]string, len(list))
 		for i, each := range list {
@@ -157,7 +158,7 @@ func (c *call) srandmember() error {
 		return err
 	}
 	s := c.members()
-	replyPicked(c, p, pick(rankedMembers(s), s.Len(), p.n), nil)
+	replyPicked(c, p, pick(c, rankedMembers(s), s.Len(), p.n), nil)
 	return nil
 }
 
@@ -203,7 +204,7 @@ func (c *call) sets(keys [][]byte) ([]*copal.SetOf[string], error) {
 }
 
 // intersection yields the members that all sets have.
-func intersection(sets []*copal.SetOf[string]) iter.Seq[string] {
+func intersection(c *call, sets []*copal.SetOf[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		smallest, least := 0, math.MaxInt
 		for i, s := range sets {
@@ -216,6 +217,9 @@ func intersection(sets []*copal.SetOf[string]) iter.Seq[string] {
 		}
 	members:
 		for member := range sets[smallest].All() {
+			if !c.goOn(len(sets)) {
+				return
+			}
 			for i, s := range sets {
 				if i != smallest && !s.Has(member) {
 					continue members
@@ -229,13 +233,16 @@ func intersection(sets []*copal.SetOf[string]) iter.Seq[string] {
 }
 
 // difference yields the members of the first set that the others do not have.
-func difference(sets []*copal.SetOf[string]) iter.Seq[string] {
+func difference(c *call, sets []*copal.SetOf[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if sets[0] == nil {
 			return
 		}
 	members:
 		for member := range sets[0].All() {
+			if !c.goOn(len(sets)) {
+				return
+			}
 			for _, s := range sets[1:] {
 				if s != nil && s.Has(member) {
 					continue members
@@ -249,18 +256,19 @@ func difference(sets []*copal.SetOf[string]) iter.Seq[string] {
 }
 
 // union yields the members of all sets, each once.
-func union(sets []*copal.SetOf[string]) iter.Seq[string] {
+func union(c *call, sets []*copal.SetOf[string]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		seen := map[string]struct{}{}
 		for _, s := range sets {
 			if s == nil {
 				continue
 			}
-			for member := range s.All() {
+			for member := range steps(c, s.All()) {
 				if _, again := seen[member]; again {
 					continue
 				}
 				seen[member] = struct{}{}
+				c.uses(len(member) + entryBytes)
 				if !yield(member) {
 					return
 				}
@@ -282,10 +290,11 @@ func (c *call) combined(keys [][]byte) (list []string, err error) {
 	case "sdiff", "sdiffstore":
 		how = difference
 	}
-	for member := range how(sets) {
+	for member := range how(c, sets) {
 		list = append(list, member)
+		c.uses(len(member) + entryBytes)
 	}
-	return list, nil
+	return list, c.Err()
 }
 
 func (c *call) scombine() error {
@@ -331,7 +340,7 @@ func (c *call) sintercard() error {
 		return err
 	}
 	var n int64
-	for range intersection(sets) {
+	for range intersection(c, sets) {
 		if n++; n == limit {
 			break
 		}

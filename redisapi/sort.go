@@ -125,7 +125,12 @@ func (c *call) sort() error {
 		}
 	}
 	if !o.unsorted {
-		slices.SortStableFunc(list, o.compare)
+		slices.SortStableFunc(list, func(a, b sortable) int {
+			if !c.goOn(1) {
+				return 0 // which ends soon
+			}
+			return o.compare(a, b)
+		})
 	}
 	list = list[within64(o.from, len(list)):]
 	if o.most >= 0 && o.most < int64(len(list)) {
@@ -152,35 +157,45 @@ func (c *call) sortElements(o *sorting) (kind string, list []string, err error) 
 		if o.unsorted && o.desc {
 			l = l.Backward()
 		}
-		for value := range l.All() {
+		for value := range steps(c, l.All()) {
 			list = append(list, string(value))
+			c.uses(len(value) + sortBytes)
 		}
 	case "set":
-		for member := range c.raw.StringSet(key).All() {
+		for member := range steps(c, c.raw.StringSet(key).All()) {
 			list = append(list, member)
+			c.uses(len(member) + sortBytes)
 		}
 	case "zset":
 		s := c.raw.SortedSet(key)
 		if o.unsorted && o.desc {
 			s = s.Backward()
 		}
-		for member := range s.All() {
+		for member := range steps2(c, s.All()) {
 			list = append(list, member)
+			c.uses(len(member) + sortBytes)
 		}
 	default:
 		return "", nil, errWrongType
 	}
-	return kind, list, nil
+	return kind, list, c.Err()
 }
+
+// sortBytes is what SORT needs for an element beside its bytes.
+const sortBytes = 128
 
 // weigh finds what an element is sorted by.
 func (c *call) weigh(o *sorting, s *sortable) error {
 	s.text = []byte(s.element)
+	if !c.goOn(1) {
+		return c.Err()
+	}
 	if o.by != nil {
 		var err error
 		if s.text, err = c.patterned(o.by, s.element); err != nil {
 			return err
 		}
+		c.uses(len(s.text))
 	}
 	if o.alpha || s.text == nil {
 		return nil
@@ -258,7 +273,7 @@ func (o *sorting) compare(a, b sortable) int {
 // sorted replies or stores the elements, or what GET names.
 func (c *call) sorted(o *sorting, list []sortable) error {
 	var out [][]byte
-	for _, s := range list {
+	for _, s := range steps2(c, slices.All(list)) {
 		if o.get == nil {
 			out = append(out, []byte(s.element))
 		}
@@ -267,8 +282,14 @@ func (c *call) sorted(o *sorting, list []sortable) error {
 			if err != nil {
 				return err
 			}
+			if c.uses(len(value) + entryBytes); !c.goOn(1) {
+				return c.Err()
+			}
 			out = append(out, value)
 		}
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	if o.store == nil {
 		c.Array(len(out))

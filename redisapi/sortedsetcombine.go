@@ -11,6 +11,7 @@ import (
 
 // weighted is a source of ZUNION and the others: a sorted set, or a set, whose members have the score 1.
 type weighted struct {
+	c       *call
 	scores  *copal.SortedSetOf[string] // nil for none
 	members *copal.SetOf[string]       // nil for none
 	weight  float64
@@ -19,14 +20,14 @@ type weighted struct {
 // all yields the members with their weighted scores.
 func (w *weighted) all(yield func(string, float64) bool) {
 	if w.members != nil {
-		for member := range w.members.All() {
+		for member := range steps(w.c, w.members.All()) {
 			if !yield(member, w.weigh(1)) {
 				return
 			}
 		}
 	}
 	if w.scores != nil {
-		for member, score := range w.scores.All() {
+		for member, score := range steps2(w.c, w.scores.All()) {
 			if !yield(member, w.weigh(score)) {
 				return
 			}
@@ -147,7 +148,7 @@ func (c *call) combining(at int) (o combining, err error) {
 }
 
 func (c *call) source(key []byte) (w weighted, err error) {
-	w.weight = 1
+	w.c, w.weight = c, 1
 	switch exists, err := c.exists(key, "zset"); {
 	case err == nil && exists:
 		w.scores = c.raw.SortedSet(key)
@@ -174,6 +175,8 @@ func (o *combining) union(scores map[string]float64) {
 		for member, score := range o.sources[i].all {
 			if before, ok := scores[member]; ok {
 				score = o.aggregate(before, score)
+			} else {
+				o.sources[i].c.uses(2*len(member) + 2*entryBytes)
 			}
 			scores[member] = score
 		}
@@ -185,6 +188,7 @@ func (o *combining) inter(yield func(string, float64) bool) {
 	o.bySize()
 members:
 	for member, score := range o.sources[0].all {
+		o.sources[0].c.goOn(len(o.sources))
 		for i := range o.sources[1:] {
 			other, ok := o.sources[1+i].get(member)
 			if !ok {
@@ -202,6 +206,7 @@ members:
 func (o *combining) diff(yield func(string, float64) bool) {
 members:
 	for member, score := range o.sources[0].all {
+		o.sources[0].c.goOn(len(o.sources))
 		for i := range o.sources[1:] {
 			if _, ok := o.sources[1+i].get(member); ok {
 				continue members
@@ -226,6 +231,7 @@ func (c *call) combineScored(o *combining) map[string]float64 {
 	}
 	for member, score := range from {
 		scores[member] = score
+		c.uses(2*len(member) + 2*entryBytes)
 	}
 	return scores
 }

@@ -227,7 +227,7 @@ func (c *call) zrange() error {
 	} else {
 		c.Array(n)
 	}
-	for member, score := range members {
+	for member, score := range steps2(c, members) {
 		if r.withScores {
 			c.replyScored(member, score)
 		} else {
@@ -259,8 +259,12 @@ func (c *call) zrangestore() error {
 // storeScored stores members in the place of what a key has, and replies how many.
 func (c *call) storeScored(key []byte, members iter.Seq2[string, float64]) error {
 	scores := map[string]float64{}
-	for member, score := range members {
+	for member, score := range steps2(c, members) {
 		scores[member] = score
+		c.uses(len(member) + entryBytes)
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	if _, err := c.raw.Delete(key); err != nil {
 		return err
@@ -310,8 +314,9 @@ func (c *call) zremrange() error {
 	}
 	s := c.scores()
 	var gone []string
-	for member := range s.Ranked(r(s, s.Len())) {
+	for member := range steps2(c, s.Ranked(r(s, s.Len()))) {
 		gone = append(gone, member)
+		c.uses(len(member) + entryBytes)
 	}
 	if len(gone) > 0 {
 		if _, err := s.Delete(gone...); err != nil {

@@ -35,7 +35,7 @@ func sortedSetCommands() family {
 		&command{name: "zpopmax", arity: -2, flags: write | fast, keys: oneKey, run: (*call).zpop, since: "5.0.0", summary: "Removes the members with the highest scores, and returns them."},
 		&command{name: "zmpop", arity: -4, how: changing, flags: write, keys: counted(1), run: (*call).zmpop, since: "7.0.0", summary: "Removes members at an end of the first sorted set that has some, and returns them."},
 		&command{name: "zrandmember", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).zrandmember, since: "6.2.0", summary: "Returns members that are picked by chance.",
-			differs: "picks at most 16,777,216 with repetition"},
+			differs: "picks at most 1,048,576 with repetition"},
 		&command{name: "zunion", arity: -3, how: looking, flags: readonly, keys: counted(1), run: (*call).zcombine, since: "6.2.0", summary: "Returns the members that one of the sets has."},
 		&command{name: "zinter", arity: -3, how: looking, flags: readonly, keys: counted(1), run: (*call).zcombine, since: "6.2.0", summary: "Returns the members that all sets have."},
 		&command{name: "zdiff", arity: -3, how: looking, flags: readonly, keys: counted(1), run: (*call).zcombine, since: "6.2.0", summary: "Returns the members of the first set that the others do not have."},
@@ -293,8 +293,12 @@ func (c *call) popScored(key []byte, highest bool, count int) (list []scored, er
 		from = s.Backward()
 	}
 	var gone []string
-	for member, score := range from.Ranked(0, count) {
+	for member, score := range steps2(c, from.Ranked(0, count)) {
+		c.uses(2 * (len(member) + entryBytes))
 		list, gone = append(list, scored{member, score}), append(gone, member)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
 	}
 	if len(gone) > 0 {
 		_, err = s.Delete(gone...)
@@ -416,7 +420,7 @@ func (c *call) zrandmember() error {
 		return err
 	}
 	s := c.scores()
-	replyPicked(c, p, pick(s.Ranked, s.Len(), p.n), c.Double)
+	replyPicked(c, p, pick(c, s.Ranked, s.Len(), p.n), c.Double)
 	return nil
 }
 

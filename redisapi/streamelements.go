@@ -15,6 +15,7 @@ func noStream(name string) error {
 
 // stream reads and writes the stream under a key, in a transaction. head, which is kept, is read first.
 type stream struct {
+	c    *call
 	of   *copal.HashOf[string, []byte]
 	head redisstream.Head
 }
@@ -25,7 +26,7 @@ func (c *call) stream(key []byte) (s *stream, ok bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	s = &stream{of: c.raw.Stream(key)}
+	s = &stream{c: c, of: c.raw.Stream(key)}
 	if ok {
 		err = s.readHead()
 	}
@@ -94,18 +95,19 @@ func (s *stream) entries(sp streamSpan, count int64, backward bool) (list []stre
 	if backward {
 		of = of.Backward()
 	}
-	for name, value := range of.Between(sp.names("e")) {
+	for name, value := range steps2(s.c, of.Between(sp.names("e"))) {
 		id, ok := redisstream.IDOf(name)
 		fields, whole := redisstream.FieldsOf(value)
 		if !ok || !whole {
 			return nil, noStream(name)
 		}
 		list = append(list, streamEntry{id, fields})
+		s.c.uses(len(value) + 24*len(fields) + entryBytes)
 		if int64(len(list)) == count {
 			break
 		}
 	}
-	return list, nil
+	return list, s.c.Err()
 }
 
 // load is an entry. ok is false if it is not there.
@@ -126,8 +128,12 @@ func (s *stream) load(id redisstream.ID) (fields [][]byte, ok bool, err error) {
 // drop takes entries out, and returns how many there were.
 func (s *stream) drop(ids iter.Seq[redisstream.ID], by redisstream.By) (n int, err error) {
 	var names []string
-	for id := range ids {
+	for id := range steps(s.c, ids) {
+		s.c.uses(2 * entryBytes)
 		names = append(names, redisstream.EntryName(id))
+	}
+	if err := s.c.Err(); err != nil {
+		return 0, err
 	}
 	if n, err = s.of.Delete(names...); n == 0 || err != nil {
 		return 0, err

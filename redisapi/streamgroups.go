@@ -69,8 +69,9 @@ func (g *group) countOf(consumer string) int {
 // consumers are the names of the consumers, in order.
 func (g *group) consumers() (list []string) {
 	of := redisstream.ConsumersOf(g.name)
-	for name := range g.s.of.KeysBetween(of, redisstream.Ending(of)) {
+	for name := range steps(g.s.c, g.s.of.KeysBetween(of, redisstream.Ending(of))) {
 		list = append(list, name[len(of):])
+		g.s.c.uses(len(name) + entryBytes)
 	}
 	return list
 }
@@ -79,7 +80,7 @@ func (g *group) consumers() (list []string) {
 // false.
 func (g *group) eachPending(sp streamSpan, consumer *string, f func(p redisstream.Pending) bool) error {
 	if consumer == nil {
-		for name, value := range g.s.of.Between(sp.names(redisstream.PendingOf(g.name))) {
+		for name, value := range steps2(g.s.c, g.s.of.Between(sp.names(redisstream.PendingOf(g.name)))) {
 			p, ok := redisstream.ParsePending(name, value)
 			if !ok {
 				return noStream(name)
@@ -90,7 +91,7 @@ func (g *group) eachPending(sp streamSpan, consumer *string, f func(p redisstrea
 		}
 		return nil
 	}
-	for name := range g.s.of.KeysBetween(sp.names(redisstream.DeliveredTo(g.name, *consumer))) {
+	for name := range steps(g.s.c, g.s.of.KeysBetween(sp.names(redisstream.DeliveredTo(g.name, *consumer)))) {
 		id, _ := redisstream.IDOf(name)
 		p, ok, err := g.pending(id)
 		if err != nil {
@@ -276,10 +277,14 @@ func (c *call) xgroupDelConsumer() error {
 	names := []string{redisstream.ConsumerName(g.name, consumer)}
 	n := 0
 	of := redisstream.DeliveredTo(g.name, consumer)
-	for name := range g.s.of.KeysBetween(of, redisstream.Ending(of)) {
+	for name := range steps(c, g.s.of.KeysBetween(of, redisstream.Ending(of))) {
+		c.uses(4 * entryBytes)
 		id, _ := redisstream.IDOf(name)
 		names = append(names, name, redisstream.PendingName(g.name, id))
 		n++
+	}
+	if err := c.Err(); err != nil {
+		return err
 	}
 	if _, err := g.s.of.Delete(names...); err != nil {
 		return err

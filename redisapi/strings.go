@@ -294,6 +294,9 @@ func (c *call) deleteIf(value []byte, equal bool) error {
 func (c *call) mget() error {
 	c.Array(len(c.args) - 1)
 	for _, key := range c.args[1:] {
+		if !c.goOn(1) {
+			return c.Err()
+		}
 		value, ok, err := c.take(key)
 		if err != nil && !errors.Is(err, copal.ErrType) {
 			return err
@@ -561,6 +564,9 @@ func addBig(exists bool, text []byte, by *big.Float) ([]byte, error) {
 func (c *call) append() error {
 	var n int
 	_, _, err := c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
+		if err := c.extends(e.Value, int64(len(e.Value)+len(c.args[2]))); err != nil {
+			return err
+		}
 		e.Value = append(e.Value, c.args[2]...)
 		n = len(e.Value)
 		return fitsRedis(e.Value)
@@ -651,8 +657,8 @@ func (c *call) setrange() error {
 		return errTooLong
 	}
 	if end := int(offset) + len(part); end > len(value) {
-		if c.uses(end); c.Err() != nil {
-			return c.Err()
+		if err := c.extends(value, int64(end)); err != nil {
+			return err
 		}
 		value = append(value, make([]byte, end-len(value))...)
 	}

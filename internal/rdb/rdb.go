@@ -131,12 +131,16 @@ func appendLength(dst []byte, n uint64) []byte {
 }
 
 // Parse reads a dump. What it returns may be parts of it.
-func Parse(dump []byte) (*Value, error) {
+func Parse(dump []byte) (*Value, error) { return ParseWithin(dump, nil) }
+
+// ParseWithin is Parse that asks takes before it takes more memory, of so many bytes. After a false it ends with
+// ErrFormat.
+func ParseWithin(dump []byte, takes func(bytes int) bool) (*Value, error) {
 	at := len(dump) - footerBytes
 	if at < 1 || binary.LittleEndian.Uint16(dump[at:]) > newest || binary.LittleEndian.Uint64(dump[at+2:]) != checksum(dump[:at+2]) {
 		return nil, ErrChecksum
 	}
-	v := &collector{most: 64<<20 + 256*len(dump)}
+	v := &collector{most: 64<<20 + 256*len(dump), takes: takes}
 	r := reader{b: dump[1:at], to: v}
 	r.value(dump[0])
 	switch {

@@ -121,6 +121,9 @@ func (r *reader) unpack(b []byte, length uint64) (out []byte) {
 		r.bad = true
 		return nil
 	}
+	if !r.allows(int(length)) {
+		return nil
+	}
 	in := reader{b: b}
 	for len(in.b) > 0 && !in.bad && uint64(len(out)) <= length {
 		c := in.take(1)[0]
@@ -160,7 +163,7 @@ func (r *reader) strings(each uint64) {
 
 // add adds an element to what is read, unless it was not there.
 func (r *reader) add(element []byte) {
-	if !r.bad {
+	if r.allows(elementBytes) {
 		r.to.add(element)
 	}
 }

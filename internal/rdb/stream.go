@@ -52,6 +52,7 @@ func (r *reader) stream(of byte) {
 // a name stands there once, and with each element here.
 func (r *reader) element(name string, value []byte) {
 	r.bad = r.bad || r.to.most > 0 && r.to.held > r.to.most
+	r.allows(len(name) + len(value))
 	r.add([]byte(name))
 	r.add(value)
 }

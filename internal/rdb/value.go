@@ -15,9 +15,20 @@ type collector struct {
 	member  []byte // that waits for the text of its score
 	wrong   bool   // a score is no number
 
-	held int    // bytes of Elements
-	most int    // of them, in a stream; 0 for a file, of which parts are handed on
+	held  int                  // bytes of Elements
+	most  int                  // of them, in a stream; 0 for a file, of which parts are handed on
+	takes func(bytes int) bool // is asked for memory; nil allows all
+
 	part func() // is told after each element, or pair, of a file; nil for a dump
+}
+
+// elementBytes is what an element takes beside its bytes.
+const elementBytes = 48
+
+// allows reports whether the value may take so many bytes more.
+func (r *reader) allows(bytes int) bool {
+	r.bad = r.bad || r.to != nil && r.to.takes != nil && !r.to.takes(bytes)
+	return !r.bad
 }
 
 func (c *collector) add(e []byte) {

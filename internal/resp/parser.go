@@ -15,6 +15,11 @@ import (
 // Limits bound what one request may take.
 type Limits struct {
 	Args int // elements of a request
+
+	// Grows is asked before the parser takes memory for many arguments, with the bytes that it has
+	// then; nil allows all. Its error is returned by Next.
+	Grows func(bytes int) error
+
 	Bulk int // bytes of an argument
 }
 
@@ -88,10 +93,20 @@ func (p *Parser) Next(buf []byte) (args [][]byte, n int, err error) {
 		if len(buf)-p.at < p.bulk+2 {
 			return nil, 0, nil
 		}
+		if len(p.spans) == cap(p.spans) {
+			if err := p.grow(); err != nil {
+				return nil, 0, err
+			}
+		}
 		p.spans = append(p.spans, span{p.at, p.at + p.bulk})
 		p.at += p.bulk + 2 // what the two bytes are is not looked at, as in Redis
 		p.bulk = -1
 		p.left--
+	}
+	if len(p.spans) > cap(p.args) && len(p.spans) > fewArguments && p.Limits.Grows != nil {
+		if err := p.Limits.Grows(24*len(p.spans) + 16*cap(p.spans)); err != nil {
+			return nil, 0, err
+		}
 	}
 	args = slices.Grow(p.args[:0], len(p.spans))
 	for _, s := range p.spans {
@@ -99,6 +114,18 @@ func (p *Parser) Next(buf []byte) (args [][]byte, n int, err error) {
 	}
 	p.args = args
 	return args, p.end(), nil
+}
+
+// grow makes room for more arguments.
+func (p *Parser) grow() error {
+	n := max(16, 2*cap(p.spans))
+	if n > fewArguments && p.Limits.Grows != nil {
+		if err := p.Limits.Grows(24*cap(p.args) + 16*n); err != nil {
+			return err
+		}
+	}
+	p.spans = append(make([]span, 0, n), p.spans...)
+	return nil
 }
 
 // Wants is how many bytes the buffer should have room for, when Next needs more: at least one more
@@ -110,12 +137,23 @@ func (p *Parser) Wants(have int) int {
 	return have + 1
 }
 
+// Held is how many bytes the parser has for a request with many arguments, and 0 for one with few.
+func (p *Parser) Held() int {
+	if cap(p.args)+cap(p.spans) <= 2*fewArguments {
+		return 0
+	}
+	return 24*cap(p.args) + 16*cap(p.spans)
+}
+
+// fewArguments is for how many the memory is kept.
+const fewArguments = 1024
+
 // Forget gives back the memory of a request with many arguments.
 func (p *Parser) Forget() {
-	if cap(p.args) > 1024 {
+	if p.Held() > 0 {
 		p.args, p.spans = nil, nil
 	}
-	if cap(p.inline) > 1024 {
+	if cap(p.inline) > fewArguments {
 		p.inline = nil
 	}
 }
