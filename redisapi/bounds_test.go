@@ -162,8 +162,8 @@ func TestQueueIsCharged(t *testing.T) {
 	p.want("MULTI", "OK")
 	p.want("SET k "+value, "QUEUED")
 	p.want("EXEC", "[OK]")
-	for i := range 100 {
-		if got := p.do(fmt.Sprintf("SUBSCRIBE %d%s", i, strings.Repeat("c", 300<<10))); strings.HasPrefix(got, "(error) ERR the memory") {
+	for i := range 200 {
+		if got := p.do(fmt.Sprintf("SUBSCRIBE %d%s", i, strings.Repeat("c", 60<<10))); strings.HasPrefix(got, "(error) ERR the memory") {
 			if s.memory.Used() > 8<<20 {
 				t.Error(s.memory.Used())
 			}

@@ -28,10 +28,10 @@ type call struct {
 	// after is what is to be done outside of the store once the transaction has committed; it runs again until then.
 	after []func()
 
-	scratch int64 // bytes that it has for its work
-	left    int   // steps until goOn looks again
-	looked  time.Time
-	gone    time.Time // when the client was found to have gone; zero for one that is there
+	scratch int64         // bytes that it has for its work
+	left    int           // steps until goOn looks again
+	looked  time.Duration // since the server began: when goOn last looked at the connection, 0 for not yet
+	gone    time.Duration // when the client was found to have gone, 0 for one that is there
 
 	taken  []byte                   // for take
 	taking func(value []byte) error // appends a value to taken
@@ -224,7 +224,7 @@ func (c *call) execute() (err error) {
 	if len(c.args) > manyArguments {
 		c.uses(len(c.args) * entryBytes) // for lists and maps of them
 	}
-	c.after, c.left, c.looked, c.gone = c.after[:0], stepsOf, time.Time{}, time.Time{}
+	c.after, c.left, c.looked, c.gone = c.after[:0], stepsOf, 0, 0
 	before := len(c.Buf)
 	switch s := c.session.Load(); {
 	case s != nil && c.cmd.flags&(write|readonly) != 0:

@@ -41,7 +41,7 @@ func connectionCommands() family {
 			{name: "pause", arity: -3, flags: admin, run: (*call).clientPause, since: "3.0.0", summary: "Holds the commands of connections back for a time, all or those that write.",
 				differs: "What is held when the server shuts down is not carried out. Writes by other doors of the store are not held"},
 			{name: "unpause", arity: 2, flags: admin, run: (*call).clientUnpause, since: "6.2.0", summary: "Ends a pause of writes. One of all commands holds it, too."},
-			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Is taken, and changes nothing: no connection is closed for want of memory."},
+			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Is taken, and changes nothing: a connection may be closed for want of memory."},
 			{name: "no-touch", arity: 3, flags: fast, run: (*call).clientSwitch, since: "7.2.0", summary: "Is taken, and changes nothing: reads leave no trace."},
 			{name: "durability", arity: -2, flags: fast, run: (*call).clientDurability, since: "", summary: "Says what an OK of this connection means: async, write or fsync.", differs: "is of copal alone"},
 		}},

@@ -149,8 +149,10 @@ func (c *call) used() {
 	if cap(c.taken) > keptBytes {
 		c.taken = nil
 	}
-	c.scratch = 0
-	c.charge(&c.charged.scratch, 0)
+	if c.scratch > 0 {
+		c.scratch = 0
+		c.charge(&c.charged.scratch, 0)
+	}
 }
 
 // evict closes the client so that others have memory. Another client calls it.

@@ -33,7 +33,7 @@ func (c *call) goOn(n int) bool {
 // lookAround has the reply fail of a command for whose client nothing needs to be done any more.
 func (c *call) lookAround() {
 	c.left = stepsOf
-	of, now := c.client, time.Now()
+	of, now := c.client, time.Since(c.s.started)
 	if c.inPlaceOf != nil {
 		of = c.inPlaceOf.c
 	}
@@ -42,14 +42,14 @@ func (c *call) lookAround() {
 		c.Fail(errKilled)
 	case c.s.ctx.Err() != nil:
 		c.Fail(errEnds)
-	case c.looked.IsZero():
+	case c.looked == 0:
 		c.looked = now
-	case now.Sub(c.looked) < lookTime || of != c.client:
+	case now-c.looked < lookTime || of != c.client:
 	case !c.socket.ended():
 		c.looked = now
-	case c.gone.IsZero():
+	case c.gone == 0:
 		c.looked, c.gone = now, now
-	case now.Sub(c.gone) > goneTime:
+	case now-c.gone > goneTime:
 		c.closing = true
 		c.Fail(errGone)
 	}
