@@ -50,7 +50,7 @@ type client struct {
 	by       copal.Durability
 	db       atomic.Int32                 // its database; others read it
 	grant    atomic.Pointer[access.Grant] // nil before it has given a token; others read it
-	stranger *stranger                    // since it has had no token; Server.mu guards it
+	stay     stay                         // where the server has users
 	stays    func() bool                  // ends waiting for the grant to be revoked; nil without
 	closing  bool                         // after what is answered now
 	queued   atomic.Int64                 // of queue: one more than the commands in it, 0 without; others read it
@@ -144,6 +144,7 @@ func (c *client) ended(err error) {
 	c.stopTracking()
 	c.stopMonitor()
 	c.become(nil) // ends its transaction and its feed, too
+	c.depart()
 	c.giveBack()
 	c.drain()
 	c.account.Close()

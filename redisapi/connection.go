@@ -90,7 +90,9 @@ func (c *call) reset() error {
 	c.db.Store(0)
 	c.name.Store(nil)
 	c.become(c.s.stranger())
-	c.arrive(c.grant.Load() != nil)
+	if err := c.arrive(); err != nil {
+		return err
+	}
 	c.durable(c.s.Durability)
 	c.Simple("RESET")
 	return nil
@@ -132,7 +134,9 @@ func (c *call) hello() (err error) {
 	}
 	if grant != c.grant.Load() {
 		c.become(grant)
-		c.arrive(true)
+		if err := c.arrive(); err != nil {
+			return err
+		}
 	}
 	if name != nil {
 		c.name.Store(name)
@@ -176,7 +180,9 @@ func (c *call) auth() error {
 		return err
 	}
 	c.become(g)
-	c.arrive(true)
+	if err := c.arrive(); err != nil {
+		return err
+	}
 	c.OK()
 	return nil
 }

@@ -88,8 +88,7 @@ type Server struct {
 	errorCounts errorCounts
 	slow        slowlog
 	foreign     sparing.Log // of clients that speak another protocol
-	unknown     sparing.Log // of strangers that were closed
-	lobby       lobby
+	visitors    *visitors   // nil where everybody is known
 	kept        keptSettings
 	rates       rates
 	peak        atomic.Uint64 // memory, as far as INFO has asked
@@ -168,6 +167,9 @@ func (s *Server) init() {
 		}
 		if s.SessionTimeout == 0 {
 			s.SessionTimeout = 5 * time.Minute
+		}
+		if s.Access != nil {
+			s.visitors = newVisitors(s.MaxClients)
 		}
 		s.shaped = sync.OnceValue(s.typedForm)
 		s.started = time.Now()
@@ -248,46 +250,48 @@ const mostRefusing = 8
 
 // accept begins to serve a connection, or refuses it.
 func (s *Server) accept(nc net.Conn) {
-	var leaves *client
-	s.mu.Lock()
-	defer func() {
-		s.mu.Unlock()
-		s.dismissed(leaves)
-	}()
-	switch {
-	case s.closing:
-		go nc.Close()
-		return
-	case len(s.clients) >= s.MaxClients && s.lobby.list.Len() == 0:
-		s.counts.rejected.Add(1)
-		if s.refusing.Add(1) > mostRefusing {
-			s.refusing.Add(-1)
-			go nc.Close()
-			return
-		}
-		go func() { // by TLS it takes the client's words, too
-			defer s.refusing.Add(-1)
-			nc.SetDeadline(time.Now().Add(time.Second))
-			nc.Write([]byte("-ERR max number of clients reached\r\n"))
-			nc.Close()
-		}()
+	c := s.admit(nc)
+	if c == nil {
 		return
 	}
-	s.counts.connections.Add(1)
-	c := newClient(s, nc, s.ids.Add(1))
-	if s.Access != nil {
-		leaves = s.receiveLocked(c)
-	}
-	s.clients[c.id] = c
-	s.running.Add(1)
+	c.receive()
 	go func() {
 		defer s.running.Done()
 		c.serve()
 		s.mu.Lock()
-		s.leaveLocked(c.stranger)
 		delete(s.clients, c.id)
 		s.mu.Unlock()
 	}()
+}
+
+// admit returns a client for a connection, nil for one that it has refused.
+func (s *Server) admit(nc net.Conn) *client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closing:
+		go nc.Close()
+		return nil
+	case len(s.clients) >= s.MaxClients && s.visitors == nil:
+		s.counts.rejected.Add(1)
+		if s.refusing.Add(1) > mostRefusing {
+			s.refusing.Add(-1)
+			go nc.Close()
+			return nil
+		}
+		go func() { // by TLS it takes the client's words, too
+			defer s.refusing.Add(-1)
+			nc.SetDeadline(time.Now().Add(time.Second))
+			nc.Write([]byte("-" + errMaxClients + "\r\n"))
+			nc.Close()
+		}()
+		return nil
+	}
+	s.counts.connections.Add(1)
+	c := newClient(s, nc, s.ids.Add(1))
+	s.clients[c.id] = c
+	s.running.Add(1)
+	return c
 }
 
 // Shutdown closes the listeners, lets each client finish the requests that have arrived, and closes

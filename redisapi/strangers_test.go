@@ -50,8 +50,8 @@ func guarded(t *testing.T, maxClients int, log io.Writer, f func(t *testing.T, s
 			if err := s.Shutdown(context.Background()); err != nil {
 				t.Error(err)
 			}
-			if n := s.lobby.list.Len(); n != 0 || len(s.lobby.by) != 0 {
-				t.Errorf("%d strangers of %d addresses are left", n, len(s.lobby.by))
+			if n := s.visitors.seats.Used(); n != 0 {
+				t.Errorf("%d connections of users are left", n)
 			}
 		}()
 		f(t, s, func(address string) *peer {
@@ -119,67 +119,89 @@ func TestStrangersHaveATime(t *testing.T) {
 	}
 }
 
-// Strangers have half of the connections. The oldest of them leaves for a new one.
+// Strangers have a quarter of the connections. The oldest of the address with most leaves for a new one.
 func TestStrangersHaveAPart(t *testing.T) {
 	guarded(t, 64, io.Discard, func(t *testing.T, s *Server, visit func(string) *peer) {
+		count := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := len(s.all()); n != want {
+				t.Fatalf("%d clients are there, want %d", n, want)
+			}
+		}
+		other := visit("192.0.2.1:1")
+		var list []*peer
 		for n := range 40 {
-			visit(fmt.Sprintf("192.0.2.%d:1", n))
+			list = append(list, visit(fmt.Sprintf("[2001:db8::%x]:1", n))) // which are one address
 		}
-		synctest.Wait()
-		if n := len(s.all()); n != 32 {
-			t.Errorf("%d strangers are there", n)
+		count(16)
+		if other.isClosed() || !list[24].isClosed() || list[25].isClosed() {
+			t.Error("others than the oldest strangers of one address were closed")
 		}
-		var known, strangers []*peer
-		for n := range 60 {
+		var known []*peer
+		for n := range 48 {
 			p := visit(fmt.Sprintf("192.0.2.%d:1", n))
 			p.want("AUTH secret", "OK")
 			known = append(known, p)
 		}
 		for n := range 100 {
-			strangers = append(strangers, visit(fmt.Sprintf("198.51.100.%d:1", n)))
+			visit(fmt.Sprintf("198.51.100.%d:1", n))
 		}
-		late := visit("203.0.113.1:1")
-		late.want("AUTH secret", "OK")
+		count(64)
 		for n, p := range known {
 			if p.do("PING") != "PONG" {
 				t.Fatalf("user %d", n)
 			}
 		}
+		late := visit("203.0.113.1:1")
+		late.want("AUTH secret", "(error) "+string(errMaxClients))
+		if !late.isClosed() {
+			t.Error("a user has more connections than there are")
+		}
+		known[0].nc.Close()
 		synctest.Wait()
-		if n := len(s.all()); n != 64 {
-			t.Errorf("%d clients are there", n)
-		}
-		if !strangers[0].isClosed() || !strangers[96].isClosed() || strangers[99].isClosed() {
-			t.Error("other strangers than the oldest were closed")
-		}
-		for n := range 3 {
-			p := visit(fmt.Sprintf("203.0.113.2:%d", n))
-			p.want("AUTH secret", "OK")
-		}
-		if p := visit("203.0.113.3:1"); p.read() != "(error) ERR max number of clients reached" {
-			t.Error("a client is taken in the place of a known one")
+		if got := visit("203.0.113.2:1").do("HELLO 2 AUTH default secret"); !strings.Contains(got, "standalone") {
+			t.Error(got)
 		}
 	})
 }
 
-// Of one address there are few, and it loses its own. Two addresses of a /64 are one.
-func TestStrangersOfAnAddress(t *testing.T) {
-	guarded(t, 200, io.Discard, func(t *testing.T, s *Server, visit func(string) *peer) {
-		other := visit("192.0.2.1:1")
+// One user with all connections of users keeps no other out.
+func TestUsersShareConnections(t *testing.T) {
+	var log bytes.Buffer
+	guarded(t, 16, &log, func(t *testing.T, s *Server, visit func(string) *peer) {
+		if err := s.Access.Set(access.Password("secret"), access.User{Name: "alice", Tokens: []string{access.Hash("a")}, Read: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
 		var list []*peer
-		for n := range 100 {
-			list = append(list, visit(fmt.Sprintf("[2001:db8::%x]:1", n)))
+		for n := range 12 {
+			p := visit(fmt.Sprint("192.0.2.1:", n+1))
+			p.want("AUTH alice a", "OK")
+			list = append(list, p)
 		}
-		if other.isClosed() {
-			t.Error("a stranger of another address was closed")
+		var all []*peer
+		for range 6 {
+			p := visit("192.0.2.2:1")
+			p.want("AUTH secret", "OK")
+			all = append(all, p)
 		}
-		if n := len(s.all()); n != 1+200/8 {
-			t.Errorf("%d clients are there", n)
+		closed := 0
+		for _, p := range list {
+			if p.isClosed() {
+				closed++
+			}
 		}
-		if !list[0].isClosed() || list[99].isClosed() {
-			t.Error("other strangers than the oldest were closed")
+		if closed != 6 {
+			t.Errorf("%d connections of the user with most were closed for six of another", closed)
 		}
+		visit("192.0.2.2:1").want("AUTH secret", "(error) "+string(errMaxClients))
+		all[0].want("AUTH alice a", "OK")
+		all[0].want("RESET", "RESET")
+		visit("192.0.2.2:1").want("AUTH secret", "OK")
 	})
+	if n := strings.Count(log.String(), "closed for another user"); n != 1 {
+		t.Errorf("%d lines: %s", n, log.String())
+	}
 }
 
 // Wrong tokens are slowed over all connections of an address. A right one is not, nor those of others.
@@ -233,8 +255,8 @@ func TestWithoutUsersNobodyIsAStranger(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		list[0].want("PING", "PONG")
-		if n := s.lobby.list.Len(); n != 0 {
-			t.Errorf("%d strangers", n)
+		if s.visitors != nil {
+			t.Error("there are strangers")
 		}
 	})
 }

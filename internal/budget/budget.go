@@ -128,18 +128,13 @@ func (a *Account) addLocked(n int64) {
 	}
 }
 
-// largestLocked is the account with the most bytes of the user with the most. Of several it is the one that asks.
-func (b *Budget) largestLocked(asks *Account) (largest *Account) {
-	for a := range b.accounts {
-		switch {
-		case largest == nil:
-			largest = a
-		case a.user == largest.user:
-			if a.used > largest.used || a.used == largest.used && a == asks {
-				largest = a
-			}
-		case b.users[a.user] > b.users[largest.user], b.users[a.user] == b.users[largest.user] && a.user == asks.user:
-			largest = a
+// largestLocked is the account with the most bytes of the user with the most: a, if no other has more.
+func (b *Budget) largestLocked(a *Account) *Account {
+	largest := a
+	for other := range b.accounts {
+		same := other.user == largest.user
+		if same && other.used > largest.used || !same && b.users[other.user] > b.users[largest.user] {
+			largest = other
 		}
 	}
 	return largest

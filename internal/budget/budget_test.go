@@ -83,6 +83,21 @@ func TestAsMuch(t *testing.T) {
 	}
 }
 
+// Of clients with as much, the one that asks is refused.
+func TestAmongEquals(t *testing.T) {
+	b := New(4)
+	for range 4 {
+		if err := b.Open("a", func() { t.Error("a client was evicted for an equal one") }).Take(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		if err := b.Open("a", nil).Take(1); !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTakeBeside(t *testing.T) {
 	b := New(1 << 10)
 	var work sync.WaitGroup

@@ -58,16 +58,16 @@ func (l *Lot) enter(p *Place) (last *Place) {
 	return last
 }
 
-// Leave gives the place back: the connection is closed, or its client is known.
-func (p *Place) Leave() {
+// Leave gives the place back: the connection is closed, or its client is known. It reports whether the place was there.
+func (p *Place) Leave() bool {
 	p.lot.mu.Lock()
 	defer p.lot.mu.Unlock()
-	p.leaveLocked()
+	return p.leaveLocked()
 }
 
-func (p *Place) leaveLocked() {
+func (p *Place) leaveLocked() bool {
 	if p.left {
-		return
+		return false
 	}
 	p.left = true
 	list := p.lot.places[p.origin]
@@ -81,6 +81,7 @@ func (p *Place) leaveLocked() {
 		delete(p.lot.places, p.origin)
 	}
 	p.lot.free++
+	return true
 }
 
 type knownKey struct{}
