@@ -54,12 +54,13 @@ func (c *client) show(cmd *command, args [][]byte) {
 	line := fmt.Appendf(nil, "%d.%06d [%d %s]", now.Unix(), now.Nanosecond()/1000, c.db.Load(), c.nc.RemoteAddr())
 	for _, a := range args {
 		line = append(line, ' ')
-		line = appendQuoted(line, a)
+		line = appendQuoted(line, a[:min(len(a), max(mostPending-len(line), 0))]) // no monitor takes a longer line
 	}
+	text := string(line)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, to := range m.by {
-		to.push(func(r *resp.Reply) { r.Simple(string(line)) })
+		to.push(func(r *resp.Reply) { r.Simple(text) })
 	}
 }
 

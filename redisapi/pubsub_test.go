@@ -3,6 +3,7 @@ package redisapi
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -197,6 +198,30 @@ func TestSlowListenerIsClosed(t *testing.T) {
 	}
 	for len(s.all()) != 2 {
 		runtime.Gosched()
+	}
+}
+
+// A message that is longer than may wait closes those that would get it, and is not made for each of them.
+func TestMessageThatIsTooLong(t *testing.T) {
+	var log logs
+	s, address := newServer(t, func(s *Server) { s.Logger = slog.New(&log) })
+	p := dial(t, address)
+	message := strings.Repeat("\x00", mostPending+1)
+	for _, words := range []string{"SUBSCRIBE x", "MONITOR"} {
+		const listeners = 4
+		for range listeners {
+			dial(t, address).do(words)
+		}
+		before := allocated()
+		fmt.Fprintf(p.nc, "*3\r\n$7\r\nPUBLISH\r\n$1\r\nx\r\n$%d\r\n%s\r\n", len(message), message)
+		p.read()
+		until(func() bool { return len(s.all()) == 1 })
+		if n := allocated() - before; n > 32*mostPending {
+			t.Errorf("%s: %.1f MiB are allocated", words, mib(n))
+		}
+	}
+	if n := log.count("a connection that does not read its messages is closed"); n != 8 {
+		t.Errorf("%d connections are closed", n)
 	}
 }
 

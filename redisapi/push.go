@@ -75,18 +75,25 @@ func (c *client) push(message func(*resp.Reply)) {
 	if o.held {
 		to = &o.later
 	}
-	var text resp.Reply
-	text.V3 = o.v3
+	text := resp.Reply{V3: o.v3, Grows: mayPend}
 	message(&text)
 	n := len(text.Buf)
 	o.add(to, text.Buf, n)
-	if o.messages += n; o.messages > mostPending {
+	if o.messages += n; o.messages > mostPending || text.Err() != nil {
 		c.closeLocked("a connection that does not read its messages is closed")
 		return
 	}
 	if c.chargeLocked() == nil && !o.held {
 		c.sendLocked()
 	}
+}
+
+// mayPend is Reply.Grows of a message. One that is too long to wait is not made.
+func mayPend(size int) error {
+	if size > mostPending+partBytes {
+		return errReplyTooLong
+	}
+	return nil
 }
 
 // add appends bytes to what waits, of which some are of messages.
@@ -98,7 +105,9 @@ func (o *outbox) add(to *[]part, b []byte, messages int) {
 		list[last].messages += messages
 		o.size += cap(list[last].b)
 	} else {
-		b = append([]byte(nil), b...)
+		if messages == 0 { // the buffer of replies goes on to be used
+			b = append([]byte(nil), b...)
+		}
 		*to = append(list, part{b, messages})
 		o.size += cap(b)
 	}
