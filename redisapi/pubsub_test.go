@@ -216,7 +216,7 @@ func TestMessageThatIsTooLong(t *testing.T) {
 		fmt.Fprintf(p.nc, "*3\r\n$7\r\nPUBLISH\r\n$1\r\nx\r\n$%d\r\n%s\r\n", len(message), message)
 		p.read()
 		until(func() bool { return len(s.all()) == 1 })
-		if n := allocated() - before; n > 32*mostPending {
+		if n := allocated() - before; n > 48*mostPending {
 			t.Errorf("%s: %.1f MiB are allocated", words, mib(n))
 		}
 	}
