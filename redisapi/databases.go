@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal"
+	copaladmin "github.com/copaldb/copal/admin"
 )
 
 // Databases is how many numbered databases there are, as Redis has by default.
@@ -133,6 +134,37 @@ func (c *call) lastKey() (key []byte, ok bool) {
 	return nil, false
 }
 
+// prefixList are the prefixes of the databases from 1 on.
+var prefixList = func() (list []string) {
+	for _, prefix := range prefixes[1:] {
+		list = append(list, string(prefix))
+	}
+	return list
+}()
+
+// sizes are the numbers of keys in the databases. Outside of a transaction nothing is sorted for them.
+func (c *call) sizes() (list [Databases]int, err error) {
+	if c.tx == nil {
+		all := c.raw.Len()
+		counts, ok, err := copaladmin.CountMaps(c.s.DB, prefixList)
+		if err != nil {
+			return list, err
+		}
+		if ok {
+			copy(list[1:], counts)
+			for _, n := range counts {
+				all -= n
+			}
+			list[0] = max(all, 0)
+			return list, nil
+		}
+	}
+	for n := range list {
+		list[n] = size(c.raw, n)
+	}
+	return list, nil
+}
+
 // size is the number of keys in a database. It counts those of all but 0.
 func size(raw *copal.Raw, number int) (n int) {
 	count := func(number int) (n int) {
@@ -168,7 +200,11 @@ func (c *call) dbsize() error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	c.Int(int64(size(c.raw, int(c.db.Load()))))
+	sizes, err := c.sizes()
+	if err != nil {
+		return err
+	}
+	c.Int(int64(sizes[c.db.Load()]))
 	return nil
 }
 

@@ -258,8 +258,12 @@ func (c *call) infoErrorstats(line func(string, any)) {
 }
 
 func (c *call) infoKeyspace(line func(string, any)) {
-	for n := range Databases {
-		if keys := size(c.s.DB.Raw(), n); keys > 0 {
+	sizes, err := c.sizes()
+	if err != nil {
+		return // of a store that is closed
+	}
+	for n, keys := range sizes {
+		if keys > 0 {
 			line(fmt.Sprint("db", n), fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", keys))
 		}
 	}

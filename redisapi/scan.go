@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/copaldb/copal"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/glob"
 )
 
@@ -98,7 +99,9 @@ func (c *call) walked() string {
 
 // scanning is what the commands of the SCAN family have in common.
 type scanning struct {
-	from     []byte // the first that may be returned, nil for the beginning
+	from     []byte           // the first that may be returned, nil for the beginning
+	any      bool             // of SCAN: in no order
+	place    copaladmin.Place // then it is here
 	count    int
 	match    []byte // nil for all
 	kind     []byte // of SCAN: the type that is wanted, nil for all
@@ -114,6 +117,10 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 	if n != 0 {
 		last, ok := c.cursors().find(c.walked(), n)
 		if !ok {
+			last, o.any = c.cursors().find(c.walked()+anyOrder, n)
+			o.place = copaladmin.Place(last)
+		}
+		if !ok && !o.any {
 			return o, errorf("ERR invalid cursor: it is not known any more, begin again with 0")
 		}
 		o.from = append(bytes.Clone(last), 0)
@@ -143,7 +150,48 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 			return o, errSyntax
 		}
 	}
+	if n == 0 {
+		o.any = c.cmd.name == "scan" && c.tx == nil && len(glob.Literal(o.match)) == 0
+	}
 	return o, nil
+}
+
+// anyOrder is behind the name of a walk in no order.
+const anyOrder = " in any order"
+
+// mostForeign is how many keys of other databases a page of a walk in no order passes over.
+const mostForeign = 10_000
+
+// anyPage is page for a walk over the client's database in no order, which begins without sorting keys.
+func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte, err error) {
+	place, more := o.place, true
+	for n, foreign := 0, 0; n < o.count && foreign < mostForeign && more; {
+		var keys [][]byte
+		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, min(o.count-n, 1<<10)); err != nil {
+			return nil, err
+		}
+		for _, raw := range keys {
+			db, key := databaseOf(raw)
+			switch {
+			case db != int(c.db.Load()):
+				foreign++
+				continue
+			case keep(key):
+				kept = append(kept, key)
+			}
+			n++
+		}
+		if !c.goOn(len(keys)) {
+			return nil, c.Err()
+		}
+	}
+	cursor := uint64(0)
+	if more {
+		cursor = c.cursors().give(c.walked()+anyOrder, []byte(place))
+	}
+	c.Array(2)
+	c.BulkString(strconv.FormatUint(cursor, 10))
+	return kept, nil
 }
 
 // page takes the next names of a walk that begins at o.from, and replies the cursor. keep says which of
@@ -193,7 +241,7 @@ func (c *call) scan() error {
 	if err != nil {
 		return err
 	}
-	list := c.page(&o, c.walkLike(glob.Literal(o.match), o.from), func(key []byte) bool {
+	keep := func(key []byte) bool {
 		if o.match != nil && !c.fits(o.match, key) {
 			return false
 		}
@@ -202,7 +250,17 @@ func (c *call) scan() error {
 		}
 		kind, err := c.raw.Type(c.rawKey(key))
 		return err == nil && kinds[kind] == string(o.kind)
-	})
+	}
+	var list [][]byte
+	if o.any {
+		list, err = c.anyPage(&o, keep)
+	}
+	switch {
+	case !o.any, errors.Is(err, errors.ErrUnsupported):
+		list = c.page(&o, c.walkLike(glob.Literal(o.match), o.from), keep)
+	case err != nil:
+		return err
+	}
 	c.Array(len(list))
 	for _, key := range list {
 		c.Bulk(key)
@@ -239,10 +297,27 @@ func (c *call) keysLike() error {
 	return nil
 }
 
-// randomkey returns the first key behind a place between the first and the last.
+// randomkey returns the first key behind a random place or, in a transaction, behind a place between the first and the
+// last.
 func (c *call) randomkey() error {
 	if err := c.open(); err != nil {
 		return err
+	}
+	if c.tx == nil {
+		key, ok, err := c.someKey(copaladmin.RandomPlace(c.s.DB))
+		if err == nil && !ok {
+			key, ok, err = c.someKey("")
+		}
+		switch {
+		case ok:
+			c.Bulk(key)
+			return nil
+		case err == nil:
+			c.Null()
+			return nil
+		case !errors.Is(err, errors.ErrUnsupported):
+			return err
+		}
 	}
 	first, ok := firstOf(c.walk(nil))
 	if !ok {
@@ -256,6 +331,25 @@ func (c *call) randomkey() error {
 	}
 	c.Bulk(key)
 	return nil
+}
+
+// someKey is the first key of the client's database behind a place.
+func (c *call) someKey(place copaladmin.Place) (key []byte, ok bool, err error) {
+	for n, more := 8, true; more; n = min(2*n, 1<<10) {
+		var keys [][]byte
+		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, n); err != nil {
+			return nil, false, err
+		}
+		for _, raw := range keys {
+			if db, key := databaseOf(raw); db == int(c.db.Load()) {
+				return key, true, nil
+			}
+		}
+		if !c.goOn(len(keys)) {
+			return nil, false, c.Err()
+		}
+	}
+	return nil, false, nil
 }
 
 func firstOf(keys iter.Seq[[]byte]) (key []byte, ok bool) {

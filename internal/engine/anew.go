@@ -72,6 +72,7 @@ func (s *Store) layAside() *aside {
 		for _, t := range append(sp.tables(), sp.elements) {
 			kept := &asideTable{table: t, deadlines: t.deadlines.Swap(nil)}
 			t.index.Swap(&kept.index)
+			t.tally.Store(nil)
 			if o := t.order.Load(); o != nil {
 				o.reset(true)
 			}
@@ -89,6 +90,7 @@ func (a *aside) putBack() {
 	s.emptyTables() // those that are new, too
 	for _, kept := range a.tables {
 		kept.table.index.Swap(&kept.index)
+		kept.table.tally.Store(nil)
 		kept.table.deadlines.Store(kept.deadlines)
 		if o := kept.table.order.Load(); o != nil {
 			o.reset(false)
@@ -110,6 +112,7 @@ func (s *Store) emptyTables() {
 	for _, sp := range s.spaces {
 		for _, t := range append(sp.tables(), sp.elements) {
 			s.dropEntries(&t.index, t.deadlines.Swap(nil))
+			t.tally.Store(nil)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type Table struct {
 
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
 	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
+	tally     atomic.Pointer[tally]     // nil until keys are counted by their beginnings
 	unkept    atomic.Uint64             // number of the log's next record when they could not be kept so; 0 for never
 
 	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
@@ -257,6 +258,7 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool, se
 	case old.address == 0:
 		t.store.showing.begin(hash)
 		t.mark(own, false, seq)
+		t.tally.Load().mark(own, false)
 		t.index.Insert(hash, now.address, now.schema)
 		t.store.showing.end(hash)
 	case later && old.schema == now.schema:
@@ -275,6 +277,7 @@ func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
 	}
 	t.store.showing.begin(hash)
 	t.mark(own, true, seq)
+	t.tally.Load().mark(own, true)
 	t.index.Remove(hash, old.indexed(), old.schema)
 	t.store.showing.end(hash)
 }

@@ -357,6 +357,32 @@ func (t *Table) Shard(dst []Address, n int) ([]Address, error) {
 	return dst, nil
 }
 
+// LastPlace is the last place in a part, see From.
+const LastPlace = 1<<32 - 1
+
+// From appends to dst addresses of one part of the table from a place on: up to n of them, and all of the last place.
+// next is the place behind them, more than LastPlace at the end of the part. An entry stays at its place.
+func (t *Table) From(dst []Address, part int, place uint64, n int) (list []Address, next uint64, err error) {
+	s, err := t.reading(part)
+	if err != nil {
+		return dst, place, err
+	}
+	defer s.mu.RUnlock()
+	for i := s.first(uint32(place)); i < len(s.slots); i++ {
+		e := &s.slots[i]
+		switch {
+		case e.offset == 0:
+			continue
+		case n <= 0 && uint64(e.order) >= place:
+			return dst, place, nil
+		}
+		dst = append(dst, e.address())
+		place = uint64(e.order) + 1
+		n--
+	}
+	return dst, LastPlace + 1, nil
+}
+
 // Schemas counts the entries under each number, in ascending order. No shard is brought in for it.
 func (t *Table) Schemas() []SchemaCount {
 	sum := map[uint64]int64{}
