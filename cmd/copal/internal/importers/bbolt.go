@@ -3,12 +3,14 @@ package importers
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // patience is how long the lock of another process is waited for.
@@ -18,6 +20,7 @@ const patience = time.Second
 // read-only, beside others who read it.
 func readBbolt(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
+	defer vfs.Caught(vfs.Catch(), nil, &err) // of a file that is cut meanwhile
 	db, err := bolt.Open(s.Path, 0o600, &bolt.Options{ReadOnly: true, Timeout: patience})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return errors.New("another process has the file open for writing")
@@ -26,7 +29,20 @@ func readBbolt(s *Source, emit func(*Item) error) (err error) {
 		return err
 	}
 	defer db.Close()
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
 	return db.View(func(tx *bolt.Tx) error {
+		p := pages{file: f, size: info.Size(), page: int64(db.Info().PageSize), seen: map[uint64]bool{}}
+		if err := p.check(uint64(tx.Cursor().Bucket().RootPage()), 0); err != nil {
+			return err
+		}
 		if s.Nested == "" {
 			if err := tx.ForEach(refuseNested); err != nil {
 				return err

@@ -20,7 +20,7 @@ func readCSV(s *Source, emit func(*Item) error) error {
 		n, _ := whole.Discard(len(head))
 		mark = int64(n)
 	}
-	end := &lastByte{Reader: whole}
+	end := &lastByte{Reader: whole, most: mostRow}
 	in := csv.NewReader(end)
 	in.ReuseRecord = true
 	if s.Comma != 0 {
@@ -39,6 +39,7 @@ func readCSV(s *Source, emit func(*Item) error) error {
 	}
 	for {
 		offset := in.InputOffset()
+		end.most = offset + mostRow
 		fields, err := in.Read()
 		if err == io.EOF {
 			if end.seen && end.b != '\n' && end.b != '\r' {
@@ -80,9 +81,18 @@ type lastByte struct {
 	b     byte
 	seen  bool
 	ended bool
+	most  int64 // where a row has to end
 }
 
+// mostRow is how long a row is, at most: a quote without an end would take all memory.
+const mostRow = 64 << 20
+
+var errLongRow = fmt.Errorf("a row of more than %d bytes; a quote may have no end", mostRow)
+
 func (r *lastByte) Read(p []byte) (int, error) {
+	if r.at > r.most {
+		return 0, errLongRow
+	}
 	n, err := r.Reader.Read(p)
 	if n > 0 {
 		r.b, r.seen = p[n-1], true
