@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -296,4 +297,81 @@ func TestRequestsEndWithTheRight(t *testing.T) {
 	if n, err := io.Copy(io.Discard, in); err == nil {
 		t.Errorf("all of it came, %d bytes", n)
 	}
+}
+
+// No request of a user with rights to one map shows or changes what is in another, whichever route it takes.
+func TestNoRouteReachesAnotherMap(t *testing.T) {
+	p := newPeer(t, WithAccess(users(t, access.Password("all"), access.User{Name: "mallory", Tokens: []string{access.Hash("mallory")}, Write: []string{"m"}})))
+	as := func(user, first, body string) string {
+		return p.do(first + "\nAuthorization: Bearer " + user + "\nContent-Type: application/json\nIdempotency-Key: SECRET\n\n" + body)
+	}
+	for _, name := range []string{"other", "m2", "M", "items", "http:replies"} {
+		p.want("PUT /v1/maps/"+name+"/SECRETkey\nAuthorization: Bearer all\n\n"+`{"a":"SECRETvalue"}`, "201")
+	}
+	as("all", "POST /v1/maps/other/n/add", "")
+	as("mallory", "PUT /v1/maps/m/own", "1")
+	if err := p.db.Raw().Set([]byte("SECRETraw"), []byte("SECRET")); err != nil {
+		t.Fatal(err)
+	}
+	all := func() (list []string) {
+		for key, value := range p.db.Raw().All() {
+			if !bytes.HasPrefix(key, copal.MapPrefix("m")) && !bytes.HasPrefix(key, []byte("http%3areplies:mallory/")) {
+				list = append(list, fmt.Sprintf("%q %q", key, value))
+			}
+		}
+		return list
+	}
+	before := all()
+	names := []string{"m", "other", "m2", "M", "items", "http:replies", "http%3Areplies", "m%2F..%2Fother", "m%3A", "", "%00", "m%2F", ".", "..", "*"}
+	keys := []string{"own", "SECRETkey", "SECRETraw", "..%2Fother%2FSECRETkey", "%2e%2e", "", "changes", "other:SECRETkey", "%00", "n"}
+	queries := []string{"", "?all=true", "?prefix=&to=~", "?prefix=../other:", "?from=other:&to=z", "?key=SECRETkey", "?id=SECRETkey", "?where=a!=1", "?at=1", "?cursor=kU0VDUkVU", "?since=0"}
+	bodies := []string{"", "1", `{"id":"SECRETkey","value":1}`, `{"key":"other:SECRETkey","value":1}`,
+		`{"operations":[{"op":"get","map":"other","key":"SECRETkey"}]}`, `{"operations":[{"op":"put","map":"m","key":"k","value":1},{"op":"delete","map":"other","key":"SECRETkey"}]}`,
+		`{"operations":[{"op":"get","map":"m:","key":"SECRETkey"},{"op":"add","map":"","key":"other:n"}]}`}
+	n := 0
+	for i := range routes {
+		r := &routes[i]
+		for _, name := range names {
+			for _, key := range keys {
+				path := strings.NewReplacer("{map}", name, "{key}", key, "{id}", key).Replace(r.path)
+				for q, query := range queries {
+					body := bodies[(n+q)%len(bodies)]
+					if r.method == "GET" {
+						body = ""
+					}
+					if r.method == "GET" && strings.HasSuffix(path, "/changes") { // which may have no end
+						ctx, cancel := context.WithTimeout(t.Context(), 0)
+						cancel()
+						request := httptest.NewRequest(r.method, path+query, nil).WithContext(ctx)
+						request.Header.Set("Authorization", "Bearer mallory")
+						w := httptest.NewRecorder()
+						func() {
+							defer func() { recover() }()
+							p.h.ServeHTTP(w, request)
+						}()
+						if strings.Contains(w.Body.String(), "SECRET") {
+							t.Errorf("%s %s%s shows %s", r.method, path, query, w.Body)
+						}
+						continue
+					}
+					got := as("mallory", r.method+" "+path+query, body)
+					n++
+					// The error of a request may have what the request says.
+					if status, text, _ := strings.Cut(got, " "); status < "300" && strings.Contains(text, "SECRET") && !strings.Contains(path, "/m/") && !strings.HasPrefix(path, "/v1/maps/m") || strings.Contains(got, "SECRETvalue") {
+						t.Errorf("%s %s%s shows %s", r.method, path, query, got)
+					}
+				}
+				if !strings.Contains(r.path, "{key}") && !strings.Contains(r.path, "{id}") {
+					break
+				}
+			}
+			if !strings.Contains(r.path, "{map}") {
+				break
+			}
+		}
+	}
+	if after := all(); !slices.Equal(before, after) {
+		t.Errorf("after %d requests\n%q\nwas\n%q", n, after, before)
+	}
+	t.Logf("%d requests", n)
 }
