@@ -403,6 +403,9 @@ func TestHostileReader(t *testing.T) {
 		}
 	}
 	wantMemory(t, "clients that do not read", most, int64(clients)*2*int64(limit+len(value))+16<<20)
+	for len(s.all()) > 1 { // a client that is closed may be making a reply yet
+		runtime.Gosched()
+	}
 	if n := s.memory.Used(); n != 0 {
 		t.Errorf("%d bytes are charged when nothing waits", n)
 	}

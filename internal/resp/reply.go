@@ -41,21 +41,20 @@ func (r *Reply) room(n int) bool {
 	return r.err == nil && (cap(r.Buf)-len(r.Buf) >= n || r.grow(n))
 }
 
-// grow makes room for n bytes: for twice as many as there are, and for as many as are needed where that is too much.
+// grow makes room for n bytes: for twice as many as there are, or for an eighth more where that is too much.
 func (r *Reply) grow(n int) bool {
-	need, size := len(r.Buf)+n, 2*cap(r.Buf)
-	if cap(r.Buf) >= 1<<20 {
-		size = cap(r.Buf) / 4 * 5
-	}
-	size = max(size, need, 512)
-	if r.Grows != nil && r.Grows(size) != nil {
-		size = need
-		if r.err = r.Grows(size); r.err != nil {
-			return false
+	need, size := len(r.Buf)+n, cap(r.Buf)
+	for _, size := range []int{2 * size, size + size/8} {
+		size = max(size, need, 64)
+		if r.Grows != nil {
+			if r.err = r.Grows(size); r.err != nil {
+				continue
+			}
 		}
+		r.Buf = append(make([]byte, 0, size), r.Buf...)
+		return true
 	}
-	r.Buf = append(make([]byte, 0, size), r.Buf...)
-	return true
+	return false
 }
 
 // Raw adds bytes of the protocol.
