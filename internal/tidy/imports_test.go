@@ -7,45 +7,75 @@ import (
 	"testing"
 )
 
-// arrows says for the inner packages which others of ours they may import. A package that is
-// not listed may import any but commands and examples.
+// arrows has, for each package of the library, its servers and its tests, the other packages of the module that it
+// imports. Those of outer may import any.
 var arrows = map[string][]string{
+	".":                    {"codec", "internal/backup", "internal/cache", "internal/clock", "internal/compaction", "internal/detach", "internal/driver", "internal/engine", "internal/feed", "internal/files", "internal/keycodec", "internal/opened", "internal/positions", "internal/record", "internal/render", "internal/seglog", "internal/store", "internal/stream", "internal/vfs"},
+	"access":               {".", "internal/sparing"},
+	"admin":                {".", "codec", "internal/backup", "internal/driver", "internal/engine", "internal/files", "internal/keycodec", "internal/opened", "internal/render", "internal/repair", "internal/seglog", "internal/stream", "internal/vfs"},
 	"codec":                {"internal/promoted"},
+	"httpapi":              {".", "access", "admin", "internal/budget", "internal/built", "internal/exposition", "internal/ndjson", "internal/strangers", "internal/typedoc"},
 	"hybridlog":            {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/tail", "internal/vfs"},
 	"internal/backup":      {"internal/files", "internal/record", "internal/seglog", "internal/engine", "internal/store", "internal/vfs"},
 	"internal/bench/chart": {},
+	"internal/budget":      {},
+	"internal/built":       {"internal/record"},
 	"internal/cache":       {"internal/index"},
-	"internal/checkpoint":  {"internal/cache", "internal/files", "internal/index", "internal/record", "internal/seglog"},
+	"internal/checkpoint":  {"internal/cache", "internal/index", "internal/record", "internal/seglog"},
 	"internal/clock":       {},
 	"internal/compaction":  {"internal/record", "internal/seglog", "internal/engine"},
+	"internal/copying":     {".", "admin", "internal/driver", "internal/engine", "internal/opened", "internal/positions", "internal/rdb"},
+	"internal/crashtest":   {"internal/files", "internal/tail", "internal/vfs"},
 	"internal/detach":      {},
+	"internal/disktest":    {},
 	"internal/driver":      {"internal/engine"},
+	"internal/engine":      {"internal/cache", "internal/checkpoint", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
+	"internal/exposition":  {},
 	"internal/feed":        {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/files":       {"internal/record", "internal/vfs"},
 	"internal/follow":      {"internal/seglog", "internal/engine"},
+	"internal/followtest":  {},
+	"internal/glob":        {},
 	"internal/goid":        {},
 	"internal/grace":       {},
 	"internal/index":       {},
+	"internal/jitter":      {},
 	"internal/keycodec":    {"internal/promoted"},
 	"internal/keyhash":     {},
+	"internal/killtest":    {},
 	"internal/laps":        {"internal/vfs"},
+	"internal/linear":      {},
+	"internal/logtest":     {"internal/files", "internal/record", "internal/sysmem", "internal/vfs"},
+	"internal/mutants":     {},
+	"internal/ndjson":      {"admin"},
+	"internal/opened":      {"codec", "internal/driver", "internal/engine", "internal/render", "internal/vfs"},
 	"internal/order":       {"internal/record"},
+	"internal/pagetest":    {},
 	"internal/positions":   {},
 	"internal/promoted":    {},
-	"internal/record":      {},
 	"internal/rdb":         {"internal/redisstream"},
+	"internal/record":      {},
+	"internal/redisserver": {"internal/resp"},
 	"internal/redisstream": {},
+	"internal/redistest":   {},
 	"internal/render":      {"codec", "internal/engine"},
 	"internal/repair":      {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
 	"internal/resp":        {},
 	"internal/seglog":      {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/tail", "internal/vfs", "internal/warm"},
-	"internal/engine":      {"internal/cache", "internal/checkpoint", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
+	"internal/serial":      {},
+	"internal/sparing":     {},
+	"internal/strangers":   {"internal/sparing"},
 	"internal/store":       {"internal/compaction", "internal/engine", "internal/follow", "internal/seglog"},
+	"internal/storetest":   {"internal/cache", "internal/compaction", "internal/engine", "internal/logtest", "internal/seglog", "internal/store", "internal/vfs"},
 	"internal/stream":      {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/sysmem":      {},
 	"internal/tail":        {"internal/clock", "internal/files", "internal/laps", "internal/record", "internal/vfs"},
+	"internal/typedoc":     {"codec"},
 	"internal/vfs":         {},
 	"internal/warm":        {},
+	"internal/wire":        {"internal/engine"},
+	"redisapi":             {".", "access", "admin", "internal/budget", "internal/engine", "internal/exposition", "internal/glob", "internal/opened", "internal/rdb", "internal/redisstream", "internal/resp", "internal/sparing", "internal/strangers", "internal/sysmem", "internal/wire"},
+	"remote":               {".", "internal/driver", "internal/engine", "internal/wire"},
 }
 
 // outer are the directories that nobody else imports, and that alone use other people's packages. What stands
@@ -57,16 +87,22 @@ var outer = []string{"cmd", "examples", "bench", "internal/bench", "remote"}
 var rooms = []string{"internal/backup", "internal/compaction", "internal/feed", "internal/follow", "internal/stream"}
 
 func TestImportArrows(t *testing.T) {
+	used := map[string]bool{}
 	walkGo(t, parser.ImportsOnly, func(f goFile) {
 		if f.test {
 			return
 		}
 		allowed, listed := arrows[f.dir]
+		if !used[f.dir] && !listed && !f.in(outer...) && !f.in("internal/tidy", ".ci") {
+			t.Errorf("the package %s has no line in arrows", f.dir)
+		}
+		used[f.dir] = true
 		for _, p := range f.imports() {
 			own, ok := ownPackage(p)
 			if !ok {
 				continue
 			}
+			used[f.dir+" "+own] = true
 			target := goFile{dir: own}
 			if target.in(outer...) && !f.in(outer...) {
 				t.Errorf("%s imports %s, which only %q import", f.name, own, outer)
@@ -79,6 +115,16 @@ func TestImportArrows(t *testing.T) {
 			}
 		}
 	})
+	for dir, allowed := range arrows {
+		if !used[dir] {
+			t.Errorf("there is no package %s, which has a line in arrows", dir)
+		}
+		for _, own := range allowed {
+			if !used[dir+" "+own] {
+				t.Errorf("%s does not import %s any more: its arrow can go", dir, own)
+			}
+		}
+	}
 }
 
 // What a user of the library links is the standard library and golang.org/x/sys. The tests
