@@ -22,6 +22,7 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/strangers"
+	"github.com/copaldb/copal/internal/turns"
 )
 
 // Option is a setting of a Handler.
@@ -228,6 +229,8 @@ type request struct {
 
 	code  int  // that was written, 0 for none: behind it an error can only end the connection
 	lasts bool // a stream of changes, which has no end of its own
+
+	turn turns.Turn
 }
 
 // serve answers a request by the n-th route.
@@ -259,6 +262,7 @@ func (h *handler) serve(n int, route *route, w http.ResponseWriter, r *http.Requ
 		w.Header().Set("Connection", "close")
 		err = busy("the server has as many connections of users as it takes")
 	}
+	q.turn.Begin(q.grant.Name())
 	if err == nil {
 		err = q.check(route)
 	}

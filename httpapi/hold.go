@@ -110,6 +110,7 @@ func (q *request) evict() {
 
 // end gives back what the request has.
 func (q *request) end() {
+	q.turn.End()
 	if q.account != nil || q.place != nil {
 		q.ending.Lock()
 		q.ended = true
@@ -140,7 +141,7 @@ func (q *request) goOn() error {
 	if q.isEvicted() {
 		return errEvicted
 	}
-	return gaveUp(q.r.Context().Err())
+	return gaveUp(q.turn.Look(q.r.Context()))
 }
 
 func (q *request) isEvicted() bool {
@@ -165,6 +166,7 @@ func (q *request) receives(until time.Time) error {
 
 // sends gives the client some time to read.
 func (q *request) sends() error {
+	q.turn.End()
 	q.ending.Lock()
 	defer q.ending.Unlock()
 	if q.evicted {

@@ -12,6 +12,7 @@ import (
 	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/internal/turns"
 )
 
 // call is a command that runs. Its method for a command writes one reply, or returns an error before
@@ -30,8 +31,10 @@ type call struct {
 
 	scratch int64         // bytes that it has for its work
 	left    int           // steps until goOn looks again
+	counted int           // bytes of c.Buf that goOn has counted
 	looked  time.Duration // since the server began: when goOn last looked at the connection, 0 for not yet
 	gone    time.Duration // when the client was found to have gone, 0 for one that is there
+	turn    turns.Turn
 
 	taken  []byte                   // for take
 	taking func(value []byte) error // appends a value to taken
@@ -224,8 +227,13 @@ func (c *call) execute() (err error) {
 	if len(c.args) > manyArguments {
 		c.uses(len(c.args) * entryBytes) // for lists and maps of them
 	}
-	c.after, c.left, c.looked, c.gone = c.after[:0], stepsOf, 0, 0
+	if c.left--; c.left < 0 {
+		c.left = stepsOf
+		c.turn.Look(c.s.ctx)
+	}
+	c.after, c.looked, c.gone = c.after[:0], 0, 0
 	before := len(c.Buf)
+	c.counted = before
 	switch s := c.session.Load(); {
 	case s != nil && c.cmd.flags&(write|readonly) != 0:
 		if err = c.in(s.tx, before); err != nil && c.cmd.flags&write != 0 && stopsWork(err) {
@@ -245,6 +253,9 @@ func (c *call) execute() (err error) {
 		}
 	}
 	c.used()
+	if c.left -= (len(c.Buf) - c.counted) / stepBytes; c.inPlaceOf != nil {
+		c.turn.End()
+	}
 	if err != nil {
 		c.Cut(before) // a transaction may fail in the end, too
 		return err

@@ -139,6 +139,7 @@ func (c *client) serve() {
 // ended gives back what the client holds, and tells why its connection has ended.
 func (c *client) ended(err error) {
 	c.leave() // if a command has panicked
+	c.call.turn.End()
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -200,6 +201,7 @@ func (c *client) requests() error {
 			if err := c.flush(); err != nil || c.closing {
 				return err
 			}
+			c.call.turn.Begin(c.user())
 			if err := c.read(); err != nil {
 				return err
 			}
@@ -260,6 +262,7 @@ func (c *client) flush() error {
 	if len(c.Buf) == 0 && !c.silence.tookBack && !c.holds {
 		return nil
 	}
+	c.call.turn.End()
 	if err := c.sync(); err != nil {
 		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
 		if len(c.Buf) > 0 {

@@ -121,11 +121,13 @@ func walk(raw *copal.Raw, database int, from []byte) iter.Seq[[]byte] {
 
 // walk yields the keys of the client's database from one on, in order.
 func (c *call) walk(from []byte) iter.Seq[[]byte] {
+	c.long(c.raw.Len())
 	return steps(c, walk(c.raw, int(c.db.Load()), from))
 }
 
 // lastKey is the last key of the client's database.
 func (c *call) lastKey() (key []byte, ok bool) {
+	c.long(c.raw.Len())
 	for _, s := range slices.Backward(spans[c.db.Load()]) {
 		if raw, ok := firstOf(c.raw.Backward().KeysBetween(s.from, s.to)); ok {
 			return c.outside(raw), true

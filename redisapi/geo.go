@@ -564,6 +564,7 @@ func (q *geoQuery) search(c *call, s *copal.SortedSetOf[string]) (list []found) 
 			}
 		}
 	}
+	c.long(len(list))
 	list = q.sorted(list)
 	if q.count > 0 && q.count < len(list) {
 		list = list[:q.count]

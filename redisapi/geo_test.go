@@ -69,6 +69,7 @@ func TestPlacesAreFound(t *testing.T) {
 		for _, f := range q.search(c, s) {
 			got = append(got, f.name)
 		}
+		c.turn.End()
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

@@ -185,6 +185,7 @@ func (c *call) debugSleep() error {
 	if seconds, err := parseFloat(c.args[2]); err == nil && seconds > 0 {
 		until := time.Now().Add(time.Duration(min(seconds, 3600) * float64(time.Second)))
 		for left := time.Until(until); left > 0 && c.goOn(stepsOf+1); left = time.Until(until) {
+			c.turn.End()
 			select {
 			case <-time.After(min(left, lookTime)):
 			case <-c.s.ctx.Done():

@@ -246,6 +246,7 @@ func (c *call) zcombine() error {
 	for member, score := range scores {
 		list = append(list, scored{member, score})
 	}
+	c.long(len(list))
 	sortScored(list)
 	if o.withScores {
 		c.pairsHead(len(list))

@@ -263,6 +263,7 @@ func (c *call) storeScored(key []byte, members iter.Seq2[string, float64]) error
 		scores[member] = score
 		c.uses(len(member) + entryBytes)
 	}
+	c.long(len(scores))
 	if err := c.Err(); err != nil {
 		return err
 	}

@@ -103,6 +103,7 @@ func (w *waiting) endLocked(b *blocked, wake bool) {
 
 // wait has the client wait until it is served, for ever if most is 0.
 func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
+	c.turn.End()
 	b := &blocked{c: c.client, kind: kind, cmd: c.cmd, args: cloned(c.args), gone: c.cmd.name == "xreadgroup"}
 	for _, arg := range c.args {
 		c.uses(len(arg))

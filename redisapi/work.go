@@ -22,8 +22,18 @@ var (
 	errEnds   = errors.New("the server shuts down")
 )
 
+// stepBytes of a reply count as a step. longSteps is how many entries a step may sort or store without a turn.
+const (
+	stepBytes = 4 << 10
+	longSteps = 4096
+)
+
 // goOn reports whether the command may go on, n steps later. If not, its reply fails.
 func (c *call) goOn(n int) bool {
+	if long := (len(c.Buf) - c.counted) / stepBytes; long > 0 {
+		n += long
+		c.counted = len(c.Buf)
+	}
 	if c.left -= n; c.left < 0 {
 		c.lookAround()
 	}
@@ -33,6 +43,10 @@ func (c *call) goOn(n int) bool {
 // lookAround has the reply fail of a command for whose client nothing needs to be done any more.
 func (c *call) lookAround() {
 	c.left = stepsOf
+	if c.turn.Look(c.s.ctx) != nil {
+		c.Fail(errEnds)
+		return
+	}
 	of, now := c.client, time.Since(c.s.started)
 	if c.inPlaceOf != nil {
 		of = c.inPlaceOf.c
@@ -40,8 +54,6 @@ func (c *call) lookAround() {
 	switch {
 	case of.killed.Load():
 		c.Fail(errKilled)
-	case c.s.ctx.Err() != nil:
-		c.Fail(errEnds)
 	case c.looked == 0:
 		c.looked = now
 	case now-c.looked < lookTime || of != c.client:
@@ -52,6 +64,13 @@ func (c *call) lookAround() {
 	case now-c.gone > goneTime:
 		c.closing = true
 		c.Fail(errGone)
+	}
+}
+
+// long is called before n entries are sorted or stored in one step.
+func (c *call) long(n int) {
+	if n > longSteps && c.turn.Long(c.s.ctx) != nil {
+		c.Fail(errEnds)
 	}
 }
 

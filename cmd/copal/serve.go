@@ -134,6 +134,10 @@ func (a *app) serve(dir string, s *serving) error {
 	if s.auth == 0 {
 		s.auth = -1 // no bound
 	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.SetDefaultGOMAXPROCS()
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) // internal/turns has the reason
+	}
 	server := &redisapi.Server{AuthTimeout: s.auth, MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), ClientMemory: int64(s.clientMemory), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
 	if server.Durability, err = durabilityNamed(s.durability); err != nil {
 		return err

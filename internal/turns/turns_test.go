@@ -1,0 +1,169 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// alone has the queue to itself, with n processors.
+func alone(t *testing.T, n int, f func(ctx context.Context)) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
+	synctest.Test(t, func(t *testing.T) {
+		all = queue{round: 1}
+		f(t.Context())
+		if all.running != 0 || len(all.users) != 0 {
+			t.Errorf("in the end %d run, and %d users wait", all.running, len(all.users))
+		}
+	})
+}
+
+// A call without a turn takes one once it is long, and passes it on after its slice.
+func TestLook(t *testing.T) {
+	alone(t, 2, func(ctx context.Context) {
+		var a, b Turn
+		work := func(turn *Turn, d time.Duration) {
+			time.Sleep(d)
+			if err := turn.Look(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Begin("a")
+		work(&a, time.Millisecond)
+		work(&a, free/2)
+		if a.round != 0 {
+			t.Fatal("a short call has a turn")
+		}
+		work(&a, free/2)
+		if a.round == 0 {
+			t.Fatal("a long call has no turn")
+		}
+		work(&a, slice)
+		if a.round == 0 {
+			t.Fatal("a turn has passed on to nobody")
+		}
+		done := false
+		go func() {
+			b.Begin("b")
+			b.Long(ctx)
+			done = true
+			b.End()
+		}()
+		synctest.Wait()
+		if done {
+			t.Fatal("two calls have the turn of one processor")
+		}
+		work(&a, slice/2)
+		if done {
+			t.Fatal("the turn has passed on before its end")
+		}
+		work(&a, slice)
+		if !done || a.round == 0 {
+			t.Fatal("the turn has not passed on and come back")
+		}
+		a.End()
+		a.End()
+	})
+}
+
+// Of many calls of one user and one of another, that one comes second.
+func TestUsersTakeTurns(t *testing.T) {
+	alone(t, 4, func(ctx context.Context) {
+		var first, second Turn
+		for _, turn := range []*Turn{&first, &second} {
+			turn.Begin("many")
+			turn.Long(ctx)
+		}
+		var order []string
+		begin := func(name, user string) {
+			go func() {
+				var turn Turn
+				turn.Begin(user)
+				turn.Long(ctx)
+				order = append(order, name)
+				turn.End()
+			}()
+			synctest.Wait()
+		}
+		for i := range 3 {
+			begin(fmt.Sprint("many", i), "many")
+		}
+		begin("one", "one")
+		first.End()
+		synctest.Wait()
+		second.End()
+		if want := []string{"many0", "one", "many1", "many2"}; !slices.Equal(order, want) {
+			t.Errorf("in order %q, and not %q", order, want)
+		}
+	})
+}
+
+// A call whose client is gone waits no longer, and takes no turn with it.
+func TestGone(t *testing.T) {
+	alone(t, 1, func(ctx context.Context) {
+		var had, gone, next Turn
+		had.Begin("a")
+		had.Long(ctx)
+		left, leave := context.WithCancel(ctx)
+		var err, late error
+		go func() {
+			gone.Begin("b")
+			err = gone.Long(left)
+		}()
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("a call of a client that is gone: %v", err)
+		}
+		gone.End()
+		go func() {
+			next.Begin("c")
+			late = next.Long(ctx)
+		}()
+		had.End()
+		synctest.Wait()
+		if late != nil || next.round == 0 {
+			t.Fatalf("the next call has no turn: %v", late)
+		}
+		next.End()
+	})
+}
+
+// A call that waits with its turn for another call does not keep that from going on. While turns pass on, a long
+// queue is no reason to have more of them.
+func TestPatience(t *testing.T) {
+	alone(t, 1, func(ctx context.Context) {
+		var blocked Turn
+		blocked.Long(ctx)
+		began := time.Now()
+		const calls = 2 * int(patience/slice)
+		running, most := 0, 0
+		var all sync.WaitGroup
+		for i := range calls {
+			all.Go(func() {
+				var turn Turn
+				turn.Begin(strconv.Itoa(i))
+				turn.Long(ctx)
+				running++
+				most = max(most, running)
+				time.Sleep(slice) // it works
+				running--
+				turn.End()
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != patience+time.Duration(calls)*slice || most != 1 {
+			t.Errorf("all have had their turns after %v, and %d at a time", took, most)
+		}
+		blocked.End()
+		blocked.End()
+	})
+}
