@@ -1,4 +1,3 @@
-// Package built says what a program was built from.
 package built
 
 import (

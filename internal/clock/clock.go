@@ -1,4 +1,3 @@
-// Package clock is time as the store sees it, so that a test can move it.
 package clock
 
 import "time"

@@ -1,4 +1,3 @@
-// Package grace tells when something that others may be looking at can be taken away.
 package grace
 
 import (

@@ -1,4 +1,3 @@
-// Package redisserver starts redis-server for tests and benchmarks, which compare this project with it.
 package redisserver
 
 import (

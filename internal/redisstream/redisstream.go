@@ -1,4 +1,3 @@
-// Package redisstream is the form of a stream of Redis in the store: the names and values of its elements.
 package redisstream
 
 import (

@@ -1,4 +1,3 @@
-// Package sysmem tells how much memory this process may count on.
 package sysmem
 
 import "math"

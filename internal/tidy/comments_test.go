@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"slices"
 	"testing"
 )
@@ -11,7 +12,7 @@ import (
 // public are the directories of the packages that users import.
 var public = []string{".", "codec", "hybridlog", "remote"}
 
-// Each package is introduced by one comment, and no more: it would be shown as one text.
+// Each package is introduced by one comment, in doc.go except for commands, and no more: it would be shown as one text.
 func TestPackagesAreIntroduced(t *testing.T) {
 	comments := map[string]int{}
 	walkGo(t, parser.PackageClauseOnly|parser.ParseComments, func(f goFile) {
@@ -23,6 +24,9 @@ func TestPackagesAreIntroduced(t *testing.T) {
 		}
 		if f.Doc != nil {
 			comments[f.dir]++
+			if base := path.Base(f.name); f.File.Name.Name != "main" && base != "doc.go" {
+				t.Errorf("the comment of package %s is in %s, and not in doc.go", f.dir, base)
+			}
 		}
 	})
 	for dir, n := range comments {

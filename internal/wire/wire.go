@@ -1,4 +1,3 @@
-// Package wire is what a server and the programs that open its store over the network agree on.
 package wire
 
 import (

@@ -1,4 +1,3 @@
-// Package serving runs servers of the protocol of Redis for benchmarks.
 package serving
 
 import (

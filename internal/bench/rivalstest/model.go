@@ -1,4 +1,3 @@
-// Package rivalstest compares an engine of package rivals with a map.
 package rivalstest
 
 import (

@@ -1,0 +1,2 @@
+// Package serving runs servers of the protocol of Redis for benchmarks.
+package serving

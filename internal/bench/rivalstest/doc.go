@@ -1,0 +1,2 @@
+// Package rivalstest compares an engine of package rivals with a map.
+package rivalstest

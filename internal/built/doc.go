@@ -1,0 +1,2 @@
+// Package built says what a program was built from.
+package built

@@ -1,0 +1,2 @@
+// Package grace tells when something that others may be looking at can be taken away.
+package grace

@@ -1,0 +1,2 @@
+// Package sysmem tells how much memory this process may count on.
+package sysmem

@@ -1,0 +1,2 @@
+// Package wire is what a server and the programs that open its store over the network agree on.
+package wire
