@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/copaldb/copal/cmd/copal/internal/importers"
 	"github.com/copaldb/copal/internal/bench/table"
 )
 
@@ -54,8 +55,8 @@ type benching struct {
 // measuring are the commands that measure. The image, which serves, leaves them out.
 func measuring(a *app) []*cobra.Command { return []*cobra.Command{newBench(a), newStudy(a)} }
 
-// beChild ends the process, if it is one that a measurement has started.
-func beChild() { table.BeChild() }
+// beChild ends the process, if it is one that a measurement or an import has started.
+func beChild() { table.BeChild(); importers.BeChild() }
 
 func newBench(a *app) *cobra.Command {
 	var b benching

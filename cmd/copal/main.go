@@ -6,9 +6,7 @@
 // measures by internal/bench.
 package main
 
-import (
-	"os"
-)
+import "os"
 
 func main() {
 	beChild()

@@ -38,6 +38,7 @@ func readAll(t testing.TB, name string, s Source) (*got, error) {
 		t.Fatalf("there is no format %q", name)
 	}
 	g := &got{entries: map[string]string{}, expires: map[string]time.Time{}}
+	s.Ctx = t.Context()
 	s.Bad = func(e *ndjson.LineError) error { g.bad = append(g.bad, e); return nil }
 	s.Note = func(text string) { g.notes = append(g.notes, text) }
 	err := f.Read(&s, func(item *Item) error {
