@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,12 +74,12 @@ func inTime(f func() []string) []string {
 }
 
 // offered are the keys that begin with word, and instead of those of a map whose name is not complete yet that name
-// and a colon. In a shell of ours each is written as a word of it; elsewhere those are left out that cannot be typed.
+// and a colon. In a shell of ours each is written as a word of it; elsewhere those are left out that isWord refuses.
 func (a *app) offered(db *copal.DB, word string) (list []string) {
 	maps := map[string]bool{}
 	for name := range db.Maps() {
 		prefix := string(copal.MapPrefix(name))
-		if len(prefix) > len(word) && strings.HasPrefix(prefix, word) && isPlain(prefix) {
+		if len(prefix) > len(word) && strings.HasPrefix(prefix, word) && (a.host != nil && isPlain(prefix) || isWord(prefix)) {
 			maps[prefix] = true
 			list = append(list, prefix)
 		}
@@ -102,7 +104,7 @@ func (a *app) appendKeys(list []string, db *copal.DB, from []byte, word string, 
 		switch {
 		case a.host != nil:
 			key = quoteWord(key)
-		case !isPlain(key):
+		case !isWord(key):
 			continue
 		}
 		if list = append(list, key); len(list) >= completeMost {
@@ -110,6 +112,15 @@ func (a *app) appendKeys(list []string, db *copal.DB, from []byte, word string, 
 		}
 	}
 	return list, nil
+}
+
+// isWord reports whether a key and each beginning of it are one word in bash, zsh, fish and PowerShell. Bash puts the
+// common beginning of candidates on the line without quotes, and evaluates the line at the next completion: a key such
+// as $(reboot) would run. A key that begins with a dash would be a flag.
+func isWord(key string) bool {
+	return key != "" && !strings.ContainsAny(key[:1], "-=") && utf8.ValidString(key) && !strings.ContainsFunc(key, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:%+=", r)
+	})
 }
 
 // flagNames are the flags of a command.

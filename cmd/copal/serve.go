@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/socket"
 	"github.com/copaldb/copal/redisapi"
 )
 
@@ -359,15 +360,14 @@ func isLoopback(host string) bool {
 // listenUnix listens at a socket, which gets the permissions of mode. One that a killed server has left is taken away;
 // one that is served is an error.
 func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
-	info, err := os.Lstat(path)
-	if runtime.GOOS == "windows" || err == nil && info.Mode().Type() != fs.ModeSocket {
+	if runtime.GOOS == "windows" {
 		return net.Listen("unix", path)
 	}
-	if err == nil {
+	if info, err := os.Lstat(path); err == nil && socket.Is(info) {
 		if other, dial := net.Dial("unix", path); dial == nil {
 			other.Close()
 			return net.Listen("unix", path) // and has the error that it is in use
 		}
 	}
-	return listenApart(path, mode)
+	return socket.Listen(path, mode)
 }

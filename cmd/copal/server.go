@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/socket"
 	"github.com/copaldb/copal/internal/files"
 )
 
@@ -106,6 +108,9 @@ func (a *app) openServed(dir string, locked error) (*copal.DB, error) {
 	whole, err := files.Path(dir)
 	path := socketOf(whole)
 	if err != nil || !a.onServers {
+		return nil, locked
+	}
+	if info, err := os.Lstat(path); err != nil || !socket.Is(info) { // a link may lead to the socket of anything
 		return nil, locked
 	}
 	db, err := a.openServer("unix://" + escaped.Replace(path))

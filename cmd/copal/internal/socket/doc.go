@@ -1,0 +1,2 @@
+// Package socket listens at unix sockets whose permissions hold from their first moment.
+package socket
