@@ -38,7 +38,7 @@ type FileError struct {
 
 func (e *FileError) Error() string {
 	if e.Key != nil {
-		return fmt.Sprintf("at byte %d, in key %q: %s", e.Offset, e.Key, e.Reason)
+		return fmt.Sprintf("at byte %d, in key %.100q: %s", e.Offset, e.Key, e.Reason)
 	}
 	return fmt.Sprintf("at byte %d: %s", e.Offset, e.Reason)
 }
@@ -85,6 +85,7 @@ type file struct {
 	expires time.Time
 	entry   Entry
 	got     collector
+	handed  int // bytes of the elements of the key that were handed on
 }
 
 // Read reads a file and calls f with each key, in its order. What f gets is valid until it returns, but for the bytes
@@ -198,7 +199,7 @@ func (r *file) key(of byte) {
 	if r.entry.Key == nil {
 		r.entry.Key = []byte{}
 	}
-	r.got = collector{part: r.part}
+	r.got, r.handed = collector{part: r.part}, 0
 	r.to = &r.got
 	r.value(of)
 	switch {
@@ -216,11 +217,18 @@ func (r *file) key(of byte) {
 	}
 }
 
-// part hands on the elements that were read, if they are enough.
+// part hands on the elements that were read, if they are enough. Those of a key are bounded by its bytes in the file,
+// as those of a dump are: a stream has the names of its fields once in a file, and with each entry here.
 func (r *file) part() {
-	if v := &r.got; len(v.Elements) >= partElements || v.held >= partBytes {
-		r.handOn()
+	v := &r.got
+	if len(v.Elements) < partElements && v.held < partBytes {
+		return
 	}
+	if r.handed += v.held; int64(r.handed) > mostOf(r.offset()-r.at) {
+		r.bad = true
+		return
+	}
+	r.handOn()
 }
 
 func (r *file) handOn() {

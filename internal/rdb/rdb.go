@@ -73,6 +73,9 @@ func checksum(b []byte) uint64 { return addChecksum(0, b) }
 
 func addChecksum(sum uint64, b []byte) uint64 { return ^crc64.Update(^sum, jones, b) }
 
+// mostOf is how many bytes a value may have that takes n bytes in a dump or a file.
+func mostOf(n int64) int64 { return 64<<20 + 256*n }
+
 // Append appends the dump of a value. The error is ErrFormat for elements that make no stream.
 func Append(dst []byte, v *Value) ([]byte, error) {
 	from, version := len(dst), uint16(written)
@@ -134,7 +137,7 @@ func ParseWithin(dump []byte, takes func(bytes int) bool) (*Value, error) {
 	if at < 1 || binary.LittleEndian.Uint16(dump[at:]) > newest || binary.LittleEndian.Uint64(dump[at+2:]) != checksum(dump[:at+2]) {
 		return nil, ErrChecksum
 	}
-	v := &collector{most: 64<<20 + 256*len(dump), takes: takes}
+	v := &collector{most: int(mostOf(int64(len(dump)))), takes: takes}
 	r := reader{b: dump[1:at], to: v}
 	r.value(dump[0])
 	switch {

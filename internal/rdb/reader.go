@@ -124,6 +124,7 @@ func (r *reader) unpack(b []byte, length uint64) (out []byte) {
 	if !r.allows(int(length)) {
 		return nil
 	}
+	out = make([]byte, 0, length)
 	in := reader{b: b}
 	for len(in.b) > 0 && !in.bad && uint64(len(out)) <= length {
 		c := in.take(1)[0]
