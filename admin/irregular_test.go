@@ -152,3 +152,78 @@ func TestFileMode(t *testing.T) {
 		}
 	}
 }
+
+// TestBackupOfAStranger is TestStoreOfAStranger for the files of a backup, of which there is one more, and for those
+// that unfinished work leaves in a directory.
+func TestBackupOfAStranger(t *testing.T) {
+	ctx := context.Background()
+	const secret = "of somebody else, and longer than a process id"
+	home := t.TempDir()
+	in := func(name string) string { return filepath.Join(home, name) }
+	db, err := copal.Open(in("db"))
+	if err == nil {
+		err = db.Raw().Set([]byte("k"), []byte("v"))
+		_, failed := db.Backup(ctx, in("made"), nil)
+		err = errors.Join(err, failed, db.Raw().Set([]byte("k"), []byte("w")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	names := []string{"UNFINISHED", "LOCK", "MANIFEST.tmp", "BACKUP.tmp", "UNFINISHED.tmp", "00000002.log"}
+	entries, err := os.ReadDir(in("made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	ways := map[string]func(dir, apart string) error{
+		"restore":         func(dir, apart string) error { _, err := admin.Restore(ctx, dir, apart, nil); return err },
+		"restore into":    func(dir, _ string) error { _, err := admin.Restore(ctx, in("made"), dir, nil); return err },
+		"backup again":    func(dir, _ string) error { _, err := db.Backup(ctx, dir, nil); return err },
+		"check":           func(dir, _ string) error { _, err := admin.Check(ctx, dir, nil); return err },
+		"repair":          func(dir, apart string) error { _, err := admin.Repair(ctx, dir, apart, nil); return err },
+		"repair into":     func(dir, _ string) error { _, err := admin.Repair(ctx, in("made"), dir, nil); return err },
+		"repair in place": func(dir, _ string) error { _, _, err := admin.RepairInPlace(ctx, dir, nil); return err },
+	}
+	kinds := map[string]func(path, victim string) error{
+		"link":     func(path, victim string) error { return os.Symlink(victim, path) },
+		"dangling": func(path, victim string) error { return os.Symlink(victim+".missing", path) },
+		"pipe":     func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
+		"dir":      func(path, _ string) error { return os.Mkdir(path, 0o700) },
+		"device":   func(path, _ string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))) },
+	}
+	for _, name := range names {
+		for kind, put := range kinds {
+			for way, try := range ways {
+				home := t.TempDir()
+				dir, victim := filepath.Join(home, "db"), filepath.Join(home, "victim")
+				err := os.MkdirAll(dir, 0o700)
+				if way != "restore into" && way != "repair into" {
+					err = os.CopyFS(dir, os.DirFS(in("made")))
+				}
+				os.Remove(filepath.Join(dir, name))
+				if err = errors.Join(err, os.WriteFile(victim, []byte(secret), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				if err := put(filepath.Join(dir, name), victim); kind == "device" && err != nil {
+					continue // only root makes devices
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				err = try(dir, filepath.Join(home, "apart"))
+				needed := name == "MANIFEST" || name == "00000001.log"
+				if needed && (way == "restore" || way == "restore into" || way == "repair into") && err == nil {
+					t.Errorf("%s, %s as a %s: there is no error", way, name, kind)
+				}
+				if text, failed := os.ReadFile(victim); failed != nil || string(text) != secret {
+					t.Errorf("%s, %s as a %s: the linked file has %q, %v", way, name, kind, text, failed)
+				}
+				if _, err := os.Lstat(victim + ".missing"); err == nil {
+					t.Errorf("%s, %s as a %s: the file that is linked to was made", way, name, kind)
+				}
+			}
+		}
+	}
+}

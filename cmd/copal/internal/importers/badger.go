@@ -4,11 +4,13 @@ package importers
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,6 +94,9 @@ func writeBadger(out io.Writer, name string) (marked int, err error) {
 	return marked, errors.Join(err, buffered.Flush())
 }
 
+// badgerFiles are the names of files, or the ends of names.
+var badgerFiles = []string{badger.ManifestFilename, badger.KeyRegistryFileName, "DISCARD", "LOCK", ".sst", ".vlog", ".mem"}
+
 // checkBadger finds a reason for the library to wait, to follow a link, to leave out a table, or to remove one.
 func checkBadger(dir string) error {
 	list, err := os.ReadDir(dir)
@@ -99,7 +104,7 @@ func checkBadger(dir string) error {
 		return err
 	}
 	for _, e := range list {
-		if e.IsDir() {
+		if e.IsDir() && !slices.Contains(badgerFiles, cmp.Or(filepath.Ext(e.Name()), e.Name())) {
 			continue
 		}
 		f, err := vfs.OpenRegular(filepath.Join(dir, e.Name()), os.O_RDONLY, 0)
