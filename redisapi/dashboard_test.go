@@ -148,6 +148,7 @@ func TestKeptSettings(t *testing.T) {
 		{"CONFIG SET hz 50 nosuch 1", "(error) ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"},
 		{"CONFIG GET hz", `["hz" "10"]`},
 		{"CONFIG SET maxmemory 100mb", "(error) ERR CONFIG SET failed (possibly related to argument 'maxmemory') - can't set immutable config"},
+		{"CONFIG SET client-output-buffer-limit \"normal 1048576 0 0\"", "(error) ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - can't set immutable config"},
 		{"CONFIG SET appendfsync always", "(error) ERR CONFIG SET failed (possibly related to argument 'appendfsync') - can't set immutable config"},
 		{"CONFIG SET save " + strings.Repeat("1", mostKept+1), "(error) ERR CONFIG SET failed (possibly related to argument 'save') - argument is too long"},
 	} {
