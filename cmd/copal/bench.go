@@ -16,6 +16,7 @@ import (
 
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
 	"github.com/copaldb/copal/internal/bench/table"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 const benchHelp = `Measure copal on this machine, in two minutes: typed maps beside maps in memory, and raw bytes,
@@ -149,7 +150,7 @@ func newPage(file string) (*page, error) {
 	if file == "" || file == "-" {
 		return nil, nil
 	}
-	f, err := os.Create(file + partSuffix)
+	f, err := vfs.OpenRegular(file+partSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC, vfs.OwnerOnly)
 	if err != nil {
 		return nil, err
 	}

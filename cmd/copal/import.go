@@ -281,7 +281,10 @@ func (in *intake) openInput() (err error) {
 	if in.file, err = os.Open(in.path); err != nil {
 		return err
 	}
-	return in.openStream(in.file)
+	if err = in.openStream(in.file); err == nil && !in.format.Stream && !info.Mode().IsRegular() {
+		err = usageError{in.format.Name + " cannot be read from a pipe or a device: " + in.path}
+	}
+	return err
 }
 
 func (in *intake) openStream(r io.Reader) error {
@@ -365,8 +368,7 @@ func (in *intake) close() {
 	}
 }
 
-// readFirst reads up to the first item, before a store is opened: an import that is refused, for what the file
-// is or has in it, makes no store and changes none.
+// readFirst reads up to the first item before a store is opened, so that a refused import makes and changes none.
 func (in *intake) readFirst() (err error) {
 	if in.size >= 0 {
 		in.bar = in.newProgress("importing")
@@ -539,8 +541,7 @@ func (in *intake) deal(item *importers.Item) error {
 	return in.put(item)
 }
 
-// fits returns an error for an entry whose key is too long, or one of Redis that the typed map of its key would not
-// read.
+// fits returns an error for a key that is too long, or an entry of Redis that the typed map of its key refuses.
 func (in *intake) fits(e *admin.Entry) error {
 	switch {
 	case len(e.Key) > copal.MaxKeyBytes:
@@ -612,8 +613,7 @@ const batchBytes = 1 << 20
 // batchEntries is a variable for the sake of tests.
 var batchEntries = 4096
 
-// put adds an item to the batch, which is written when it is full. A large value is written by itself, without
-// a copy.
+// put adds an item to the batch, which is written when it is full. A large value is written by itself.
 func (in *intake) put(item *importers.Item) error {
 	size := len(item.Key) + len(item.Value)
 	in.unsaved += int64(size) + 64
