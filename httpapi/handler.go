@@ -230,7 +230,8 @@ type request struct {
 	code  int  // that was written, 0 for none: behind it an error can only end the connection
 	lasts bool // a stream of changes, which has no end of its own
 
-	turn turns.Turn
+	turn  turns.Turn
+	tries int // of its transaction: one that is tried again comes to hold a lock, and takes no turns
 }
 
 // serve answers a request by the n-th route.
@@ -396,11 +397,17 @@ func (q *request) durableAs() (copal.Durability, error) {
 }
 
 // update runs f in a transaction that is so durable.
-func (h *handler) update(d copal.Durability, f func(tx *copal.Tx) error) error {
+func (q *request) update(d copal.Durability, f func(tx *copal.Tx) error) error {
+	run := q.db.Update
 	if d == copal.FSync {
-		return h.db.UpdateFSync(f)
+		run = q.db.UpdateFSync
 	}
-	return h.db.Update(f)
+	q.tries = 0
+	defer func() { q.tries = 0 }()
+	return run(func(tx *copal.Tx) error {
+		q.tries++
+		return f(tx)
+	})
 }
 
 // query is a parameter of the query, "" if it is not there.

@@ -141,6 +141,9 @@ func (q *request) goOn() error {
 	if q.isEvicted() {
 		return errEvicted
 	}
+	if q.tries > 1 {
+		return gaveUp(q.r.Context().Err())
+	}
 	return gaveUp(q.turn.Look(q.r.Context()))
 }
 

@@ -35,6 +35,7 @@ type call struct {
 	looked  time.Duration // since the server began: when goOn last looked at the connection, 0 for not yet
 	gone    time.Duration // when the client was found to have gone, 0 for one that is there
 	turn    turns.Turn
+	tries   int // of its transaction
 
 	taken  []byte                   // for take
 	taking func(value []byte) error // appends a value to taken
@@ -227,11 +228,11 @@ func (c *call) execute() (err error) {
 	if len(c.args) > manyArguments {
 		c.uses(len(c.args) * entryBytes) // for lists and maps of them
 	}
-	if c.left--; c.left < 0 {
+	if c.left--; c.left < 0 && c.inPlaceOf == nil {
 		c.left = stepsOf
 		c.turn.Look(c.s.ctx)
 	}
-	c.after, c.looked, c.gone = c.after[:0], 0, 0
+	c.after, c.looked, c.gone, c.tries = c.after[:0], 0, 0, 0
 	before := len(c.Buf)
 	c.counted = before
 	switch s := c.session.Load(); {
@@ -243,6 +244,7 @@ func (c *call) execute() (err error) {
 		err = c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
 	case c.cmd.how == changing:
 		err = c.s.DB.Update(func(tx *copal.Tx) error {
+			c.tries++
 			c.after = c.after[:0]
 			return c.in(tx, before)
 		})
@@ -253,9 +255,7 @@ func (c *call) execute() (err error) {
 		}
 	}
 	c.used()
-	if c.left -= (len(c.Buf) - c.counted) / stepBytes; c.inPlaceOf != nil {
-		c.turn.End()
-	}
+	c.left -= (len(c.Buf) - c.counted) / stepBytes
 	if err != nil {
 		c.Cut(before) // a transaction may fail in the end, too
 		return err

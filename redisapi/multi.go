@@ -190,6 +190,7 @@ func (c *call) exec() error {
 	}
 	before, db := len(c.Buf), c.db.Load()
 	err := c.s.DB.Update(func(tx *copal.Tx) error {
+		c.tries++
 		if err := c.unchanged(tx); err != nil {
 			return err
 		}

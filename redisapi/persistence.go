@@ -68,6 +68,7 @@ func (s *Server) sync() error {
 }
 
 func (c *call) save() error {
+	c.turn.End()
 	if err := c.s.sync(); err != nil {
 		return err
 	}
@@ -79,6 +80,7 @@ func (c *call) bgsave() error {
 	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "SCHEDULE") {
 		return errSyntax
 	}
+	c.turn.End()
 	if err := c.s.sync(); err != nil {
 		return err
 	}

@@ -111,6 +111,7 @@ func (c *call) commit() error {
 	case s == nil:
 		return errorf("ERR COPAL.COMMIT without COPAL.BEGIN")
 	}
+	c.turn.End()
 	if err := c.endSession(true); err != nil {
 		return err
 	}

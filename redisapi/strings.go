@@ -53,6 +53,7 @@ func (c *call) atomically(f func() error) error {
 	before := len(c.Buf)
 	defer func() { c.raw, c.tx = c.store(), nil }()
 	return c.s.DB.Update(func(tx *copal.Tx) error {
+		c.tries++
 		c.raw, c.tx = c.store().In(tx), tx
 		c.after = c.after[:0]
 		c.Cut(before)

@@ -43,7 +43,7 @@ func (c *call) goOn(n int) bool {
 // lookAround has the reply fail of a command for whose client nothing needs to be done any more.
 func (c *call) lookAround() {
 	c.left = stepsOf
-	if c.turn.Look(c.s.ctx) != nil {
+	if c.takesTurns() && c.turn.Look(c.s.ctx) != nil {
 		c.Fail(errEnds)
 		return
 	}
@@ -69,10 +69,14 @@ func (c *call) lookAround() {
 
 // long is called before n entries are sorted or stored in one step.
 func (c *call) long(n int) {
-	if n > longSteps && c.turn.Long(c.s.ctx) != nil {
+	if n > longSteps && c.takesTurns() && c.turn.Long(c.s.ctx) != nil {
 		c.Fail(errEnds)
 	}
 }
+
+// takesTurns reports whether others may go first: not where they may wait for the lock of a command in place of a
+// client, or of a transaction that is tried again, which comes to hold one.
+func (c *call) takesTurns() bool { return c.inPlaceOf == nil && c.tries <= 1 }
 
 // steps yields what a sequence does as long as the command may go on. Who uses it need not look for a failure: a reply
 // that has failed is an error of the command, which is rolled back.

@@ -137,7 +137,7 @@ func (a *app) serve(dir string, s *serving) error {
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.SetDefaultGOMAXPROCS()
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) // internal/turns has the reason
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) // internal/turns has the reason
 	}
 	server := &redisapi.Server{AuthTimeout: s.auth, MaxClients: s.maxClients, MaxRequest: int64(s.maxRequest), ClientMemory: int64(s.clientMemory), IdleTimeout: s.idle, Debug: s.debug, Logger: logger}
 	if server.Durability, err = durabilityNamed(s.durability); err != nil {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/turns"
 )
 
 // The sweeper takes the elements of collections that are gone out of the index. Nothing leads to them any more,
@@ -180,15 +178,12 @@ func (s *Store) sweepID(id uint64) error {
 	}
 	span := elementSpan(id, Span{})
 	span.HighOpen = false // the owner, too
-	var turn turns.Turn
 	for {
-		turn.Look(context.Background())
 		keys, err := someKeys(t, span, sweepBatch)
-		turn.End()
 		if len(keys) == 0 || err != nil {
 			return err
 		}
-		if err := s.takeOut(t, keys, &turn); err != nil {
+		if err := s.takeOut(t, keys); err != nil {
 			return err
 		}
 		span = span.after(keys[len(keys)-1])
@@ -206,10 +201,8 @@ func someKeys(t *Table, span Span, most int) (list [][]byte, err error) {
 }
 
 // takeOut removes elements from the index, while no compaction is at work.
-func (s *Store) takeOut(t *Table, keys [][]byte, turn *turns.Turn) error {
+func (s *Store) takeOut(t *Table, keys [][]byte) error {
 	return s.Housekeep(func() error {
-		turn.Look(context.Background())
-		defer turn.End()
 		for _, key := range keys {
 			if err := s.passOver(s.takeOutOne(t, key)); err != nil {
 				return err

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/turns"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -86,9 +84,7 @@ func (s *Store) writeRun(c order.Cursor, id uint64, sure bool) (_ *orderRun, err
 		}
 	}()
 	w := order.NewWriter(f, l.StoreID, id, sure)
-	taking := turnCursor{Cursor: c}
-	defer taking.turn.End()
-	if err := w.AddAll(&taking); err != nil {
+	if err := w.AddAll(c); err != nil {
 		return nil, seglog.NoSpace(err)
 	}
 	h, err := w.Finish()
@@ -106,20 +102,6 @@ func (s *Store) writeRun(c order.Cursor, id uint64, sure bool) (_ *orderRun, err
 		return nil, err
 	}
 	return &orderRun{Run: run, file: f, id: id, refs: 1}, nil
-}
-
-// turnCursor takes turns with other long work while it moves.
-type turnCursor struct {
-	order.Cursor
-	turn turns.Turn
-	n    int
-}
-
-func (c *turnCursor) Next() bool {
-	if c.n++; c.n%256 == 0 {
-		c.turn.Look(context.Background())
-	}
-	return c.Cursor.Next()
 }
 
 // persist sees to it that files have all of the order, and says which. The caller has copied the entries of the

@@ -29,7 +29,7 @@ var arrows = map[string][]string{
 	"internal/detach":      {},
 	"internal/disktest":    {},
 	"internal/driver":      {"internal/engine"},
-	"internal/engine":      {"internal/cache", "internal/checkpoint", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/turns", "internal/vfs", "internal/warm"},
+	"internal/engine":      {"internal/cache", "internal/checkpoint", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
 	"internal/exposition":  {},
 	"internal/feed":        {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/files":       {"internal/record", "internal/vfs"},

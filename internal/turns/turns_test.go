@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +18,10 @@ import (
 func alone(t *testing.T, n int, f func(ctx context.Context)) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
 	synctest.Test(t, func(t *testing.T) {
-		all = queue{round: 1}
+		all = queue{}
 		f(t.Context())
-		if all.running != 0 || len(all.users) != 0 {
-			t.Errorf("in the end %d run, and %d users wait", all.running, len(all.users))
+		if len(all.turns) != 0 || len(all.users) != 0 {
+			t.Errorf("in the end %d run, and %d users wait", len(all.turns), len(all.users))
 		}
 	})
 }
@@ -38,15 +39,15 @@ func TestLook(t *testing.T) {
 		a.Begin("a")
 		work(&a, time.Millisecond)
 		work(&a, free/2)
-		if a.round != 0 {
+		if a.has != nil {
 			t.Fatal("a short call has a turn")
 		}
 		work(&a, free/2)
-		if a.round == 0 {
+		if a.has == nil {
 			t.Fatal("a long call has no turn")
 		}
 		work(&a, slice)
-		if a.round == 0 {
+		if a.has == nil {
 			t.Fatal("a turn has passed on to nobody")
 		}
 		done := false
@@ -65,7 +66,7 @@ func TestLook(t *testing.T) {
 			t.Fatal("the turn has passed on before its end")
 		}
 		work(&a, slice)
-		if !done || a.round == 0 {
+		if !done || a.has == nil {
 			t.Fatal("the turn has not passed on and come back")
 		}
 		a.End()
@@ -75,7 +76,7 @@ func TestLook(t *testing.T) {
 
 // Of many calls of one user and one of another, that one comes second.
 func TestUsersTakeTurns(t *testing.T) {
-	alone(t, 4, func(ctx context.Context) {
+	alone(t, 5, func(ctx context.Context) {
 		var first, second Turn
 		for _, turn := range []*Turn{&first, &second} {
 			turn.Begin("many")
@@ -130,40 +131,106 @@ func TestGone(t *testing.T) {
 		}()
 		had.End()
 		synctest.Wait()
-		if late != nil || next.round == 0 {
+		if late != nil || next.has == nil {
 			t.Fatalf("the next call has no turn: %v", late)
 		}
 		next.End()
 	})
 }
 
-// A call that waits with its turn for another call does not keep that from going on. While turns pass on, a long
-// queue is no reason to have more of them.
+// A call that waits with its turn for another call does not keep that from going on, also if others have turns. A long
+// queue is no reason to have more of them, and neither is a call that has had its turn for long.
 func TestPatience(t *testing.T) {
+	for _, processors := range []int{1, 5} {
+		alone(t, processors, func(ctx context.Context) {
+			var blocked, long Turn
+			blocked.Long(ctx)
+			goesOn := func(d time.Duration) {
+				if processors > 1 {
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(slice) {
+						long.Look(ctx)
+					}
+				}
+			}
+			goesOn(2 * patience)
+			began := time.Now()
+			const calls = 2 * int(patience/slice)
+			var running, most atomic.Int64
+			var all sync.WaitGroup
+			for i := range calls {
+				all.Go(func() {
+					var turn Turn
+					turn.Begin(strconv.Itoa(i))
+					turn.Long(ctx)
+					if n := running.Add(1); n > most.Load() {
+						most.Store(n)
+					}
+					time.Sleep(slice) // it works
+					running.Add(-1)
+					turn.End()
+				})
+			}
+			goesOn(time.Duration(calls) * slice)
+			all.Wait()
+			if took, most := time.Since(began), most.Load(); most > int64(max(1, processors-3)) || took > patience+time.Duration(calls)*slice {
+				t.Errorf("%d processors: all have had their turns after %v, and %d at a time", processors, took, most)
+			}
+			long.End()
+			blocked.End()
+			blocked.End()
+		})
+	}
+}
+
+// A call that has had its turn for long, while no other waited, is not taken for blocked.
+func TestRenewed(t *testing.T) {
 	alone(t, 1, func(ctx context.Context) {
-		var blocked Turn
+		var long, next Turn
+		long.Long(ctx)
+		for end := time.Now().Add(2 * patience); time.Now().Before(end); time.Sleep(slice / 2) {
+			long.Look(ctx)
+		}
+		has := false
+		go func() {
+			next.Long(ctx)
+			has = true
+			next.End()
+		}()
+		synctest.Wait()
+		if has {
+			t.Error("two calls have the turn of one processor")
+		}
+		time.Sleep(slice)
+		long.Look(ctx)
+		if !has {
+			t.Error("the turn has not passed on")
+		}
+		long.End()
+	})
+}
+
+// A call that was taken for blocked, and goes on, takes a turn as others do.
+func TestUnblocked(t *testing.T) {
+	alone(t, 1, func(ctx context.Context) {
+		var blocked, next Turn
 		blocked.Long(ctx)
-		began := time.Now()
-		const calls = 2 * int(patience/slice)
-		running, most := 0, 0
-		var all sync.WaitGroup
-		for i := range calls {
-			all.Go(func() {
-				var turn Turn
-				turn.Begin(strconv.Itoa(i))
-				turn.Long(ctx)
-				running++
-				most = max(most, running)
-				time.Sleep(slice) // it works
-				running--
-				turn.End()
-			})
+		time.Sleep(2 * patience)
+		next.Begin("b")
+		next.Long(ctx)
+		went := false
+		go func() {
+			blocked.Look(ctx)
+			went = true
+			blocked.End()
+		}()
+		synctest.Wait()
+		if went || next.has == nil {
+			t.Error("two calls have the turn of one processor")
 		}
-		all.Wait()
-		if took := time.Since(began); took != patience+time.Duration(calls)*slice || most != 1 {
-			t.Errorf("all have had their turns after %v, and %d at a time", took, most)
+		next.End()
+		synctest.Wait()
+		if !went {
+			t.Error("it has no turn")
 		}
-		blocked.End()
-		blocked.End()
 	})
 }
