@@ -94,6 +94,11 @@ func TestEveryCommandIsBounded(t *testing.T) {
 					t.Errorf("%s as %s: %s, and it has written", words, form, got)
 				}
 			}
+			for _, c := range s.all() {
+				if n := c.charged.scratch.Load(); n != 0 {
+					t.Errorf("%s as %s: %d bytes are charged for work that has ended", words, form, n)
+				}
+			}
 			p.nc.Close()
 			until(func() bool { return len(s.all()) == 0 })
 			if n := s.memory.Used(); n != 0 {
