@@ -188,7 +188,7 @@ func TestBadgerMemory(t *testing.T) {
 	path := filepath.Join(dir, "MANIFEST")
 	b, err := os.ReadFile(path)
 	check(t, err)
-	change := []byte{0x0a, 8, 0x08, 9, 0x18, 0xff, 0xff, 0xff, 0xff, 0x0f} // table 9, on level 2^32-1
+	change := []byte{0x0a, 8, 0x08, 9, 0x18, 0xff, 0xff, 0xff, 0xff, 0x07} // table 9, on level 2^31-1
 	b = binary.BigEndian.AppendUint32(b, uint32(len(change)))
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(change, crc32.MakeTable(crc32.Castagnoli)))
 	check(t, os.WriteFile(path, append(b, change...), 0o600))
