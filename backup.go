@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
-// BackupReport says what DB.Backup or admin.Restore did.
+// BackupReport is the result of DB.Backup or admin.Restore.
 type BackupReport struct {
 	Bytes  int64 // bytes of the log in the backup
 	Linked int64 // bytes in files that this call hard-linked to files of the store
@@ -22,15 +22,15 @@ type BackupReport struct {
 // meanwhile. When Backup returns, the backup is on the disk.
 //
 // Where the file system has hard links, the backup shares the finished files of the store. So a
-// backup on the same disk costs little, and does not survive that disk. A dir that holds an earlier
-// backup of this store gets what it lacks; after an error or a crash it still holds that earlier
-// backup, whole. Any other dir that is not empty is refused.
+// backup on the same disk costs little, and does not survive that disk. If dir holds an earlier
+// backup of this store, Backup adds the missing files; after an error or a crash dir still holds
+// that earlier backup, whole. Any other dir that is not empty is refused.
 //
 // A backup is a store: Open it with ReadOnly to look, or admin.Restore it. A backup that was
 // written to is refused from then on.
 //
-// progress, which may be nil, gets how many bytes of the log the backup has, and how many there
-// are. When ctx ends, Backup returns its error.
+// progress, which may be nil, is called with the bytes of the log that are in the backup so far and
+// the bytes of the whole log. When ctx ends, Backup returns its error.
 func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
 	if dir == "" {
 		return BackupReport{}, errors.New("copal: Backup needs the name of a directory")

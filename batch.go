@@ -9,11 +9,11 @@ import (
 )
 
 // Batch is a list of changes of raw entries that are written together: all or none of them, in
-// memory, in the log and after a crash, however many there are. Of several changes of one key the
-// last counts. The log takes them in one piece, and one sync serves all.
+// memory, in the log and after a crash, however many there are. Of several changes of one key only
+// the last counts. The log gets the batch in one piece, and one sync serves it all.
 //
-// Only one goroutine at a time may use a Batch. It copies what it is given, and holds everything in
-// memory until Commit. A batch that is not committed changes nothing, and needs no Close.
+// Only one goroutine at a time may use a Batch. It copies keys and values, and holds them in memory
+// until Commit. A batch that is not committed changes nothing, and needs no Close.
 type Batch struct {
 	raw     *Raw
 	db      *DB
@@ -40,10 +40,10 @@ const batchKept = 4096
 // batch already: Commit of a batch made in one is an error.
 func (r *Raw) Batch() *Batch { return &Batch{raw: r, db: r.db, of: map[string]int{}} }
 
-// Set adds what Raw.Set does. Commit returns the error of a key or value that is too long.
+// Set adds a Raw.Set to the batch. Commit returns the error of a key or value that is too long.
 func (b *Batch) Set(key, value []byte) { b.add(key, batchEntry{value: b.copied.Copy(value)}) }
 
-// SetTTL adds what Raw.SetTTL does. The time to live begins at this call.
+// SetTTL adds a Raw.SetTTL to the batch. The time to live begins at this call.
 func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 	deadline, err := b.db.store.Deadline(d)
 	if err == nil {
@@ -52,7 +52,7 @@ func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 	return err
 }
 
-// SetUntil adds what Raw.SetUntil does.
+// SetUntil adds a Raw.SetUntil to the batch.
 func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
 	at, err := b.db.store.DeadlineAt(deadline)
 	if err == nil {
@@ -61,16 +61,16 @@ func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
 	return err
 }
 
-// Delete adds what Raw.Delete does.
+// Delete adds a Raw.Delete to the batch.
 func (b *Batch) Delete(key []byte) { b.add(key, batchEntry{delete: true}) }
 
-// Len is the number of keys that the batch changes.
+// Len returns the number of keys that the batch changes.
 func (b *Batch) Len() int { return len(b.entries) }
 
-// Commit makes the changes. When it returns nil the batch is empty and can be filled again: it is
-// usual to have one batch for many commits. When it returns an error nothing has changed, unless the
-// store refuses further writes after it. The batch is as it was then: it can be committed again and
-// added to.
+// Commit makes the changes. When it returns nil the batch is empty and can be filled again: one
+// batch usually serves many commits. When it returns an error nothing has changed, unless the store
+// refuses further writes from then on. After an error the batch still has its changes: it can be
+// extended and committed again.
 func (b *Batch) Commit() error {
 	if err := b.raw.writable(b.raw.by); err != nil {
 		return err

@@ -10,14 +10,16 @@ import (
 // Range deletions: one record in the log, however many entries go.
 
 // Clear removes all entries of the map as one write: a reader that sees one of them gone sees all
-// of them gone. It is as durable as Set. Where an entry is damaged nothing is removed, and the
-// error says which.
+// of them gone. It is as durable as Set. If an entry is damaged nothing is removed, and the error
+// names it.
 //
-// Clear reads all keys first, while others write on. Then all writers wait until one record is
-// appended, and a writer of one key until about a hundredth of the keys are removed. A write by
-// others that comes before the record is removed as well. A watch gets one change, with Range set.
+// Clear reads all keys first, while other goroutines write on. Then all writers wait until one
+// record is appended, and a writer of one key until about a hundredth of the keys are removed. A
+// write by another goroutine that reaches the log before that record is removed as well. A watch
+// gets one change, with Range set.
 //
-// In a transaction, other writes to the map before its end are no conflict: they are removed, too.
+// In a transaction, writes by others to the map before the transaction ends are no conflict: they
+// are removed, too.
 func (m *Map[K, V]) Clear() error { return m.bare.deletePrefix("") }
 
 // DeleteRange removes the entries with keys in [from, to), as Clear does. In an Ordered map it
@@ -63,8 +65,8 @@ func (h *handle) deleteRange(r engine.Range) error {
 // Clear removes all entries of the store, of all maps and collections, as Map.Clear does.
 func (r *Raw) Clear() error { return r.DeletePrefix(nil) }
 
-// DeleteRange removes the entries with whole keys in [from, to), by their bytes, as Map.Clear does;
-// entries of maps and collections, too. nil is no bound.
+// DeleteRange removes the entries whose whole keys are in [from, to), compared as bytes, as
+// Map.Clear does. That includes entries of maps and collections. A nil bound is no bound.
 func (r *Raw) DeleteRange(from, to []byte) error {
 	return r.deleteRange(engine.KeyRange(engine.Span{Low: from, High: to}))
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// A key of the store can hold a collection instead of a value: a hash, a list, a set, or a sorted set.
-// Its elements are records of their own, so a change of one costs what a change of a map's entry costs,
-// even among a million. One to three records delete, rename or date the whole, whatever its size. The
-// space of deleted elements comes back in the background.
+// A key of the store can hold a collection instead of a value: a hash, a list, a set, or a sorted
+// set. Its elements are records of their own, so a change of one costs as much as a change of a
+// map's entry, even among a million. One to three records delete, rename or date the whole,
+// whatever its size. The space of deleted elements comes back in the background.
 //
 // A key holds a value or a collection. Reading one as the other is ErrType. Set and admin.Put replace a
 // collection; Delete, Has, Expire and TTL treat it as any entry. Raw.Len and Map.Len count it as one.
@@ -23,10 +23,10 @@ import (
 // Collection is the part that hashes, lists, sets and sorted sets have in common: the collection as
 // a whole. It is safe for concurrent use.
 //
-// Its key is a raw key, as a single value has one. "users:scores" is also the entry "scores" of a map
-// called users: Len of that map counts it, and a Set there replaces the collection. So a collection is
-// best called something that does not begin with the name of a map and a colon. To wait for a change of
-// it, watch the key: db.Watch(ctx, copal.WithKey([]byte(c.Name()))).
+// Its key is a raw key, like the key of a single value. "users:scores" is also the entry "scores"
+// of a map called users: Len of that map counts it, and a Set there replaces the collection. So a
+// collection is best called something that does not begin with the name of a map and a colon. To
+// wait for a change of it, watch the key: db.Watch(ctx, copal.WithKey([]byte(c.Name()))).
 type Collection struct {
 	handle
 	key []byte
@@ -82,9 +82,9 @@ func (c *Collection) Clear() (existed bool, err error) {
 	return c.db.store.Clear(c.key, c.of, c.by)
 }
 
-// Rename moves the collection, deadline included, to another key, and replaces what that key holds.
-// The receiver stays a handle of the old key. The error is ErrNotFound when there is no collection.
-// It is as durable as Map.Set.
+// Rename moves the collection, deadline included, to another key, and replaces any value or
+// collection of that key. The receiver stays a handle of the old key. The error is ErrNotFound when
+// there is no collection. It is as durable as Map.Set.
 func (c *Collection) Rename(to string) error { return c.missing(c.rename(to), "") }
 
 func (c *Collection) rename(to string) error {
@@ -103,8 +103,8 @@ func (c *Collection) rename(to string) error {
 }
 
 // Expire replaces the deadline of the collection: it expires as a whole after d, which must be
-// positive. Changes of elements leave the deadline as it is. The error is ErrNotFound when there is
-// no collection.
+// positive. Changes of elements keep the deadline. The error is ErrNotFound when there is no
+// collection.
 func (c *Collection) Expire(d time.Duration) error {
 	deadline, err := c.db.store.Deadline(d)
 	if err != nil {

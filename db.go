@@ -48,17 +48,17 @@ type closer interface{ Close() error }
 // ErrLocked at once. A store opened with ReadOnly reads beside the writer.
 //
 // Opening finds every acknowledged write, as far as its durability promised; docs/durability.md
-// says what a crash can leave.
+// lists the states that a crash can leave.
 //
 // A copy of the files of a store that was not closed may lack acknowledged writes. Open returns
 // ErrCopied for one, unless AcceptCopy is given.
 //
 // If a part of the log that opening must read is damaged, a writer is refused with a *CorruptError,
 // and only ReadOnly opens the store. Then the error handler gets each damaged place, and a read of
-// a key whose newest record is damaged is an error. Every other key reads as ever. If a damaged
-// record no longer tells its key, that key keeps the value it had before. A store with missing or
+// a key whose newest record is damaged is an error. Every other key reads as ever. If the key of a
+// damaged record cannot be read, that key keeps the value it had before. A store with missing or
 // shortened files is refused altogether. Damage elsewhere is the error of the call that meets it.
-// admin.Check reads everything, and admin.Repair saves what is intact.
+// admin.Check reads everything, and admin.Repair saves the intact entries.
 func Open(dir string, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -127,7 +127,7 @@ func (db *DB) Sync() error {
 	return db.store.Sync()
 }
 
-// Stats is what DB.Stats counts.
+// Stats are counts and sizes of a store, from DB.Stats.
 type Stats struct {
 	Keys          int64 // entries of all maps, as their Len counts them, and raw entries
 	Records       int64 // records in the log, with those of overwritten and deleted entries
@@ -142,13 +142,14 @@ type Stats struct {
 	Compacted     int64 // files of the log that compaction has replaced since the store was opened
 	SyncInterval  time.Duration
 	TornBytes     int64         // bytes that opening ignored at the end of the log, see docs/durability.md
-	ClockBehind   time.Duration // by how much the clock is behind the newest record, which was written while it was ahead; else 0
+	ClockBehind   time.Duration // by how much the clock is earlier than the newest record, which was written while the clock was ahead; else 0
 }
 
-// Ratio is the number of records per entry: 1 in a store without waste.
+// Ratio returns the number of records per entry: 1 in a store without garbage.
 func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys, 1)) }
 
-// Stats counts what the store holds. It is quick, and exact while no write is under way.
+// Stats returns the counts and sizes of the store. It is quick, and exact while no write is under
+// way.
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,

@@ -36,7 +36,8 @@
 //     [Ordered] keeps a map in that order.
 //   - SetTTL, Expire and [WithTTL] let entries go at a deadline.
 //   - [OpenHash], [OpenList], [OpenSet] and [OpenSortedSet] keep many elements under one key.
-//   - [Map.Watch] waits for the next change, without polling; [DB.Watch] tells every change in order.
+//   - [Map.Watch] waits for the next change, without polling; [DB.Watch] yields every change in
+//     order.
 //   - [DB.Snapshot] is the present to read from later, [DB.AsOf] the past.
 //   - [DB.Backup] copies the store while it is written to, and [ReadOnly] follows it in another process.
 //   - [OpenMemory] is for tests.
@@ -49,16 +50,16 @@
 // the sync interval, a second by default, the loss of power. SetFSync returns when the record is on
 // the disk. SetAsync returns at once, and the value reaches the log within the interval; of several
 // values of one key, only the last does. Every write returns its error, and a write that failed has
-// not happened. docs/durability.md says precisely what a crash can leave.
+// not happened. docs/durability.md lists every state that a crash can leave.
 //
 // # Types that change
 //
 // The log keeps the schema of every value, so a value that was stored as another struct is read
 // field by field. Fields may be added (they are zero then), removed, reordered, and made wider, or
-// narrower where the numbers fit. What does not fit is [ErrType], and stays stored as it is. A
-// value keeps its form until it is written again, by Update too; fields that the struct no longer
-// has are gone then. A tag keeps a field's stored name when its Go name changes: json:"name", and
-// for codec.Binary also copal:"name".
+// narrower where the numbers fit. A value that does not fit is [ErrType] when it is read, and stays
+// in the store unchanged. A value keeps its form until it is written again, by Update too; fields
+// that the struct no longer has are gone then. A tag keeps a field's stored name when its Go name
+// changes: json:"name", and for codec.Binary also copal:"name".
 //
 // # Errors
 //

@@ -14,9 +14,10 @@ var (
 	// ErrLocked: another process, or another DB of this one, has the store open for writing. The
 	// text names the process.
 	ErrLocked = seglog.ErrLocked
-	// ErrUnfinished: the directory is being made by a restore, a repair or a first backup, which was
-	// interrupted or is still running. The text says which, and of which source. The same work, run again,
-	// ends it. After an interrupted import or copy the store opens, and the error handler gets this error.
+	// ErrUnfinished: the directory is being made by a restore, a repair or a first backup, which
+	// was interrupted or is still running. The text names the work and its source. Running the same
+	// work again completes the directory. After an interrupted import or copy the store opens, and
+	// the error handler gets this error.
 	ErrUnfinished = seglog.ErrUnfinished
 	// ErrVersion: a newer version of copal wrote a file of the store.
 	ErrVersion = seglog.ErrVersion
@@ -47,9 +48,9 @@ var (
 	// is being updated is written through the Entry alone; within DB.Update, every write goes
 	// through a handle of In.
 	ErrNested = engine.ErrNested
-	// ErrHandle: a handle means nothing, or does not have what was asked of it. A snapshot or a
-	// transaction is nil or of another store, At and In exclude each other, a transaction has no
-	// batches, and so on. The text says which. It is a mistake in the program.
+	// ErrHandle: a handle is not valid, or does not support the call. For example, its snapshot or
+	// transaction is nil or of another store, it combines At and In, or it asks for a batch in a
+	// transaction. The text gives the reason. It is a mistake in the program.
 	ErrHandle = errors.New("copal: a handle that means nothing")
 	// ErrSnapshot: a handle from At was used to write. A snapshot does not change.
 	ErrSnapshot = errors.New("copal: a snapshot does not change")
@@ -63,23 +64,25 @@ var (
 	// ErrClosed: the store, the map or the snapshot is closed.
 	ErrClosed = seglog.ErrClosed
 	// ErrSnapshotLost: a snapshot of a ReadOnly store can no longer be read. The store fell so far
-	// behind the writing process that it had to read the log anew.
+	// back that it had to read the log from the beginning.
 	ErrSnapshotLost = engine.ErrViewLost
-	// ErrHistoryLost: DB.Watch, DB.AsOf or History was asked for what the log does not have. Compaction
-	// has removed it, or the log ends before it. WithHistory keeps a window of the past.
+	// ErrHistoryLost: DB.Watch, DB.AsOf or History was asked for records that the log does not
+	// have. Compaction has removed it, or the log ends before it. WithHistory keeps a window of the
+	// past.
 	ErrHistoryLost = seglog.ErrHistoryLost
-	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
+	// ErrCorrupt: bytes on the disk differ from those that were written. The error is a
+	// *CorruptError.
 	ErrCorrupt = seglog.ErrCorrupt
 
-	// ErrUnknown: whether a write on another machine was made is not known, for the connection ended, or the context,
-	// before the answer came. The error wraps the cause. The write is never sent again by itself; a caller that knows
-	// it to be harmless may repeat it.
+	// ErrUnknown: it is not known whether a write on another machine was made, because the
+	// connection or the context ended before the answer came. The error wraps the cause. The write
+	// is never sent a second time automatically; a caller may repeat it if that is harmless.
 	ErrUnknown = errors.New("copal: it is not known whether the write was made")
 	// ErrDurability: the store cannot promise the durability that a write asks for, such as FSync on a Redis server
 	// that keeps no log on its disk. The text says whether the write was made all the same.
 	ErrDurability = errors.New("copal: the store cannot promise that durability")
 
-	// ErrRebuilt: a file derived from the log was damaged or missing, and is made anew. Nothing is
+	// ErrRebuilt: a file derived from the log was damaged or missing, and is made again. Nothing is
 	// lost. Only the error handler gets this error.
 	ErrRebuilt = seglog.ErrRebuilt
 )
@@ -131,11 +134,12 @@ func kindOf(of engine.CollectionType) string {
 	return string(of)
 }
 
-// CorruptError says why bytes cannot be what was written. errors.Is(err, ErrCorrupt) holds for it.
+// CorruptError is the place of damage in a file, and the reason why its bytes cannot be valid.
+// errors.Is(err, ErrCorrupt) holds for it.
 //
 //	type CorruptError struct {
 //		File   string // path of the file
-//		Offset int64  // of the first byte of what is damaged
+//		Offset int64  // of the first damaged byte
 //		Reason string
 //	}
 type CorruptError = seglog.CorruptError

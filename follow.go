@@ -3,7 +3,8 @@ package copal
 import "time"
 
 // Refresh returns when a ReadOnly store shows every write that any process acknowledged before the
-// call. Without Refresh the store shows them a moment later. For other stores it does nothing.
+// call. Without Refresh the store shows them within about the interval of WithFollowInterval. For
+// other stores it does nothing.
 func (db *DB) Refresh() error { return db.store.Refresh() }
 
 // WithFollowInterval sets how often a ReadOnly store looks for new records of the writing process:

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Durability says what a write survives when it returns nil.
+// Durability is the kind of crash that a write survives once it has returned nil.
 //
 //	               when it returns             survives
 //	Async          memory has it, the log      a clean Close; a crash may lose the writes
@@ -17,8 +17,8 @@ import (
 //	                                           power once the sync interval has passed
 //	FSync          the disk has it             the loss of power
 //
-// Set, Delete and Update are as durable as Write, and have twins with the names of the other two.
-// With makes a handle for which all verbs are as durable as it says.
+// Set, Delete and Update have the durability Write; SetAsync, SetFSync and so on have the other
+// two. With returns a handle whose writes all have the durability of its argument.
 type Durability int
 
 const (

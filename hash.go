@@ -42,9 +42,9 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 }
 
 // Hash returns the hash under key as bytes, for programs that know no types, such as servers.
-// Fields are strings of any bytes, and values are stored as they are, without a codec. A value that
-// a HashOf of another type has written is read as Raw.Get shows it. To such a HashOf, what is
-// written here is JSON text.
+// Fields are strings of any bytes, and values are stored without a codec. A value that a HashOf of
+// another type has written is read as Raw.Get shows it. Such a HashOf reads the values that are
+// written here as JSON text.
 func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 	fields, values := r.asBytes()
 	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.HashType), fields, values}
@@ -52,11 +52,11 @@ func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 	return h
 }
 
-// Stream returns the stream under key as the Redis door keeps it: a collection of its own type whose
-// elements are like the fields and values of a Hash. docs/format.md says which there are: what begins
-// with "e" is an entry, and the 16 bytes behind it are its id. It is for programs that look at streams,
-// or copy them; what writes to them anything else than that ruins them. Of a store on a server its verbs
-// are errors.ErrUnsupported.
+// Stream returns the stream under key as the Redis server keeps it: a collection of its own type
+// whose elements are like the fields and values of a Hash. docs/format.md lists them: a field that
+// begins with "e" is an entry, and the 16 bytes after the "e" are its id. Stream is for programs
+// that read or copy streams; other writes to them destroy the stream. For a store on another
+// machine its verbs return errors.ErrUnsupported.
 func (r *Raw) Stream(key []byte) *HashOf[string, []byte] {
 	fields, values := r.asBytes()
 	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.StreamType), fields, values}
@@ -164,8 +164,8 @@ func (h *HashOf[F, V]) Has(field F) bool {
 }
 
 // Update changes a field atomically, as Map.Update changes an entry: f gets the present value and
-// decides on the next. Update returns the field as it is afterwards. TTL has no meaning here: a
-// field lives as long as the hash.
+// decides on the next. Update returns the field after the change. TTL has no meaning here: a field
+// lives as long as the hash.
 func (h *HashOf[F, V]) Update(field F, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return h.updateField(field, f, h.by)
 }
@@ -225,8 +225,8 @@ func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 // All yields each field and its value, in the order that fields have as keys of an ordered map.
 // Fields that are ordered by their text, such as strings, are stored in that order; others are
 // sorted first. A field that exists throughout is yielded exactly once, with the value it has at
-// that moment. The loop may change the hash, and ends when the hash is gone. What cannot be read
-// goes to the error handler and is left out.
+// that moment. The loop may change the hash, and ends when the hash is gone. A field that cannot be
+// read is left out, and its error goes to the error handler.
 func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.between(nil, nil) }
 
 // Keys yields each field, as All does. No value is read.

@@ -8,30 +8,32 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Version is what an entry was from a record of the log on, until the next.
+// Version is the state of an entry from one record of the log to the next.
 type Version[V any] struct {
 	Value    V         // the caller's; zero if the entry was deleted
 	Seq      uint64    // the sequence number from which on it counts: AsOfSeq shows it
 	Time     time.Time // when it was written
 	Deadline time.Time // from which on it has expired; zero if it does not
 	Deleted  bool      // there is no entry from then on
-	Expired  bool      // its deadline came before anything else was written; so it is of a value and, in a map with ExpiryEvents, of the deletion behind it
+	Expired  bool      // its deadline came before the next write; true for the value and, in a map with ExpiryEvents, for the deletion that follows it
 
-	// Collection is "hash", "list", "set", "zset" or "stream" if the key has a collection from then on. Such a version
-	// has no value.
+	// Collection is "hash", "list", "set", "zset" or "stream" if the key has a collection from this
+	// version on. Such a version has no value.
 	Collection string
 }
 
-// History yields the versions of an entry, the newest first: all of the window that WithHistory keeps, and last
-// the one that was there when the window begins. A version that is deleted is one, too. Each value is decoded as
-// Get would have done it then.
+// History yields the versions of an entry, the newest first: all in the window that WithHistory
+// keeps, and last the version at the beginning of the window. A deletion is a version, too. Each
+// value is decoded as Get would have decoded it then.
 //
-// Without a window the versions are those that the log has. If it has been compacted since the store was made, the
-// last pair is ErrHistoryLost. An error of a single version comes with the rest of that, and the iteration goes on.
+// Without a window the versions are those that the log has. If the log has been compacted since the
+// store was made, the last pair has ErrHistoryLost. An error that concerns a single version comes
+// with the rest of that version, and the iteration goes on.
 //
-// It reads the log from its end back to the version at which the loop breaks off, a segment at a time. It takes
-// as long as reading does, however many versions there are. Of a version the place is in memory until it has been
-// told. Files that compaction replaces meanwhile stay until the loop ends.
+// It reads the log from its end, a segment at a time, back to the version at which the loop ends.
+// The time depends on the bytes read, not on the number of versions. Memory holds the places of the
+// versions that have not been yielded yet. Files that compaction replaces meanwhile stay until the
+// loop ends.
 func (m *Map[K, V]) History(key K) iter.Seq2[Version[V], error] {
 	return func(yield func(Version[V], error) bool) {
 		buf := m.key(key)
@@ -46,7 +48,7 @@ func (m *Map[K, V]) History(key K) iter.Seq2[Version[V], error] {
 	}
 }
 
-// History is Map.History of a raw key. A value is what Load would have returned.
+// History is Map.History of a raw key. A value is the one that Load would have returned then.
 func (r *Raw) History(key []byte) iter.Seq2[Version[[]byte], error] {
 	return func(yield func(Version[[]byte], error) bool) {
 		r.history(key, nil, func(v *engine.Version, err error) bool {

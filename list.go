@@ -17,15 +17,16 @@ import (
 // are methods of its [Collection]. It is safe for concurrent use, and needs no Close. Pushing and popping cost the same
 // whatever the length, and reading at an index takes O(log n).
 //
-// An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions in
-// an order, which stay what they are when others come and go; an index is looked up in that.
+// An index counts from 0; a negative one counts from the end, -1 being the last element. Each
+// element has a fixed position in an order, which does not change when others come and go; an index
+// is looked up in that order.
 type ListOf[V any] struct {
 	Collection
 	values *typed
 }
 
-// OpenList returns the list under key, which there need not be yet: the first element makes it, and there is
-// none without elements. The error is ErrType when V is a type that cannot be kept.
+// OpenList returns the list under key. It need not exist: the first element creates it, and without
+// elements there is none. The error is ErrType when V is a type that cannot be kept.
 func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 	values, err := db.typed(reflect.TypeFor[V]())
 	if err != nil {
@@ -34,8 +35,8 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 	return &ListOf[V]{newCollection(db, []byte(key), engine.ListType), values}, nil
 }
 
-// List returns the list under key as one of bytes. As with Raw.Hash, elements are stored as they are,
-// and one that a ListOf of another type has written is read as Raw.Get shows it.
+// List returns the list under key as one of bytes. As with Raw.Hash, elements are stored without a
+// codec, and one that a ListOf of another type has written is read as Raw.Get shows it.
 func (r *Raw) List(key []byte) *ListOf[[]byte] {
 	_, values := r.asBytes()
 	l := &ListOf[[]byte]{newCollection(r.db, key, engine.ListType), values}
@@ -71,22 +72,22 @@ func (l *ListOf[V]) WithContext(ctx context.Context) *ListOf[V] {
 	return &n
 }
 
-// Backward returns a handle that yields the same elements the other way round. Indexes stay what they
-// are.
+// Backward returns a handle that yields the same elements the other way round. Indexes do not
+// change.
 func (l *ListOf[V]) Backward() *ListOf[V] {
 	n := *l
 	n.backward()
 	return &n
 }
 
-// PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as
-// Map.Set does. The error is ErrType when the key has something else than a list.
+// PushBack appends elements, all or none. When it returns nil, they survive the death of the
+// process, as Map.Set does. The error is ErrType when the key holds something other than a list.
 func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, l.by) }
 
 // PushFront puts elements in front, one after the other, all or none: the last of them is the first of the list then.
 func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, l.by) }
 
-// Push is PushFront or PushBack, and returns how many elements the list has then.
+// Push is PushFront or PushBack, and returns the new length of the list.
 func (l *ListOf[V]) Push(front bool, list ...V) (length int, err error) {
 	edits, err := l.encodeAll(list)
 	if err != nil {
@@ -114,12 +115,12 @@ func (l *ListOf[V]) encodeAll(list []V) (edits []*engine.Edit, err error) {
 	return edits, nil
 }
 
-// Insert puts elements, all or none, before the element at an index, or behind the last one if that is Len. The
-// first of them has the index then. A negative index names the element before which they are put. The error is
-// ErrNotFound when there is no such element.
+// Insert puts elements, all or none, before the element at an index, or after the last one if the
+// index is Len. The first of them has the index then. A negative index names the element before
+// which they are put. The error is ErrNotFound when there is no such element.
 //
-// It costs what PushBack does, and O(log n) to find the place. Hundreds of insertions, each between the two elements
-// that the last ones have made neighbours, use up the room there: then some dozens of neighbours are written anew.
+// It costs as much as PushBack, and O(log n) to find the place. Hundreds of insertions at one place
+// use up the positions there: then some dozens of neighbours are rewritten.
 func (l *ListOf[V]) Insert(index int, list ...V) error {
 	edits, err := l.encodeAll(list)
 	if err != nil {
@@ -149,9 +150,10 @@ func (l *ListOf[V]) Get(index int) (v V, ok bool) {
 	return v, l.found(err)
 }
 
-// Load returns the element at an index, which is the caller's own. The error is ErrNotFound when there is none,
-// else as that of HashOf.Load. While others insert or remove elements before it, the value may be one that was set
-// when the element stood at another index; a snapshot or a transaction shows one moment.
+// Load returns the element at an index, which is the caller's own. The error is ErrNotFound when
+// there is none; other errors are those of HashOf.Load. While others insert or remove elements
+// before it, Load may return a value that was set when the element had another index; a snapshot or
+// a transaction shows one moment.
 func (l *ListOf[V]) Load(index int) (v V, err error) {
 	v, err = l.load(index)
 	return v, l.missingAt(err, index)
@@ -182,17 +184,17 @@ func (l *ListOf[V]) Set(index int, v V) error {
 	return l.missingAt(l.setAt(index, e, l.by), index)
 }
 
-// DeleteRange deletes the elements with indexes in [from, to), all or none: it costs what is deleted. Indexes beyond
-// the ends mean the ends, as in Between.
+// DeleteRange deletes the elements with indexes in [from, to), all or none: it takes time in
+// proportion to the deleted elements. Indexes beyond the ends mean the ends, as in Between.
 func (l *ListOf[V]) DeleteRange(from, to int) error { return l.deleteRange(from, to, l.by) }
 
-// All yields the elements, first to last. One that is there throughout is yielded exactly once; the
-// list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the
-// error handler and is left out. Elements that an Insert beside the loop writes anew may be left out, too; in
-// a snapshot and in a transaction nothing is beside.
+// All yields the elements, first to last. An element that exists throughout is yielded exactly
+// once. The loop may change the list, and ends when the list is gone. An element that cannot be
+// read is left out, and its error goes to the error handler. Elements that an Insert rewrites
+// meanwhile may be left out, too, except in a snapshot or a transaction.
 func (l *ListOf[V]) All() iter.Seq[V] { return l.Between(0, math.MaxInt) }
 
-// Between yields the elements with indexes in [from, to), as the list is when the loop begins.
+// Between yields the elements with indexes in [from, to), of the list at the beginning of the loop.
 func (l *ListOf[V]) Between(from, to int) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for item := range l.elements(from, to) {

@@ -27,11 +27,11 @@ type Map[K comparable, V any] struct {
 //
 //	struct{Sensor string; At time.Time}
 //
-// All fields of such a struct must be exported. Its keys are ordered field by field, so Between yields
-// those of one Sensor, or of an hour of one, and stand in the store as
-// kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their encodings are equal:
-// times of one instant, 0 and -0, NaN and NaN. Values are what the codec can keep exactly; see package
-// codec. For other types the error is ErrType.
+// All fields of such a struct must be exported. Its keys are ordered field by field, so Between
+// yields those of one Sensor, or of an hour of one, and their text in the store is
+// kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their encodings are
+// equal: times of one instant, 0 and -0, NaN and NaN. Values are of the types that the codec keeps
+// exactly; see package codec. For other types the error is ErrType.
 //
 // The stored keys must be in the order of K. Numbers, texts and times each have an order of their
 // own, and so have structs and arrays. An int32 may become an int64, and a string a named string
@@ -48,8 +48,8 @@ type Map[K comparable, V any] struct {
 // where V has no pointer, and raw text that is no V, such as an object without a field of V.
 //
 // If the map is open already, OpenMap returns it when the types are the same, and ErrType
-// otherwise. An option that contradicts the first opening is an error; an option left out stays as
-// it is.
+// otherwise. An option that contradicts the first opening is an error; an option left out keeps its
+// setting.
 func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[K, V], error) {
 	c, err := db.mapConfig(name, opts, reflect.TypeFor[func(K, V)]())
 	if err != nil {
@@ -96,17 +96,18 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 }
 
 // With returns a handle whose writes are as durable as d: users.With(copal.FSync).SetTTL(k, v, d).
-// SetAsync, SetFSync and the other twins stay as durable as their names say, outside transactions. A
-// transaction has one durability for all its writes, so every use of m.In(tx).With(d) is ErrHandle.
+// Outside transactions, SetAsync, SetFSync and the other verbs with Async or FSync keep the
+// durability of their names. A transaction has one durability for all its writes, so every use of
+// m.In(tx).With(d) is ErrHandle.
 func (m *Map[K, V]) With(d Durability) *Map[K, V] {
 	n := *m
 	n.bare.with(d)
 	return &n
 }
 
-// At returns a handle that reads the map as it is in the snapshot. Writes are ErrSnapshot. If the
-// snapshot is nil or of another store, every use is ErrHandle. In the snapshot, a map has the entries
-// that its keys had then, even if it was opened or first written to later.
+// At returns a handle that reads the map in the snapshot. Writes are ErrSnapshot. If the snapshot
+// is nil or of another store, every use is ErrHandle. In the snapshot, a map has the entries that
+// its keys had then, even if it was opened or first written to later.
 func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] {
 	n := *m
 	n.bare.at(s)
@@ -114,18 +115,18 @@ func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] {
 }
 
 // In returns a handle that reads and writes in the transaction. If the transaction is nil or of
-// another store, every use is ErrHandle. The writes count once the transaction has committed, and are as
-// durable as it is, also those of SetAsync and the other twins with Async. SetFSync and the others with
-// FSync are ErrHandle, except in a transaction of UpdateFSync. An error that a read cannot return ends
-// the transaction, which returns it.
+// another store, every use is ErrHandle. The writes take effect when the transaction commits, with
+// the durability of the transaction, also those of SetAsync and the other verbs with Async.
+// SetFSync and the other verbs with FSync are ErrHandle, except in a transaction of UpdateFSync. An
+// error that a read cannot return ends the transaction, which returns it.
 func (m *Map[K, V]) In(tx *Tx) *Map[K, V] {
 	n := *m
 	n.bare.in(tx)
 	return &n
 }
 
-// WithContext returns a handle whose calls end with the error of ctx when ctx is done, if they wait
-// for another machine. In a store on this machine no call of a map does.
+// WithContext returns a handle whose calls end with the error of ctx if ctx ends while they wait
+// for another machine. In a store on this machine no call of a map waits for one.
 func (m *Map[K, V]) WithContext(ctx context.Context) *Map[K, V] {
 	n := *m
 	n.bare.within(ctx)
@@ -160,9 +161,10 @@ func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	return v, m.bare.found(err)
 }
 
-// Peek returns the value under key without a copy, so the caller must not change what it points to:
-// other readers may share it. If the value is in memory, Peek is as fast as a read of a Go map;
-// otherwise it is Get. For a V without slices, maps, pointers and interfaces, Get is as fast.
+// Peek returns the value under key without a copy, so the caller must not change anything that it
+// points to: other readers may share it. If the value is in memory, Peek is as fast as a read of a
+// Go map; otherwise it is Get. For a V without slices, maps, pointers and interfaces, Get is as
+// fast.
 func (m *Map[K, V]) Peek(key K) (v V, ok bool) {
 	if c := m.find(key); c != nil {
 		return c.value, true
@@ -215,9 +217,9 @@ func (m *Map[K, V]) key(key K) *buffer {
 
 // Set stores v under key. When it returns nil, the entry survives the death of the process, and the
 // death of the machine once the sync interval has passed. The value is encoded before Set returns;
-// the caller may change what it points to afterwards. When Set returns an error the map is as it
-// was. The exception is ErrReadOnly after an I/O failure: then the outcome is known when the store
-// is opened again.
+// the caller may change v and anything that it points to afterwards. When Set returns an error the
+// map has not changed. The exception is ErrReadOnly after an I/O failure: then the outcome is known
+// when the store is opened again.
 //
 // An entry that is set again gets the TTL of WithTTL, or none.
 func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.bare.usual(), m.bare.by) }
@@ -241,11 +243,11 @@ func (m *Map[K, V]) SetAsync(key K, v V) error {
 }
 
 // SetInMemory puts v in place of the entry's value, in memory alone. Reads and updates of this map
-// show it, and nothing else does. It is for what can be computed again, such as fields that are not
-// stored. It stays until Close or the next write of another kind to the key; it expires with its
-// entry, and is not given up for lack of memory. v is shared with all who read or update it. The
-// log is not touched, except by a SetAsync of the key that is still waiting. When there is no
-// entry, the error is ErrNotFound, and nothing changes.
+// show it, and nothing else does. It is for values that can be computed again, such as fields that
+// are not stored. It stays until Close or the next write of another kind to the key; it expires
+// with its entry, and is not evicted when memory is short. v is shared with all who read or update
+// it. The log is not touched, except by a SetAsync of the key that is still waiting. When there is
+// no entry, the error is ErrNotFound, and nothing changes.
 func (m *Map[K, V]) SetInMemory(key K, v V) error {
 	return m.set(key, v, deadline{}, engine.Memory)
 }
@@ -294,10 +296,10 @@ func (m *Map[K, V]) DeleteAsync(key K) (existed bool, err error) {
 	return m.bare.delete(m.key(key), engine.Async)
 }
 
-// Len returns the number of entries. It is known at once for the map as it is now. In a snapshot it
-// takes the longer, the more keys have changed since. In a transaction it looks at each entry, and
-// an entry that another writer adds or removes before the transaction ends is a conflict. After an
-// error, which is treated as by Get, the number is 0.
+// Len returns the number of entries. For the present state of the map it takes constant time. In a
+// snapshot it takes time in proportion to the keys that have changed since. In a transaction it
+// looks at each entry, and an entry that another writer adds or removes before the transaction ends
+// is a conflict. An error is treated as by Get, and the number is 0 then.
 func (m *Map[K, V]) Len() int { return m.bare.len() }
 
 // Sync returns when every write to the map before the call is on the disk, including those of

@@ -149,12 +149,12 @@ func WithFileMode(mode fs.FileMode) Option {
 	return storeOption(func(c *config) { c.fileMode = mode })
 }
 
-// WithAutoCompact compacts the log whenever it has more than ratio records for each entry (see Stats.Ratio) and
-// 64 KiB can be gained. It looks when the store is opened, and every so often from then on. This comes beside
-// the compaction that is always on, which leaves small stores alone until there are 32 MiB to be gained. Ratios
-// of 1.8 and 2.0 are usual: the lower it is, the more often a live record is copied. every must be positive, and
-// ratio at least 1. The option is nothing to a store that is opened with ReadOnly. What WithHistory keeps cannot
-// be gained.
+// WithAutoCompact compacts the log whenever it has more than ratio records for each entry (see
+// Stats.Ratio) and 64 KiB can be gained. It looks when the store is opened, and every so often from
+// then on. This is in addition to the compaction that is always on, which leaves small stores alone
+// until it can gain 32 MiB. Ratios of 1.8 and 2.0 are usual: the lower it is, the more often a live
+// record is copied. every must be positive, and ratio at least 1. The option has no effect with
+// ReadOnly. Records in the window of WithHistory are not removed.
 func WithAutoCompact(every time.Duration, ratio float64) Option {
 	return storeOption(func(c *config) { c.autoCompact, c.compactEvery, c.compactRatio = true, every, ratio })
 }
@@ -164,43 +164,45 @@ func WithAutoCompact(every time.Duration, ratio float64) Option {
 //   - the index, at about 16 bytes a key, which comes first;
 //   - the newest end of the log, at most 4 MiB, or a sixteenth of less than 64 MiB, but at least 64 KiB;
 //   - asynchronous writes before they are written, which happens at once when there is no room;
-//   - decoded values, which get what is left. The least used go, but for those of SetInMemory.
+//   - decoded values, which get the rest. The least used are evicted, except those of SetInMemory.
 //
-// The default, for which 0 stands, is a quarter of the memory of the machine, or of the control group of
-// the process. A small store takes no more than it holds; with little memory, reads come from the log.
+// The default, also given as 0, is a quarter of the memory of the machine, or of the control group
+// of the process. A small store takes only the memory it needs. With a low bound, more reads come
+// from the log.
 func WithMaxMemory(bytes int64) Option {
 	return storeOption(func(c *config) { c.maxMemory = bytes })
 }
 
-// WithHistory keeps a window of history: DB.AsOf shows the store as it was at any moment of the last d, and
-// Watch tells its changes. What was replaced or deleted stays in the log for so long, and compaction leaves
-// alone what is younger: the files grow by all that is written in d.
+// WithHistory keeps a window of history: DB.AsOf shows the store at any moment of the last d, and
+// Watch yields the changes since then. Replaced and deleted records stay in the log for that time,
+// so the files are longer by everything that is written in d.
 //
-// The store keeps to it, whichever process opens it next, until another WithHistory or WithHistoryBytes: the
-// window begins with the first write of the first process that gives the option, or with the store if it was
-// never compacted. A longer one shows nothing that has gone already. With 0 there is no window any more; with
-// Forever it never moves, unless WithHistoryBytes is given too.
+// The store remembers the window for later processes, until another WithHistory or
+// WithHistoryBytes. The window begins with the first write of the first process that gives the
+// option, or with the store if it was never compacted. A longer window does not bring removed
+// records back. 0 ends the window; with Forever it never moves, unless WithHistoryBytes is given
+// too.
 //
-// Where a window is kept, compaction takes the memory of a second index while it works, and reads the log up
-// to the beginning of the window.
+// In a store with a window, compaction takes the memory of a second index while it works, and reads
+// the log up to the beginning of the window.
 func WithHistory(d time.Duration) Option {
 	return storeOption(func(c *config) { c.history = &d })
 }
 
-// WithHistoryBytes bounds the window of history by the bytes of the log that it has: what was replaced stays until
-// n bytes have been written to the log behind it. All of its records count, also those that need not be kept, as
-// in Stats.LogBytes, and whole segments go: at least n bytes stay, and up to a segment more, which is 64 MiB. So
-// the files take these, what the store had where they begin, and as much garbage as those of a store without a
+// WithHistoryBytes bounds the window of history by its bytes in the log: a replaced record stays
+// until n more bytes have been written to the log. All records count, as in Stats.LogBytes, and
+// compaction removes whole segments: at least n bytes stay, and up to a segment of 64 MiB more. So
+// the files hold the window, the entries at its beginning, and as much garbage as a store without a
 // window.
 //
-// Together with WithHistory the window is what both keep: its moments go at the bound that is reached first.
-// Alone it is the only bound. One of the two options replaces both bounds of an earlier process. n must not be
-// negative; with 0 there is no window any more, as with WithHistory(0).
+// With WithHistory as well, the bound that is reached first limits the window. Either option
+// replaces both bounds of an earlier process. n must not be negative; 0 ends the window, as
+// WithHistory(0) does.
 func WithHistoryBytes(n int64) Option {
 	return storeOption(func(c *config) { c.historyBytes = &n })
 }
 
-// Forever is for WithHistory: nothing that was ever written goes.
+// Forever, for WithHistory, keeps everything that was ever written.
 const Forever time.Duration = math.MaxInt64
 
 // window is what the log is asked for (seglog.Options.Window and WindowBytes).
@@ -221,32 +223,33 @@ func (c *config) window() (millis, bytes int64) {
 	return millis, bytes
 }
 
-// ReadOnly opens an existing store for reading, beside a process that writes or alone. It follows the
-// process that writes: each write that was acknowledged there shows a moment later, but for asynchronous
-// writes that the log does not have yet; see WithFollowInterval and DB.Refresh. Writes return
-// ErrReadOnly.
+// ReadOnly opens an existing store for reading, beside a process that writes or alone. It follows
+// the process that writes: it shows each write that was acknowledged there a moment later, except
+// asynchronous writes that the log does not have yet; see WithFollowInterval and DB.Refresh. Writes
+// return ErrReadOnly.
 //
-// A directory that no process has opened for writing has no store: the error of Open is fs.ErrNotExist.
-// One that was opened for writing, and not written to yet, is an empty store.
+// If no process has opened the directory for writing yet, the error of Open is fs.ErrNotExist.
+// After the first opening for writing it is an empty store.
 func ReadOnly() Option {
 	return storeOption(func(c *config) { c.readOnly, c.follower = true, store.Follower })
 }
 
-// AcceptCopy also opens a copy of a store that was not closed, as cp or rsync make it of the files while a
-// process writes, or after it was killed. Without this option the error is ErrCopied. Such a copy may lack the
-// last writes that were acknowledged in the original, and nothing says so: what these tools compare, the length
-// of a file and its time, need not change with a write. What the copy has, it shows as an opening after a loss
-// of power does. With its first write, or Close at the latest, it becomes a store of its own, which opens
-// without this option. With ReadOnly nothing changes.
+// AcceptCopy also opens a copy of a store that was not closed, made by cp or rsync while a process
+// writes, or after it was killed. Without this option the error is ErrCopied. Such a copy may lack
+// the last writes that were acknowledged in the original, and copal cannot detect it: such tools
+// compare the length and the time of a file, which a write need not change. Opening the copy
+// recovers its writes as after a loss of power. With its first write, or Close at the latest, the
+// copy becomes a store of its own, which opens without this option. With ReadOnly the files do not
+// change.
 //
-// DB.Backup makes a copy that has everything, beside the process that writes. The files of a store that was
-// closed can be copied by any means.
+// DB.Backup makes a complete copy while a process writes. The files of a closed store can be copied
+// by any means.
 func AcceptCopy() Option { return storeOption(func(c *config) { c.acceptCopy = true }) }
 
-// WithErrorHandler passes to f each error that no call can return: of syncing in the background, and of
-// reads such as Get and All. Several goroutines may call f at once. f may use the store, but not close
-// it, for Close waits until f has returned. Without this option such errors go to the standard logger of
-// package log.
+// WithErrorHandler passes to f each error that no call can return: errors of syncing in the
+// background, and of reads such as Get and All. Several goroutines may call f at once. f may use
+// the store, but not close it, for Close waits until f has returned. Without this option such
+// errors go to the standard logger of package log.
 func WithErrorHandler(f func(error)) Option {
 	return storeOption(func(c *config) { c.onError = f })
 }
@@ -260,55 +263,60 @@ func WithLogger(l *slog.Logger) Option {
 	return WithErrorHandler(func(err error) { l.Error("copal", "err", err) })
 }
 
-// WithProgress tells f now and then how many bytes of all have been read, while a store is opened of
-// whose log more than a few megabytes have to be read. That is so after a crash, and when a file is
-// missing that is derived from the log.
+// WithProgress calls f now and then during Open with the bytes of the log that have been read and
+// that have to be read, if they are more than a few megabytes. That happens after a crash, and when
+// a file derived from the log is missing.
 func WithProgress(f func(done, total int64)) Option {
 	return storeOption(func(c *config) { c.progress = f })
 }
 
-// WithCodec stores the values of a map with c instead of codec.JSON. Records that are there already are
-// read with the codec that wrote them, if that is c or is one of package codec. Given to Open, the option
-// also holds for the single values of Set and Load.
+// WithCodec stores the values of a map with c instead of codec.JSON. Older records are read with
+// the codec that wrote them, if that is c or one of package codec. Given to Open, the option also
+// holds for the single values of Set and Load.
 func WithCodec(c codec.Codec) MapOption {
 	return mapOption(func(m *mapConfig) { m.codec, m.ownCodec = c, true })
 }
 
-// WithTTL gives each entry that is written to a map a time to live, unless the write itself gives one. Set
-// and its twins write as SetTTL with d does; an Update that makes an entry gives it d, and one that changes
-// an entry leaves its deadline. Raw writes and Persist give none. Without this option, and with 0, entries
-// stay. An entry that is in the map already keeps its deadline, or has none.
+// WithTTL gives each entry that is written to a map a time to live, unless the write itself gives
+// one. Set, SetFSync and SetAsync write as SetTTL with d does; an Update that creates an entry
+// gives it d, and one that changes an entry leaves its deadline. Raw writes and Persist give none.
+// Without this option, and with 0, entries stay. An entry that is in the map already keeps its
+// deadline, or has none.
 func WithTTL(d time.Duration) MapOption {
 	return mapOption(func(m *mapConfig) { m.ttl, m.ownTTL = d, true })
 }
 
-// WithOnExpire calls f with each entry of the map that expires while the map is open, and the value that it
-// had. The entry has gone by then, and there may be another under its key. Each such entry is passed at
-// most once. It is not passed if the process dies, or Close is called, before its turn; if it expires while
-// the map is not open, or in a read-only store; or if it was overwritten or deleted before its deadline.
+// WithOnExpire calls f with each entry of the map that expires while the map is open, and the value
+// that it had. The entry is deleted by then, and its key may have a new entry. Each such entry is
+// passed at most once. It is not passed if the process dies, or Close is called, before its turn;
+// if it expires while the map is not open, or in a read-only store; or if it was overwritten or
+// deleted before its deadline.
 //
-// One goroutine of the store calls f, for one entry after the other, soon after the deadline. It holds no
-// lock, so f may use the store; but f must not close it, for DB.Close waits until f has returned. Entries
-// that expire meanwhile wait in the log, or in memory if a read meets them there, so f should be quick.
-// A value that cannot be read goes to the error handler.
+// One goroutine of the store calls f, for one entry after the other, soon after the deadline. It
+// holds no lock, so f may use the store; but f must not close it, for DB.Close waits until f has
+// returned. Entries that expire meanwhile wait in the log, or in memory if a read finds them there,
+// so f should be quick. A value that cannot be read goes to the error handler.
 //
 // K and V must be those of the map, or OpenMap returns ErrType. Given to Open, the option holds for the
 // maps of these types alone.
 func WithOnExpire[K comparable, V any](f func(key K, v V)) MapOption { return expireOption{f} }
 
-// ExpiryEvents has the store tell when an entry of the map has expired: Watch yields a Change that is Expired, once,
-// in its order among the writes of the key, and under a number of its own, from which WithAfter goes on. Given to
-// Open, the option holds for all maps, for raw keys and for single values.
+// ExpiryEvents has Watch yield a Change when an entry of the map has expired: it is Expired, comes
+// once, in order among the writes of the key, and has a sequence number of its own, from which
+// WithAfter goes on. Given to Open, the option holds for all maps, for raw keys and for single
+// values.
 //
-// It costs one more record of the log for each entry that expires, some 50 bytes. That is written within 100 ms of
-// the deadline while a process has the store open for writing. What expires while there is none is told with the
-// first write after the next opening, for opening alone writes nothing. The log remembers the option from the next
-// write on, so later openings need not give it.
+// It costs one more record of the log for each entry that expires, some 50 bytes. The record is
+// written within 100 ms of the deadline while a process has the store open for writing. For an
+// entry that expires while there is none, it is written with the first write after the next
+// opening, because opening alone writes nothing. The log remembers the option from the next write
+// on, so later openings need not give it.
 //
-// Nothing is told of an entry that was replaced or deleted before its deadline, nor of a SetAsync that expired
-// before the log had it. If such a SetAsync replaced an entry that the log has, then that entry ends: the change
-// is told, with the deadline of the SetAsync. An entry from before the map was opened with this option is told of
-// if it expires while a process has the store open.
+// There is no such Change for an entry that was replaced or deleted before its deadline, nor for a
+// SetAsync that expired before the log had it. If such a SetAsync replaced an entry that the log
+// has, that entry ends with a Change that has the deadline of the SetAsync. An entry written before
+// the map was first opened with this option has a Change if it expires while a process has the
+// store open.
 func ExpiryEvents() MapOption { return mapOption(func(m *mapConfig) { m.expiry = true }) }
 
 type expireOption struct{ f any }

@@ -10,20 +10,20 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// Raw is the entries of a store as bytes: those of all maps, whose keys begin with what MapPrefix
-// says, and those outside all maps. Keys and values may be any bytes, and empty. A map called users
-// and the raw keys that begin with "users:" are the same entries; a typed read takes raw bytes as
-// JSON text.
+// Raw is all entries of a store as bytes: those of maps, whose keys begin with MapPrefix of the
+// map's name, and those outside all maps. Keys and values may be any bytes, and empty. A map called
+// users and the raw keys that begin with "users:" are the same entries; a typed read takes raw
+// bytes as JSON text.
 //
-// A read shows a value as it is stored if its codec is JSON or Bytes. It shows the value as JSON if
-// its codec is another that can render it (codec.Renders). A key that holds a collection is an
-// entry: Delete, Has, TTL, Expire, ExpireAt and Persist treat it as any other, and Set replaces it.
-// Reading it as a value is a *CollectionError.
+// A read returns the stored bytes of a value if its codec is JSON or Bytes. It returns the value as
+// JSON if its codec is another that can render it (codec.Renders). A key that holds a collection is
+// an entry: Delete, Has, TTL, Expire, ExpireAt and Persist treat it as any other, and Set replaces
+// it. Reading it as a value is a *CollectionError.
 //
 // Like a *Map, a *Raw is a handle, is safe for concurrent use and needs no Close.
 type Raw struct {
 	handle
-	fit   opened.Fitter // nil to store values as they are
+	fit   opened.Fitter // nil to store values without a codec
 	shape *opened.Shape // nil to show values as Load says
 }
 
@@ -118,7 +118,7 @@ func (r *Raw) load(key []byte) ([]byte, error) {
 //	err := raw.View(key, func(value []byte) error { dst = append(dst, value...); return nil })
 //
 // View copies no value that has reached the file (at once or within the sync interval), is at most
-// 64 KiB long, and is shown as it is stored. It copies others to memory that is used again.
+// 64 KiB long, and is not rendered as JSON. It copies others to memory that is reused.
 //
 // If the disk fails while f reads, f ends there, as by a panic, and View returns the error.
 func (r *Raw) View(key []byte, f func(value []byte) error) error {
@@ -158,8 +158,8 @@ func (r *Raw) Has(key []byte) bool {
 	return err == nil && has
 }
 
-// Type tells what stands under key: "value", or the "hash", "list", "set", "zset" or "stream" of a collection.
-// The error is ErrNotFound when there is no entry.
+// Type returns the kind of entry under key: "value", or "hash", "list", "set", "zset" or "stream"
+// for a collection. The error is ErrNotFound when there is no entry.
 func (r *Raw) Type(key []byte) (string, error) {
 	if err := r.meant(); err != nil {
 		return "", err
@@ -175,8 +175,8 @@ func (r *Raw) Type(key []byte) (string, error) {
 	return string(c.Type), everywhere.missing(err, key)
 }
 
-// Len returns the number of entries, those of maps included. It is known at once for the store as
-// it is now; in a snapshot or a transaction it takes a walk.
+// Len returns the number of entries, those of maps included. For the present state of the store it
+// takes constant time; in a snapshot or a transaction it walks through the entries.
 func (r *Raw) Len() int {
 	if r.from == nil {
 		return int(r.db.store.Stats().Keys)
@@ -212,10 +212,11 @@ func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
 	return r.set(key, value, at, r.by)
 }
 
-// TellExpiry has the store tell, from now on, when a raw key outside all maps expires, as ExpiryEvents does for a map:
-// Watch yields a Change that is Expired. The log remembers it from the next write of such a key on. A key that begins
-// like those of a map is a raw key until the first write to the map. From then on the map's own ExpiryEvents counts.
-// The error is ErrReadOnly when the store cannot be written to.
+// TellExpiry has Watch yield a Change, from now on, when a raw key outside all maps expires, as
+// ExpiryEvents does for a map. The log remembers it from the next write of such a key on. A key
+// that begins with the MapPrefix of a map is a raw key until the first write to the map. From then
+// on the map's own ExpiryEvents counts. The error is ErrReadOnly when the store cannot be written
+// to.
 func (r *Raw) TellExpiry() error {
 	if err := r.writable(r.by); err != nil {
 		return err
@@ -369,16 +370,17 @@ func (r *Raw) Persist(key []byte) error { return r.redate(&everywhere, key, 0) }
 
 // All yields each entry, those of maps included, in the bytewise order of their keys. Key and value
 // are the caller's. A key that holds a collection goes to the error handler, as a *CollectionError.
-// In all else it is Map.All.
+// Otherwise it is Map.All.
 //
-// Keys that the store keeps in bytewise order come at once: raw keys with OrderedKeys, and keys of
-// Ordered maps whose order is bytewise. A walk with a bound, or of Backward, keeps the other keys
-// so from its first time on, as Ordered says, except keys of maps in another order. Keys that are
-// not kept are sorted in a thirty-second of WithMaxMemory, but at least 32 and at most 256 MiB. If
-// they do not fit, as with more than a million or so, they are read several times.
+// A walk starts at once over keys that the store keeps in bytewise order: raw keys with
+// OrderedKeys, and keys of Ordered maps whose order is bytewise. The first walk with a bound, or of
+// Backward, makes the store keep the other keys in order, too, as described at Ordered, except keys
+// of maps in another order. Keys that are not kept in order are sorted in a thirty-second of
+// WithMaxMemory, but at least 32 and at most 256 MiB. If they do not fit, as with more than a
+// million or so, they are read several times.
 func (r *Raw) All() iter.Seq2[[]byte, []byte] { return r.scan(engine.Span{}) }
 
-// Keys yields each key, as All does, and reads no value. Of keys that are kept in order, it yields
+// Keys yields each key, as All does, and reads no value. Where keys are kept in order, it yields
 // those that existed when the walk began.
 func (r *Raw) Keys() iter.Seq[[]byte] { return r.scanKeys(engine.Span{}) }
 

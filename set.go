@@ -26,8 +26,8 @@ func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 	return &SetOf[M]{newCollection(db, []byte(key), engine.SetType), members}, nil
 }
 
-// StringSet returns the set under key as bytes: its members are strings of any bytes. Those that a
-// SetOf of another type has added are the texts of its members.
+// StringSet returns the set under key as bytes: its members are strings of any bytes. Members that
+// a SetOf of another type has added are shown as their text.
 func (r *Raw) StringSet(key []byte) *SetOf[string] {
 	s := &SetOf[string]{newCollection(r.db, key, engine.SetType), r.db.asBytes().fields}
 	s.handle = r.handle
@@ -106,8 +106,8 @@ func (s *SetOf[M]) Has(m M) bool {
 
 // All yields each member, in the order that members have as keys of an ordered map. Members that
 // are ordered by their text, such as strings, are stored in that order; others are sorted first.
-// All yields the members that existed when it began. What cannot be read goes to the error handler
-// and is left out.
+// All yields the members that existed when it began. A member that cannot be read is left out, and
+// its error goes to the error handler.
 func (s *SetOf[M]) All() iter.Seq[M] { return s.between(nil, nil) }
 
 // From yields the members in [from, ∞).

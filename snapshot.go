@@ -13,9 +13,9 @@ import (
 
 // Snapshot is a store as it was when the snapshot was taken: all its maps, collections and raw
 // keys, at one moment between two writes. users.At(s) is a map in it; collections and raw bytes
-// have At, too. A snapshot does not change while others write, delete, compact and let entries
-// expire, and it holds up nobody. It has every write that was acknowledged when it was taken, those
-// of SetAsync included, but no value of SetInMemory. It is safe for concurrent use.
+// have At, too. A snapshot does not change while others write, delete and compact and while entries
+// expire, and it blocks no other call. It has every write that was acknowledged when it was taken,
+// those of SetAsync included, but no value of SetInMemory. It is safe for concurrent use.
 //
 // While a snapshot is open, the store keeps two things for it. In memory it keeps the place of the
 // old record of each key that changes, 80 to 140 bytes with the key. On the disk it keeps the files
@@ -50,26 +50,28 @@ func (db *DB) taken(s *Snapshot) *Snapshot {
 	return s
 }
 
-// AsOf is Snapshot of an earlier moment: the store as it was at t, to the millisecond, with what was written in
-// that. What had expired at t is not there, and what has expired since is. It shows what the log had by then:
-// what SetAsync wrote counts from when the log had it.
+// AsOf returns a snapshot of an earlier moment: the state of the store at t, with everything that
+// was written within the millisecond of t. Entries that had expired at t are absent, and those that
+// have expired since are present. The state is that of the log: a SetAsync counts from the time
+// when the log had it.
 //
-// The log tells every moment since the store was made until it is compacted, and then those of the window that
-// WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time that has not come yet is an error. So is one
-// since the clock was ahead, until it has passed the time that it showed then: records of that while have later times,
-// and only AsOfSeq tells them apart. The error handler and Stats report such a clock.
+// Until the log is compacted it has every moment since the store was made; from then on it has
+// those in the window that WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time
+// in the future is an error. If the clock was ahead and was set back, times are errors until the
+// clock passes the latest time of a record; AsOfSeq works for them. The error handler and Stats
+// report such a clock.
 //
-// It works beside a process that writes too, with ReadOnly. The log is read up to the moment, from the nearest
-// snapshot of the index before it; where there is none, as after a compaction, that takes as long as to open the store
-// without its index. While the snapshot is open the store has a second index in memory.
-// Reads cost what they cost now. The caller must close the snapshot; DB.Close does so, too.
+// It also works in a ReadOnly store. AsOf reads the log up to the moment, from the nearest earlier
+// snapshot of the index; without one, as after a compaction, it takes as long as to open the store
+// without its index. While the snapshot is open the store has a second index in memory. Reads of it
+// are as fast as reads of the present. The caller must close the snapshot; DB.Close closes it, too.
 func (db *DB) AsOf(t time.Time) (*Snapshot, error) {
 	return db.asOf(seglog.AtTime(uint64(max(t.UnixMilli(), 0))))
 }
 
-// AsOfSeq is AsOf the moment when the record of this number had been written: Change.Seq, or Snapshot.Seq. With 0
-// nothing had been. What counts together with a later record is not there. A number that the log has not come
-// to is an error.
+// AsOfSeq is AsOf for the moment after the record with sequence number n, such as Change.Seq or
+// Snapshot.Seq. With 0 the snapshot is empty. Writes that take effect together with a later record
+// are absent. A number that the log has not reached is an error.
 func (db *DB) AsOfSeq(n uint64) (*Snapshot, error) { return db.asOf(seglog.AtSeq(n)) }
 
 func (db *DB) asOf(at seglog.Moment) (*Snapshot, error) {
@@ -103,8 +105,8 @@ type lostHistory string
 func (e lostHistory) Error() string        { return "copal: " + string(e) }
 func (e lostHistory) Is(target error) bool { return target == ErrHistoryLost }
 
-// Close gives back what the store keeps for the snapshot. From then on every read of it is
-// ErrClosed. Calls after the first do nothing. The error is nil.
+// Close releases the memory and files that the store keeps for the snapshot. From then on every
+// read of it is ErrClosed. Calls after the first do nothing. The error is nil.
 func (s *Snapshot) Close() error {
 	if s.far != nil {
 		return s.far.Close()
@@ -113,11 +115,11 @@ func (s *Snapshot) Close() error {
 	return nil
 }
 
-// Seq is the sequence number of the last record in the snapshot. Of two snapshots of a store the
-// one with the higher number was taken later. With the same number, no write came between them.
+// Seq returns the sequence number of the last record in the snapshot. Of two snapshots of a store
+// the one with the higher number was taken later. With the same number, no write came between them.
 func (s *Snapshot) Seq() uint64 { seq, _ := s.moment(); return seq }
 
-// Time is when the snapshot was taken. What expires later stays in it as long as it is open.
+// Time returns the moment at which the snapshot was taken; entries that expire later stay in it.
 func (s *Snapshot) Time() time.Time { _, at := s.moment(); return time.UnixMilli(int64(at)) }
 
 func (s *Snapshot) moment() (seq, time uint64) {

@@ -14,26 +14,27 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SortedSetOf is a map from members of type M to their scores, under a key, in the order of the scores.
-// Clear, Rename, Expire and so on are methods of its [Collection]. It is safe for concurrent use, and needs no Close.
-// Members are what keys of maps are; strings may be any bytes.
+// SortedSetOf is a map from members of type M to their scores, under a key, in the order of the
+// scores. Clear, Rename, Expire and so on are methods of its [Collection]. It is safe for
+// concurrent use, and needs no Close. Members are of the types that keys of maps have; strings may
+// be any bytes.
 //
-// Members of one score stand in the order of the bytes of their text: of the numbers 9 and 10, that is
-// 10 first. A queue that is to be first in, first out among equal priorities has the number in the
-// score, or as a string of fixed width.
+// Members with equal scores are in the bytewise order of their text: the number 10 comes before 9.
+// A queue that is first in, first out among equal priorities needs the number in the score, or as a
+// string of fixed width.
 //
-// A member is two elements: one under the member, which has the score, and one under score and member,
-// which is its place in the order. So a change costs what two of a hash cost, and a range by score
-// begins at once. Rank and Ranked take O(log n). In a transaction that has changed elements of any
-// collection, and in a snapshot from before the first use of a collection in this process, they count
-// the members before the rank.
+// A member is two elements: one under the member, which has the score, and one under score and
+// member, which is its place in the order. So a change costs as much as two changes of a hash, and
+// a range by score begins at once. Rank and Ranked take O(log n). In a transaction that has changed
+// elements of any collection, and in a snapshot from before the first use of a collection in this
+// process, they count the members before the rank.
 type SortedSetOf[M comparable] struct {
 	Collection
 	members *keycodec.Codec[M]
 }
 
-// OpenSortedSet returns the sorted set under key, which there need not be yet: the first member makes it, and
-// there is none without members. The error is ErrType when M is a type that cannot be kept.
+// OpenSortedSet returns the sorted set under key. It need not exist: the first member creates it,
+// and without members there is none. The error is ErrType when M is a type that cannot be kept.
 func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 	members, err := keycodec.For[M]()
 	if err != nil {
@@ -42,8 +43,8 @@ func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 	return &SortedSetOf[M]{newCollection(db, []byte(key), engine.SortedSetType), members}, nil
 }
 
-// SortedSet returns the sorted set under key as bytes: its members are strings of any bytes. Those that
-// a SortedSetOf of another type has set are the texts of its members.
+// SortedSet returns the sorted set under key as bytes: its members are strings of any bytes.
+// Members that a SortedSetOf of another type has set are shown as their text.
 func (r *Raw) SortedSet(key []byte) *SortedSetOf[string] {
 	s := &SortedSetOf[string]{newCollection(r.db, key, engine.SortedSetType), r.db.asBytes().fields}
 	s.handle = r.handle
@@ -89,9 +90,9 @@ func (s *SortedSetOf[M]) Backward() *SortedSetOf[M] {
 // Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
 func (s *SortedSetOf[M]) Len() int { return s.count(scoreSpan) }
 
-// Set gives a member a score, whether it has one or not. When it returns nil, that survives the death of the
-// process, as Map.Set does. The error is ErrType when the key has something else than a sorted set. A
-// score that is NaN is an error.
+// Set gives a member a score, whether or not it had one. When it returns nil, that survives the
+// death of the process, as Map.Set does. The error is ErrType when the key holds something other
+// than a sorted set. A score that is NaN is an error.
 func (s *SortedSetOf[M]) Set(m M, score float64) error { return s.set(m, score, s.by) }
 
 // SetFSync is Set that survives the loss of power when it returns.
@@ -119,9 +120,9 @@ func (s *SortedSetOf[M]) SetAll(scores map[M]float64) error {
 	return s.setScores(subs, list, s.by)
 }
 
-// Update changes the score of a member atomically, as HashOf.Update does a field: f gets the present
-// score, or 0, and sets, deletes or leaves it. Update returns the score as it is afterwards, and whether
-// there is one. A new score that is NaN is an error.
+// Update changes the score of a member atomically, as HashOf.Update does a field: f gets the
+// present score, or 0, and sets, deletes or leaves it. Update returns the score after the change,
+// and whether there is one. A new score that is NaN is an error.
 //
 //	points.Update("Ada", func(e *copal.Entry[float64]) error { e.Value += 1.5; return nil })
 func (s *SortedSetOf[M]) Update(m M, f func(e *Entry[float64]) error) (score float64, exists bool, err error) {
@@ -199,15 +200,16 @@ func (s *SortedSetOf[M]) pop(highest bool) (m M, score float64, ok bool, err err
 	return m, score, true, nil
 }
 
-// Get returns the score of a member, and whether it is one. A read that fails goes to the error
-// handler and counts as absent; Load returns the error instead.
+// Get returns the score of a member, and whether it is one. A failed read counts as absent, and its
+// error goes to the error handler; Load returns it.
 func (s *SortedSetOf[M]) Get(m M) (score float64, ok bool) {
 	score, _, err := s.load(m)
 	return score, s.found(err)
 }
 
-// Load returns the score of a member. The error is ErrNotFound when it is none, a *CorruptError when it
-// is damaged, and ErrType when the key has something else than a sorted set.
+// Load returns the score of a member. The error is ErrNotFound when it is no member, a
+// *CorruptError when it is damaged, and ErrType when the key holds something other than a sorted
+// set.
 func (s *SortedSetOf[M]) Load(m M) (score float64, err error) {
 	score, sub, err := s.load(m)
 	if err == ErrNotFound {
@@ -231,8 +233,8 @@ func (s *SortedSetOf[M]) Has(m M) bool {
 	return ok
 }
 
-// Rank returns how many members stand before this one, and whether it is one. Of a
-// handle of Backward it is the number of those with a higher place.
+// Rank returns the number of members before m, and whether m is a member. For a handle of Backward
+// it is the number of members after m.
 func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
@@ -242,9 +244,9 @@ func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 	return s.rankOf(subs[0])
 }
 
-// All yields each member and its score, the lowest score first. The members are those at the beginning,
-// in the order in which they stood then. What cannot be read goes to the error handler and is left
-// out.
+// All yields each member and its score, the lowest score first. It yields the members that existed
+// when it began, in the order they had then. A member that cannot be read is left out, and its
+// error goes to the error handler.
 func (s *SortedSetOf[M]) All() iter.Seq2[M, float64] { return s.scores(nil, nil) }
 
 // From yields the members with scores in [from, +Inf], the lowest first; none if it is NaN.

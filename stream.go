@@ -26,10 +26,10 @@ func (w *ValueWriter) Write(p []byte) (n int, err error) { return w.w.Write(p) }
 // ReadFrom adds all that r has to the value.
 func (w *ValueWriter) ReadFrom(r io.Reader) (n int64, err error) { return w.w.ReadFrom(r) }
 
-// Size is the number of bytes written so far.
+// Size returns the number of bytes written so far.
 func (w *ValueWriter) Size() int64 { return w.w.Size() }
 
-// Commit makes the value the value of the key, in place of what is stored there then. It is as
+// Commit stores the value under the key, and replaces any entry that the key has then. It is as
 // durable as the writes of the handle that made the writer. An error gives the value up, unless the
 // store refuses further writes after it: then the outcome is known when the store is opened again.
 func (w *ValueWriter) Commit() error {
@@ -57,22 +57,23 @@ func (r *ValueReader) Read(p []byte) (int, error) { return r.r.Read(p) }
 // ReadAt fills p with the bytes at offset.
 func (r *ValueReader) ReadAt(p []byte, offset int64) (n int, err error) { return r.r.ReadAt(p, offset) }
 
-// Seek sets the offset of the next Read. It may be behind the end.
+// Seek sets the offset of the next Read. It may be beyond the end.
 func (r *ValueReader) Seek(offset int64, whence int) (int64, error) { return r.r.Seek(offset, whence) }
 
 // WriteTo writes the rest of the value, from the present offset.
 func (r *ValueReader) WriteTo(w io.Writer) (n int64, err error) { return r.r.WriteTo(w) }
 
-// Size is the length of the value in bytes.
+// Size returns the length of the value in bytes.
 func (r *ValueReader) Size() int64 { return r.r.Size() }
 
-// Close gives back what the store keeps for the reader. Calls after the first do nothing. The error
-// is nil.
+// Close releases the files that the store keeps for the reader. Calls after the first do nothing.
+// The error is nil.
 func (r *ValueReader) Close() error { return r.r.Close() }
 
-// Create begins a value under key, raw bytes of any length. What Write gets goes to the log one MiB
-// at a time, between the writes of others, and takes little more memory than that. Until Commit the
-// key keeps what it has. Of several writers of one key, the last to commit wins.
+// Create begins a value under key, raw bytes of any length. The bytes of Write go to the log one
+// MiB at a time, between the writes of others, and the writer needs little more memory than that.
+// Until Commit the key keeps its present entry. Of several writers of one key, the last to commit
+// wins.
 //
 //	w, err := raw.Create(key)
 //	if err != nil {
@@ -84,9 +85,9 @@ func (r *ValueReader) Close() error { return r.r.Close() }
 //	}
 //	return w.Commit()
 //
-// If the context of the handle ends before the Commit, the value is given up. Compaction leaves
-// alone whatever was written to the store since the first MiB, so a writer should not stay open for
-// longer than it takes. In a transaction, Create is an error.
+// If the context of the handle ends before the Commit, the value is given up. While the writer is
+// open, compaction leaves alone everything that was written to the store since the first MiB, so
+// Commit or Close should follow soon. In a transaction, Create is an error.
 func (r *Raw) Create(key []byte) (*ValueWriter, error) {
 	if err := r.writable(r.by); err != nil {
 		return nil, err
@@ -101,9 +102,9 @@ func (r *Raw) Create(key []byte) (*ValueWriter, error) {
 	return &ValueWriter{w, r.by}, nil
 }
 
-// Open opens what Load returns for reading piece by piece, at any length. A value that is shown as
-// JSON (see Raw) is read as a whole first. A reader of a snapshot outlives it, unless
-// the snapshot is one of AsOf. In a transaction, Open is an error.
+// Open opens the value that Load returns for reading piece by piece, at any length. A value that is
+// shown as JSON (see Raw) is read as a whole first. A reader of a snapshot outlives it, unless the
+// snapshot is one of AsOf. In a transaction, Open is an error.
 func (r *Raw) Open(key []byte) (*ValueReader, error) {
 	var from stream.Source = r.db.store
 	switch {

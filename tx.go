@@ -28,13 +28,13 @@ func (tx *Tx) fail(err error) bool {
 	return tx.tx.Fail(err)
 }
 
-// Require makes the transaction depend on a key: it counts only if nothing has been written under the
-// key since the snapshot was taken, up to the moment at which the transaction counts. A write that
-// has made the value what it was is one, too, as is one of an element of a collection, and a deadline
-// that has passed. A key that the snapshot does not have must not have been written. Otherwise the error
-// is ErrChanged: of Require, or of DB.Update, which does not run its function again for that.
+// Require makes the transaction depend on a key: it commits only if nothing has been written under
+// the key between the snapshot and the commit. A write of the same value also counts, as does a
+// write of an element of a collection, and a deadline that has passed. A key that is absent in the
+// snapshot must not have been written since. Otherwise the error is ErrChanged, from Require or
+// from DB.Update, which does not run its function again for that.
 //
-// So what somebody has seen and thought about can be changed only if it is still so:
+// So an edit that took a user some time is stored only if the entry has not changed meanwhile:
 //
 //	s, err := db.Snapshot()
 //	u, ok := users.At(s).Get("alice") // and show it, and wait for the answer
@@ -45,7 +45,7 @@ func (tx *Tx) fail(err error) bool {
 //		return users.In(tx).Set("alice", edited)
 //	})
 //
-// The snapshot is one of now, of DB.Snapshot: one of AsOf is ErrHandle.
+// The snapshot must be one of DB.Snapshot: one of AsOf is ErrHandle.
 func (tx *Tx) Require(s *Snapshot, key []byte) error {
 	switch {
 	case s == nil:
@@ -60,23 +60,23 @@ func (tx *Tx) Require(s *Snapshot, key []byte) error {
 	return tx.tx.Require(s.view, key)
 }
 
-// Update calls f with a transaction, and makes what f has written count, all of it. If f returns an
-// error or panics, none of it counts; Update returns the error. All transactions and all other
+// Update calls f with a transaction, and commits everything that f has written. If f returns an
+// error or panics, nothing is written; Update returns the error. All transactions and all other
 // writes, each of which is a transaction of its own, are serializable: the outcome is as if they
 // had run one by one. When Update returns nil, the writes survive the death of the process, all or
 // none, as with Map.Set.
 //
 // No other writer waits while f runs. If something that f has read changes before f returns, f runs
-// again on the new state of the store, so f should have no other effects, and set anew each variable
-// that it fills. After a few such conflicts other transactions wait for this one, and in the end
-// other writers do, so it comes through. f must not wait for another goroutine that writes.
+// again on the new state of the store, so f should have no other effects, and should reset each
+// variable that it fills. After a few such conflicts other transactions wait for this one, and then
+// other writers do, so it always succeeds. f must not wait for another goroutine that writes.
 //
 // f reads and writes through handles of In. A write that bypasses the transaction is refused with
-// ErrNested, and so is another Update. A read that bypasses it sees nothing of what f has written,
-// and is no part of it: if what it has read changes, f does not run again.
+// ErrNested, and so is another Update. A read that bypasses it sees no write of f, and does not
+// belong to the transaction: if the entry that it has read changes, f does not run again.
 //
 // The writes of a transaction stay in memory until f returns. Values of more than 1 MiB go to the
-// log at once, and count when all counts.
+// log at once, and take effect with the commit.
 func (db *DB) Update(f func(tx *Tx) error) error { return db.update(engine.Process, f) }
 
 // UpdateFSync is Update whose writes survive the loss of power when it returns.
@@ -89,9 +89,9 @@ func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
 	return db.store.Transact(d, func(tx *engine.Tx) error { return f(db.begun(tx, d)) })
 }
 
-// View calls f once with a read-only transaction: everything as it was at one moment. Writes return
-// ErrTxReadOnly. No writer waits for it, and it waits for none. View returns the error of f, or of
-// a read that could not return its own.
+// View calls f once with a read-only transaction, which shows the store at one moment. Writes
+// return ErrTxReadOnly. No writer waits for it, and it waits for none. View returns the error of f,
+// or of a read that could not return one.
 func (db *DB) View(f func(tx *Tx) error) error {
 	if db.driver != nil {
 		return db.viewFar(f)
@@ -106,7 +106,7 @@ func (db *DB) begun(tx *engine.Tx, d engine.Durability) *Tx {
 	return &Tx{db: db, tx: tx, by: d}
 }
 
-// What transactions do not have.
+// Calls that transactions do not have.
 const (
 	errTxDurability misuse = "With and In exclude each other: a write in a transaction is as durable as that; DB.UpdateFSync makes it FSync"
 	errTxFSync      misuse = "a write in this transaction cannot be FSync, for it is as durable as the transaction: use DB.UpdateFSync"

@@ -29,21 +29,22 @@ const (
 	remove
 )
 
-// Set stores v. It does what assigning to Value does, and takes back Delete and Cancel.
+// Set stores v, as assigning to Value does, and takes back Delete and Cancel.
 func (e *Entry[V]) Set(v V) { e.Value, e.decision = v, put }
 
 // Delete removes the entry.
 func (e *Entry[V]) Delete() { e.decision = remove }
 
-// Cancel leaves the entry as it is.
+// Cancel leaves the entry unchanged.
 func (e *Entry[V]) Cancel() { e.decision = keep }
 
-// Update changes the entry of key atomically: no other write comes between what f reads and what
-// Update stores. It returns the entry as it is afterwards. If f returns an error or panics, the
-// entry stays as it is; Update returns the error. Durability and other errors are those of Set.
+// Update changes the entry of key atomically: no other write comes between the value that f reads
+// and the value that Update stores. Update returns the entry after the change. If f returns an
+// error or panics, the entry does not change; Update returns the error. Durability and other errors
+// are those of Set.
 //
-// If there is no entry, Update makes one of what f leaves, be it the zero value. Where that is not
-// wanted, f looks at e.Exists, and calls e.Cancel or returns an error.
+// If there is no entry, Update creates one with the Value that f leaves, even the zero value. To
+// avoid that, f tests e.Exists, and calls e.Cancel or returns an error.
 //
 // f runs without any lock and may use the store. It must not wait for a goroutine that updates the
 // same key. When another write wins, f runs again on the new entry, so it should have no other
@@ -64,15 +65,16 @@ func (m *Map[K, V]) UpdateAsync(key K, f func(e *Entry[V]) error) (v V, exists b
 	return m.update(key, f, engine.Async)
 }
 
-// UpdateInMemory is Update that stores in memory alone, as SetInMemory does. Where there is no
-// entry, storing a value is ErrNotFound. It cannot delete, and cannot change a TTL.
+// UpdateInMemory is Update that stores in memory alone, as SetInMemory does. If there is no entry,
+// storing a value is ErrNotFound. It cannot delete, and cannot change a TTL.
 func (m *Map[K, V]) UpdateInMemory(key K, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return m.update(key, f, engine.Memory)
 }
 
-// GetOrSet returns the value under key; if there is none, it sets v and returns that. found says
-// which. It is one step: of several goroutines, one sets. A value that it sets is as durable as one
-// of Set; an entry that it finds stays as durable as it is. Errors are those of Load and of Set.
+// GetOrSet returns the value under key; if there is none, it sets v and returns that. found reports
+// whether there was one. It is one step: of several goroutines, only one sets. A value that it sets
+// is as durable as one of Set; an entry that it finds keeps its durability. Errors are those of
+// Load and of Set.
 func (m *Map[K, V]) GetOrSet(key K, v V) (_ V, found bool, err error) {
 	if err := m.bare.writable(m.bare.by); err != nil {
 		return *new(V), false, err

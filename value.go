@@ -9,8 +9,8 @@ import (
 // Set keeps one value under a name of its own, without a map: settings, a cursor, a checksum. The
 // name is a raw key. It shares a key space with the keys of maps, which begin with the map's name
 // and a colon, and no byte in it has a meaning. Like Map.Set, it survives the death of the process
-// when it returns. A single value has no handle, and a transaction reaches it as a raw key alone:
-// a value that is to change with others is better an entry of a map.
+// when it returns. A single value has no handle, and a transaction reaches it only as a raw key: a
+// value that changes together with others should be an entry of a map.
 func Set[T any](db *DB, name string, v T) error {
 	t, err := db.typed(reflect.TypeFor[T]())
 	if err != nil {
@@ -28,8 +28,8 @@ func Set[T any](db *DB, name string, v T) error {
 	return err
 }
 
-// Load returns the value that Set has put under name. The error is ErrNotFound when there is none,
-// and ErrType when the stored value is not a T.
+// Load returns the value that Set has stored under name. The error is ErrNotFound when there is
+// none, and ErrType when the stored value is not a T.
 func Load[T any](db *DB, name string) (T, error) {
 	var v T
 	t, err := db.typed(reflect.TypeFor[T]())

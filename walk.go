@@ -27,17 +27,17 @@ import (
 //
 // Keys of raw writes that are not of the map's type come last.
 //
-// In an ordered map All, Keys, Values and Range go in that order, and From, Until, Between and Prefix
-// begin without a look at other keys. Each key costs about 4 bytes in a sorted file, and those of its
-// bytes that differ from the key before. Each of the last 64 Ki keys that came or went costs some
-// 100 bytes of memory. A write of a new key and a deletion hold one lock for about a microsecond.
-// Overwriting costs nothing.
+// In an ordered map All, Keys, Values and Range go in that order, and From, Until, Between and
+// Prefix begin without a look at other keys. Each key costs about 4 bytes in a sorted file, and the
+// bytes in which it differs from the previous key. Each of the last 64 Ki keys that were added or
+// removed costs some 100 bytes of memory. A write of a new key and a deletion hold one lock for
+// about a microsecond. Overwriting costs nothing.
 //
-// A map that was ordered once stays so, with the option or without. The first opening with it reads
+// A map that was opened with Ordered once stays ordered without it. The first opening with it reads
 // all keys. Given to Open, the option holds for all maps.
 //
 // Without it, these four and the walks of Backward put the keys in order when one of them is first
-// used, and keep them so while they are used again and again, at the same price. An eighth of
+// used, and keep them in order while such walks are frequent, at the same cost. An eighth of
 // WithMaxMemory is for such orders. If a map does not fit, as with more than a million keys or so,
 // each walk reads all keys.
 func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = true }) }
@@ -46,8 +46,8 @@ func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = tru
 func OrderedKeys() Option { return storeOption(func(c *config) { c.orderedKeys = true }) }
 
 // All yields each key and its value, which is the caller's own. A map that is Ordered, and every
-// handle of Backward, yields them in the order of the keys; otherwise there is no order, and Prefix("")
-// yields all in order. To have the first alone, break the loop:
+// handle of Backward, yields them in the order of the keys; otherwise there is no order, and
+// Prefix("") yields all in order. Break the loop to read only the first:
 //
 //	for k, v := range m.All() {
 //		fmt.Println(k, v)
@@ -55,9 +55,9 @@ func OrderedKeys() Option { return storeOption(func(c *config) { c.orderedKeys =
 //	}
 //
 // An entry that exists throughout is yielded exactly once, with the value it has at that moment. An
-// entry that comes or goes meanwhile may be yielded or not. A snapshot yields what it has. The loop
-// may use and change the store. An entry that cannot be read goes to the error handler and is left
-// out.
+// entry that comes or goes meanwhile may be yielded or not. A walk in a snapshot yields exactly its
+// entries. The loop may use and change the store. An entry that cannot be read is left out, and its
+// error goes to the error handler.
 //
 // In a transaction, an error ends the loop and the transaction, which returns it. If the loop
 // changes an entry that has not been yielded yet, the change shows; a new entry may be yielded or
@@ -87,17 +87,18 @@ func (m *Map[K, V]) Until(to K) iter.Seq2[K, V] {
 	return m.entries(m.bare.between(bound{}, m.bound(to), true))
 }
 
-// Between yields the entries with keys in [from, to), in their order. If keys are structs, those with
-// the string s in the first field lie in [K{s}, K{s + "\x00"}), where each other field of the bounds has
-// its least value. The zero value is that of strings, unsigned integers and bool, and does for times
-// after the year 1. For an int it is math.MinInt, and for a float NaN.
+// Between yields the entries with keys in [from, to), in their order. If keys are structs, those
+// with the string s in the first field lie in [K{s}, K{s + "\x00"}), where each other field of the
+// bounds has its least value. The least value of a string, an unsigned integer or a bool is its
+// zero value, which also serves for times after the year 1. For an int it is math.MinInt, and for a
+// float NaN.
 func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return m.entries(m.bare.between(m.bound(from), m.bound(to), true))
 }
 
 // Prefix yields the entries whose keys, as text, begin with p, in the order of the keys: strings
-// that begin with p, numbers whose decimals do. If the keys are in the order of their text, it
-// looks at no others.
+// that begin with p, and numbers whose decimal digits do. If the keys are in the order of their
+// text, it looks at no others.
 func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] { return m.entries(m.bare.prefixed(p)) }
 
 // KeysBetween yields the keys in [from, to), in their order, as Keys does. They are those that existed

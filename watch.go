@@ -19,32 +19,33 @@ import (
 
 // Watching.
 //
-// The log is the list of all changes, and a watch reads it behind those who write it. So nobody waits for a
-// watch, and it may be slow: what it has not read is in the log. Watches that keep up share one reader. Only
-// compaction could take it away: files that a watch has yet to read stay when they have been compacted, up to
-// as many bytes as the log has, at least 64 MiB. Beyond that the watch ends with ErrHistoryLost.
+// The log is the list of all changes, and a watch reads it after the writers. So no writer waits
+// for a watch, and a watch may be slow: the changes that it has not read are in the log. Watches
+// that keep up share one reader. Only compaction could remove such changes: files that a watch has
+// yet to read stay when they have been compacted, up to as many bytes as the log has, at least 64
+// MiB. Beyond that the watch ends with ErrHistoryLost.
 
-// Change is a change of one entry, or of one element of a collection, as DB.Watch tells it.
+// Change is a change of one entry, or of one element of a collection, as DB.Watch yields it.
 type Change struct {
 	Key      []byte // the caller's
 	Deleted  bool   // there is no entry, or no element, any more; it may be that there was none
 	Expired  bool   // it was deleted by its Deadline, which has come: of maps with ExpiryEvents, and of raw keys after Raw.TellExpiry
-	Range    bool   // all entries were deleted with keys in [Key, To), as the keys of the map are ordered: Covers tells which these are
+	Range    bool   // all entries were deleted with keys in [Key, To), as the keys of the map are ordered: Covers reports whether a key is one of them
 	To       []byte // the end of a range, nil for none
 	Dropped  bool   // the range is a map that DB.Drop has removed
 	Seq      uint64 // the sequence number by which the change counts
 	Time     time.Time
 	Deadline time.Time // from which on the entry has expired; zero if it does not
 	Large    int64     // the length of a value of more than 1 MiB, which Value has to read; 0 for any other
-	Idle     bool      // nothing has changed: everything up to Seq has been told, which WithIdle asks for
+	Idle     bool      // nothing has changed: every change up to Seq has been yielded; only with WithIdle
 	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
 
-	// Of a collection these say what has happened to it. A new one is Created, and its elements are told behind
-	// it. One that was renamed had its elements under the key From: a copy takes them over from the store, for
-	// changes of them that the watch came by later than the renaming are not told. Otherwise an Element has
-	// changed or, when that is nil, the Deadline.
+	// The following fields describe a change of a collection. A new one is Created, and changes of
+	// its elements follow. One that was renamed had its elements under the key From: a copy must
+	// take them from the store, because changes of them that the watch reads after the renaming are
+	// not yielded. Otherwise an Element has changed or, when that is nil, the Deadline.
 	Collection string // "hash", "list", "set", "zset" or "stream" if the change is of a collection
-	Element    []byte // the field of a hash, the member of a set or a sorted set, the position of an element of a list: bytes in whose order the elements stand
+	Element    []byte // the field of a hash, the member of a set or a sorted set, the position of an element of a list: bytes in whose order the elements are sorted
 	Created    bool
 	From       []byte
 
@@ -54,10 +55,11 @@ type Change struct {
 	far   *farChange // in the place of event and past, of a store with a driver
 }
 
-// Value returns what Raw.Load would have returned after the change or, of an Element, the value of the field, the
-// element of the list, or the score as text. It is to be called before the next change is asked for. The error is
-// ErrNotFound if the entry was deleted, and ErrHistoryLost if a value of more than 1 MiB has been replaced since, and
-// compaction has taken some of it; the watch goes on then.
+// Value returns the result of Raw.Load after the change or, for an Element, the value of the field,
+// the element of the list, or the score as text. It must be called before the loop asks for the
+// next change. The error is ErrNotFound if the entry was deleted, and ErrHistoryLost if a value of
+// more than 1 MiB has been replaced since, and compaction has taken some of it; the watch goes on
+// then.
 func (c *Change) Value() ([]byte, error) {
 	if c.Deleted || c.Idle {
 		return nil, ErrNotFound
@@ -81,10 +83,11 @@ func (c *Change) now() (*engine.Entry, error) {
 	return &engine.Entry{Value: value, Schema: c.event.Schema}, nil
 }
 
-// Old returns what Value would have returned before the change, of a watch with OldValues. It is to be called before
-// the next change is asked for. The error is ErrNotFound if there was nothing, or it had expired; of an Expired entry
-// it is what expired. It is ErrNotFound of a Range, too: a snapshot of DB.AsOfSeq(c.Seq-1) has what was in it. It is
-// ErrType where a value has replaced a collection, and ErrHandle without OldValues.
+// Old returns the result of Value before the change, in a watch with OldValues. It must be called
+// before the loop asks for the next change. For an Expired entry it returns the value that expired.
+// The error is ErrNotFound if there was no entry, or it had expired, and for a Range: a snapshot of
+// DB.AsOfSeq(c.Seq-1) has the entries of the range. It is ErrType if a value has replaced a
+// collection, and ErrHandle without OldValues.
 func (c *Change) Old() ([]byte, error) {
 	e, err := c.old()
 	if err != nil {
@@ -119,7 +122,7 @@ func (c *Change) Covers(key []byte) bool {
 	return err == nil && r.Has(key)
 }
 
-// WatchOption says what DB.Watch and Map.Watch tell.
+// WatchOption is a setting of DB.Watch and Map.Watch.
 type WatchOption func(*watching)
 
 type watching struct {
@@ -132,15 +135,16 @@ type watching struct {
 	idle     time.Duration                                         // 0 for no word of it
 }
 
-// WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. It is for
-// DB.Watch: Map.Watch has the prefix of the map in its place.
+// WithPrefix leaves out entries whose whole keys, with the name of the map, do not begin with
+// prefix. It is for DB.Watch: Map.Watch replaces it by the prefix of the map.
 func WithPrefix(prefix []byte) WatchOption {
 	prefix = bytes.Clone(prefix)
 	return func(w *watching) { w.prefix = prefix }
 }
 
-// WithKey leaves out all entries but the one under a whole key, which has the name of the map:
-// append(MapPrefix("users"), "alice"...). Thousands of watches of different keys cost hardly more than one.
+// WithKey leaves out all entries but the one under a whole key, which begins with the name of the
+// map: append(MapPrefix("users"), "alice"...). Thousands of watches of different keys cost hardly
+// more than one.
 func WithKey(key []byte) WatchOption {
 	key = append([]byte{}, key...)
 	return func(w *watching) { w.key = key }
@@ -154,31 +158,33 @@ func (w *watching) of() feed.Of {
 	return feed.Prefix(w.prefix)
 }
 
-// WithAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change
-// that was told earlier, with More false, to this process or another. With 0 it is everything that the log has
-// of the store's life. The error is ErrHistoryLost when compaction has been there since.
+// WithAfter first yields the changes since a sequence number: the number of a snapshot, or of the
+// last change with More false that an earlier watch yielded, in this process or another. With 0 it
+// yields all changes that the log has. The error is ErrHistoryLost if compaction has removed some
+// of them.
 func WithAfter(seq uint64) WatchOption {
 	return func(w *watching) { w.after = &seq }
 }
 
-// WithUntil ends the watch, without an error, when all has been told up to a sequence number: with that of a snapshot
-// it tells what is there, and does not wait for more.
+// WithUntil ends the watch, without an error, after the changes up to a sequence number. With the
+// number of a snapshot the watch yields the changes up to the snapshot, and does not wait for more.
 func WithUntil(seq uint64) WatchOption {
 	return func(w *watching) { w.until = &seq }
 }
 
-// OldValues lets Change.Old tell what an entry was before it changed. For that the watch opens the moment at which it
-// begins, as DB.AsOfSeq does, and goes on with it: it costs what that costs, an index in memory for as long as the
-// loop goes on, and a second reading of the log. The error is ErrHistoryLost where the moment cannot be read any
-// more, and when compaction has taken away what the watch has yet to read: a window of history (WithHistory) keeps
-// it.
+// OldValues makes Change.Old available. The watch then opens the moment at which it begins, as
+// DB.AsOfSeq does, and follows it: that costs a second index in memory for as long as the loop
+// runs, and a second reading of the log. The error is ErrHistoryLost if that moment cannot be read
+// any more, or if compaction has removed records that the watch has yet to read: a window of
+// history (WithHistory) keeps them.
 func OldValues() WatchOption {
 	return func(w *watching) { w.old, w.follower = true, store.Follower }
 }
 
-// WithIdle tells whenever nothing has been told for a time, by a Change that is Idle and has no Key. Its Seq is for
-// WithAfter, as the number of a change is. So a watch of what changes seldom can go on later, though compaction has
-// passed by what it was told last. The time must be positive. With WithUntil it means nothing.
+// WithIdle yields a Change that is Idle and has no Key whenever there was no change for the given
+// time. Its Seq is for WithAfter, as the number of a change is. So a watch of entries that change
+// seldom can go on later even if compaction has removed the last change it yielded. The time must
+// be positive. With WithUntil the option has no effect.
 func WithIdle(every time.Duration) WatchOption {
 	return func(w *watching) { w.idle = max(every, time.Millisecond) }
 }
@@ -227,23 +233,26 @@ func (w *watching) nextOrIdle(ctx context.Context, f *feed.Watcher) (feed.Event,
 	}
 }
 
-// Watch yields every change of an entry, raw and typed, from the call on or from where WithAfter says, once
-// and in the order of the sequence numbers, as soon as reads show it. What counts together comes together, when
-// it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what the
-// log gets: the last of each sync interval. It tells nothing of SetInMemory. That a deadline has come it
-// tells of maps with ExpiryEvents, and of raw keys after Raw.TellExpiry; of others Change.Deadline says when it will.
+// Watch yields every change of an entry, raw and typed, from the call on or from the number of
+// WithAfter, once and in the order of the sequence numbers, as soon as reads show it. The changes
+// of a transaction or batch come together, when it is committed. Watch waits for the next change
+// until the context is done. Of asynchronous writes it yields those that the log gets: the last of
+// each sync interval. It does not yield a SetInMemory. It yields the expiry of entries in maps with
+// ExpiryEvents, and of raw keys after Raw.TellExpiry; for others Change.Deadline is the moment of
+// expiry.
 //
-// The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost,
-// or one of reading the log. After ErrHistoryLost a consumer looks at everything anew, best in a snapshot, and
-// watches on with WithAfter(snapshot.Seq()).
+// The last pair has an error, the reason for the end: the error of the context, ErrClosed,
+// ErrHistoryLost, or an error of reading the log. After ErrHistoryLost a consumer reads all entries
+// again, best in a snapshot, and watches on with WithAfter(snapshot.Seq()).
 //
-// A store that was opened with ReadOnly tells what the process that writes has done. A change is told when it
-// has outlived the process, as after Map.Set; after a power cut the log may end before it, and other changes
-// may have its number then.
+// A ReadOnly store yields the changes of the process that writes. A change is yielded once it
+// survives the death of the process, as after Map.Set; after a power cut the log may end before it,
+// and other changes may have its number then.
 //
-// To wait for something without polling, call Watch, then look for it, and then begin the loop: what comes in
-// between is told. Each loop over the sequence begins at the call again, so a new wait needs a new call. A
-// sequence without a loop costs nothing, and keeps no files from compaction.
+// To wait for something without polling, call Watch, then look for it, and then begin the loop: the
+// loop also yields the changes since the call. Each loop over the sequence begins at the moment of
+// the call, so a new wait needs a new call. A sequence without a loop costs nothing, and keeps no
+// files from compaction.
 func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, error] {
 	var w watching
 	for _, o := range opts {
@@ -341,10 +350,10 @@ func (c *MapChange[K, V]) Covers(key K) bool {
 	return own.err == nil && c.Change.Covers(append(bytes.Clone(c.in.bare.prefix), own.key...))
 }
 
-// Watch is DB.Watch of the map; of a handle of At it begins behind the snapshot. An error that comes with a
-// change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes on;
-// other errors come with none, and end it. A map that is closed is ErrClosed; a watch that was under way then
-// goes on.
+// Watch is DB.Watch for one map; in a handle of At it begins after the snapshot. An error that
+// comes with a change, such as a key or value that is not of the map's types, concerns only that
+// change, and the watch goes on; an error without a change ends the watch. Watch of a closed map is
+// ErrClosed; a watch that began before the map was closed goes on.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
 	changes := m.bare.watch(ctx, opts)
 	return func(yield func(MapChange[K, V], error) bool) {
@@ -358,7 +367,7 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 	}
 }
 
-// Old is Change.Old as a value of the map. It is the caller's own.
+// Old returns Change.Old as a value of the map, which is the caller's own.
 func (c *MapChange[K, V]) Old() (v V, err error) {
 	e, err := c.old()
 	if err != nil {
