@@ -10,16 +10,16 @@ import (
 // once, into offsets and instructions. Values are then read and written in place, without
 // reflection, except for maps and methods.
 //
-// A value comes back equal to what was stored, to the last bit of a NaN, and nil and empty slices
-// and maps stay apart. Exceptions are
+// A value comes back equal to the stored one, to the last bit of a NaN, and nil and empty slices
+// and maps stay distinct. Exceptions are
 //
 //   - unexported fields and those tagged "-", which are not stored;
 //   - the monotonic reading and the location name of a time.Time. The instant and the zone offset
 //     are kept. As in package time, the value comes back in time.UTC if the offset is 0, and in
 //     time.Local if that has the same offset;
-//   - two pointers, slices or maps that were the same: they come back as two;
+//   - pointers, slices or maps that share memory: they come back separate;
 //   - the capacity of slices;
-//   - what a type's own methods leave out.
+//   - parts that a type's own methods leave out.
 //
 // A field is stored under the name in its tag copal:"name", else under the name in its json tag,
 // else under its own. A copal tag "-" leaves the field out, and so does a json tag "-" on a field
@@ -43,7 +43,7 @@ import (
 //
 // Append refuses NaN in a map key; map keys that are encoded alike, such as two times that differ
 // in the name of the location; and values that are cyclic, or nest deeper than 10,000 pointers,
-// slices and maps. Equal values are written as equal bytes: map entries stand in the order of their
+// slices and maps. Equal values are written as equal bytes: map entries are in the order of their
 // encoded keys.
 //
 // # Schemas
@@ -130,7 +130,8 @@ func (t *binaryType) Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-// pointerOf returns what v holds, a pointer of the given type. Memory is at stake.
+// pointerOf returns the pointer that v holds. It panics if the pointer is of another type than t,
+// since it is used without further checks.
 func pointerOf(v any, t reflect.Type) unsafe.Pointer {
 	if got := reflect.TypeOf(v); got != t {
 		panic(fmt.Sprintf("codec: a %v where a %v is needed", got, t))

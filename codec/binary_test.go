@@ -31,7 +31,7 @@ func compileWith[T any](t testing.TB, c codec.Codec) codec.Type {
 	return typ
 }
 
-// decodeAs decodes what was stored under a schema.
+// decodeAs decodes a value that was stored under a schema.
 func decodeAs[T any](t testing.TB, c codec.Codec, schema string, src []byte) (v T, err error) {
 	t.Helper()
 	d, err := compileWith[T](t, c).Decoder(schema)
@@ -613,7 +613,7 @@ func TestBinaryConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// What decodes is what would be written: there is one way to write a value.
+// Bytes that decode are the bytes that Append writes: there is one way to write a value.
 func FuzzBinaryDecode(f *testing.F) {
 	var types []codec.Type
 	for _, t := range []reflect.Type{reflect.TypeFor[nested](), reflect.TypeFor[leaves](), reflect.TypeFor[map[keyed][]string](),

@@ -5,12 +5,12 @@ import (
 	"reflect"
 )
 
-// Bytes keeps []byte, named byte slices and string types as they are, any bytes and any length,
+// Bytes keeps []byte, named byte slices and string types unchanged, of any bytes and any length,
 // without a schema. It does not call methods such as MarshalText.
 //
 // A nil slice is stored as the empty one, and comes back empty and not nil: a raw record is nothing
-// but its bytes, and cannot tell the two apart. Refusing nil would make an error of the usual way
-// to write nothing.
+// but its bytes, and has no room for the difference. Nil is not refused, because it is the usual
+// way to write an empty value.
 var Bytes Codec = bytesCodec{}
 
 type bytesCodec struct{}
@@ -29,7 +29,7 @@ func (bytesCodec) Compile(t reflect.Type) (Type, error) {
 	return nil, fmt.Errorf("%w as bytes: %v is neither a byte slice nor a string", ErrType, t)
 }
 
-// raw is what the two compiled types share: bytes without a schema.
+// raw is the common part of the two compiled types: bytes without a schema.
 type raw struct{}
 
 func (raw) Schema() string { return "" }

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// checkValue looks for what cannot be kept in the value that v, a pointer, points
-// to. It always finds what encoding/json would write without an error and without a
-// trace. If full, it also finds what shows in the output or as an error.
+// checkValue looks for parts that cannot be kept in the value that v, a pointer, points to. It
+// always finds the losses that encoding/json makes silently. If full, it also finds those that show
+// in the output or as an error.
 func checkValue(n *node, v any, full bool) error {
 	c := checker{full: full}
 	f := c.check(n, reflect.ValueOf(v).Elem(), 0)
@@ -26,7 +26,8 @@ func checkValue(n *node, v any, full bool) error {
 
 type checker struct{ full bool }
 
-// fault is what cannot be kept, and where. Its path grows at the front on the way out.
+// fault is the reason why a part cannot be kept, and its path. The path grows at the front on the
+// way out.
 type fault struct {
 	path string
 	err  error
@@ -111,8 +112,8 @@ func checkNumber(s string) *fault {
 	return nil
 }
 
-// checkTime refuses what RFC 3339 has no room for. Seconds of a zone offset, as
-// local mean times have them, are dropped by MarshalJSON, which shifts the instant.
+// checkTime refuses times that RFC 3339 cannot express. Seconds of a zone offset, as local mean
+// times have them, are dropped by MarshalJSON, which shifts the instant.
 func (c checker) checkTime(v reflect.Value) *fault {
 	var t time.Time
 	if p, ok := receiver(v).(*time.Time); ok {
@@ -150,8 +151,8 @@ func receiver(v reflect.Value) any {
 	return v.Interface()
 }
 
-// checkJSON takes \ufffd in what MarshalJSON returns for a loss, for that is how it
-// gets there unless it was written by hand, as it may be in a json.RawMessage.
+// checkJSON takes \ufffd in the result of MarshalJSON for a loss, because encoding/json writes it
+// for invalid UTF-8. In a json.RawMessage it may have been written by hand.
 func (c checker) checkJSON(n *node, v reflect.Value) *fault {
 	if n.raw {
 		return c.checkRaw(v.Bytes())
@@ -173,7 +174,7 @@ func (c checker) checkRaw(raw []byte) *fault {
 	return nil
 }
 
-// checkAny allows what encoding/json gives back for any.
+// checkAny allows the types that encoding/json decodes into any.
 func (c checker) checkAny(v any, depth int) *fault {
 	switch v := v.(type) {
 	case nil, bool:
@@ -232,7 +233,7 @@ func checkDepth(depth int) *fault {
 	return nil
 }
 
-// checkPointer refuses a pointer to what writes itself as null, which is read back as nil.
+// checkPointer refuses a pointer to a value that writes itself as null, which is read back as nil.
 func (c checker) checkPointer(n *node, v reflect.Value, depth int) *fault {
 	if v.IsNil() {
 		return nil
@@ -315,7 +316,7 @@ func (c checker) checkStruct(n *node, v reflect.Value, depth int) *fault {
 		}
 		value, err := v.FieldByIndexErr(f.index)
 		if err != nil || f.omits(value) {
-			continue // behind an embedded pointer that is nil, or not written
+			continue // in an embedded pointer that is nil, or not written
 		}
 		if fault := c.check(f.node, value, depth); fault != nil {
 			return fault.in(f.path)

@@ -160,7 +160,7 @@ func (n number) unsigned() (uint64, bool) {
 	return uint64(n.f), true
 }
 
-// whole reports whether an integer can be all there is to f, as it cannot to -0.
+// whole reports whether an integer holds f exactly, which excludes -0.
 func whole(f float64) bool {
 	return f == math.Trunc(f) && !(f == 0 && math.Signbit(f))
 }

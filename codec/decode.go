@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// stepcode says how a part of what was stored is decoded.
+// stepcode is the way in which a part of a stored value is decoded.
 type stepcode uint8
 
 const (
@@ -33,8 +33,8 @@ const (
 	stepTime
 	stepOwn
 	stepPointer
-	stepWrap   // a pointer to what was stored without
-	stepUnwrap // what was stored behind a pointer
+	stepWrap   // a pointer to a value that was stored without one
+	stepUnwrap // a value that was stored as a pointer to it
 	stepList
 	stepMap
 	stepSkip
@@ -166,7 +166,7 @@ func (r *binaryReader) string(n uint64) (string, error) {
 	return s, nil
 }
 
-// run decodes what is next into the zero value at p, which is within depth others.
+// run decodes the next value into the zero value at p, which is nested in depth others.
 func (r *binaryReader) run(steps []step, p unsafe.Pointer, depth int) *fault {
 	for i := range steps {
 		s := &steps[i]
@@ -352,7 +352,7 @@ func (r *binaryReader) own(s *step, at unsafe.Pointer) error {
 	return unmarshalOwn(s.form.kind, b, reflect.NewAt(s.form.typ, at).Interface())
 }
 
-// composite decodes what leads to other values.
+// composite decodes a value that contains or points to others.
 func (r *binaryReader) composite(s *step, at unsafe.Pointer, depth int) *fault {
 	if depth >= maxBinaryDepth {
 		return faultf("nested deeper than %d levels", maxBinaryDepth)
@@ -423,8 +423,9 @@ func (r *binaryReader) list(s *step, at unsafe.Pointer, depth int) *fault {
 	return r.slice(s, at, n, depth)
 }
 
-// reserve returns for how many of n elements of a size there is to be room before any is read. All that a
-// record reserves is in proportion to it: lists within lists can each claim to be all that is left.
+// reserve returns the number of elements, of the n claimed, to allocate before any is read. The
+// total that a record reserves is in proportion to its length, because each of several nested lists
+// can claim all the bytes that are left.
 func (r *binaryReader) reserve(n int, size uintptr) int {
 	most := (4096 + 32*uint64(len(r.src)) - r.ahead) / uint64(size)
 	room := min(uint64(n), most)
@@ -432,7 +433,7 @@ func (r *binaryReader) reserve(n int, size uintptr) int {
 	return int(room)
 }
 
-var emptySlice [1]uint64 // what an empty slice points to
+var emptySlice [1]uint64 // the target of empty slices
 
 // slice decodes n elements into a slice. It makes room for all of them at once only as far as
 // that is reserved, so that no length makes it allocate more than the data do.

@@ -176,7 +176,7 @@ func appendOps(dst []byte, ops []op, p unsafe.Pointer, depth int) ([]byte, *faul
 	return dst, nil
 }
 
-// appendPart is for what leads to other values or may be refused.
+// appendPart appends a value that contains or points to others, or may be refused.
 func appendPart(dst []byte, o *op, at unsafe.Pointer, depth int) ([]byte, *fault) {
 	switch o.code {
 	case opKeyFloat32:
@@ -245,7 +245,7 @@ func appendKeyFloat(dst []byte, code opcode, f float64, bits uint64) ([]byte, *f
 	return binary.LittleEndian.AppendUint64(dst, bits), nil
 }
 
-// yearOne is what makes the zero time.Time a zero.
+// yearOne is added to Unix seconds, so that the zero time.Time is 0.
 const yearOne = 62135596800 // seconds from 0001-01-01 to 1970-01-01, UTC
 
 func appendTime(dst []byte, t time.Time) ([]byte, *fault) {
@@ -282,7 +282,7 @@ func appendList(dst []byte, o *op, at unsafe.Pointer, n, depth int) (_ []byte, f
 	return dst, nil
 }
 
-// mapScratch is what it takes to encode a map without allocating.
+// mapScratch has the memory to encode a map without allocating.
 type mapScratch struct {
 	iter      reflect.MapIter
 	key, elem reflect.Value
@@ -300,7 +300,7 @@ func (f *form) mapScratch() *mapScratch {
 	return &mapScratch{key: reflect.New(f.typ.Key()).Elem(), elem: reflect.New(f.typ.Elem()).Elem()}
 }
 
-// release gives m back without what refers to the caller's values.
+// release returns m to the pool, without references to the caller's values.
 func (m *mapScratch) release(f *form) {
 	m.iter.Reset(reflect.Value{})
 	m.key.SetZero()

@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	// ErrType says that a type cannot be kept. Compile returns it; so does Decoder, for a schema
-	// that does not fit.
+	// ErrType: a type cannot be kept. Compile returns it; so does Decoder, for a schema that does
+	// not fit.
 	ErrType = errors.New("type cannot be kept")
-	// ErrValue says that a value cannot be kept though its type can: it would be read back as
+	// ErrValue: a value cannot be kept though its type can, because it would be read back as
 	// another. Append returns it, and nothing is written.
 	ErrValue = errors.New("value cannot be kept")
-	// ErrData says that stored bytes are no value of the type. Decode returns it.
+	// ErrData: stored bytes are no value of the type. Decode returns it.
 	ErrData = errors.New("data does not decode")
 )
 
@@ -21,7 +21,7 @@ var (
 // the text of one.
 type unfit struct{ err error }
 
-// refuseAs is the ErrType of what is at path in a type. why may begin with the path, too.
+// refuseAs returns the ErrType for the part at path of a type. why may begin with the path, too.
 func refuseAs(codec, path, why string) error {
 	if !strings.HasPrefix(why, path) {
 		why = path + ": " + why

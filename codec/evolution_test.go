@@ -133,7 +133,7 @@ func (o *optional) UnmarshalJSON(b []byte) error {
 
 const big53 = 1<<53 + 1
 
-// The matrix of what becomes of a value when its type changes, for each codec, both ways.
+// The matrix of the results when the type of a value changes, for each codec, both ways.
 func TestEvolution(t *testing.T) {
 	at := time.Date(2026, 11, 21, 6, 45, 0, 5, time.UTC)
 	zero := math.Copysign(0, -1)
@@ -176,7 +176,8 @@ func TestEvolution(t *testing.T) {
 		evolves[int](5.0, all(5)),
 		evolves[int](5.5, all(errValue)),
 		evolves[int](-1e300, all(errValue)),
-		// JSON spells a float with as few digits as tell it from its neighbours, which is another integer.
+		// JSON spells a float with as few digits as distinguish it from its neighbours, which is
+		// another integer.
 		evolves[uint64](float32(4490769408), outcome{"B", uint64(4490769408)}, outcome{"J", errValue}),
 		evolves[int64](-float32(1<<33), outcome{"B", int64(-1 << 33)}, outcome{"J", errValue}),
 		evolves[uint64](float32(1<<24), all(uint64(1<<24))),
@@ -259,7 +260,7 @@ func TestEvolution(t *testing.T) {
 		evolves[[]byte]([]int{1, 2}, outcome{"B", []byte{1, 2}}, outcome{"J", errFits}),
 		evolves[[]int]([]byte{1, 2}, outcome{"B", []int{1, 2}}, outcome{"J", errFits}),
 
-		// what does not fit
+		// values that do not fit
 		evolves[int]("5", all(errFits)),
 		evolves[string](5, all(errFits)),
 		evolves[bool](1, all(errFits)),
@@ -344,7 +345,7 @@ func TestDecoderRefusesSchemas(t *testing.T) {
 	}
 }
 
-// Whatever kind a field is of that is no longer there, what follows it is found.
+// The fields after a removed field are found, whatever its kind.
 func TestBinarySkips(t *testing.T) {
 	type stored struct {
 		Gone nested
@@ -376,7 +377,7 @@ func TestBinarySkips(t *testing.T) {
 	}
 }
 
-// No element is shorter than what a list of them is measured by.
+// No element is shorter than the least width by which a list is measured.
 func TestBinaryShortestElements(t *testing.T) {
 	keepsBinary(t, make([]time.Time, 2), "03 000000 000000")
 	keepsBinary(t, make([]complex128, 2), "")

@@ -15,7 +15,7 @@ func ByPlan(t Type, v any) ([]byte, bool) {
 // HasPlan reports whether values of t are encoded by a plan if they can be.
 func HasPlan(t Type) bool { return t.(*jsonType).plan != nil }
 
-// WithoutPlan returns t as it encodes what its plan gives up.
+// WithoutPlan returns t without its plan: it encodes values as if the plan had given up.
 func WithoutPlan(t Type) Type {
 	u := *t.(*jsonType)
 	u.plan = nil

@@ -83,7 +83,7 @@ func skipped(sf reflect.StructField) bool {
 	return !sf.IsExported() && (!sf.Anonymous || structBehind(sf.Type) == nil)
 }
 
-// embeddedStruct returns the struct whose fields stand for the embedded field sf, or
+// embeddedStruct returns the struct whose fields are stored in place of the embedded field sf, or
 // nil if sf is stored under a name of its own.
 func embeddedStruct(sf reflect.StructField) reflect.Type {
 	if name, _ := parseTag(sf); !sf.Anonymous || name != "" {
@@ -103,8 +103,8 @@ func structBehind(t reflect.Type) reflect.Type {
 	return t
 }
 
-// collectEmbedded adds the fields of an embedded struct. One behind a pointer must
-// have a field that is always written, else a pointer to its zero value is read back as nil.
+// collectEmbedded adds the fields of an embedded struct. One embedded as a pointer must have a
+// field that is always written, else a pointer to its zero value is read back as nil.
 func (c *fieldCollector) collectEmbedded(sf reflect.StructField, target reflect.Type, addr bool, index []int, path string) error {
 	if methodsOf(target).any() {
 		return refuse(c.path+path, fmt.Sprintf("the methods of %v are not called where it is embedded; name the field", target))

@@ -12,7 +12,7 @@ type fitter struct {
 	seen  map[[2]*Shape]bool
 }
 
-// fit reports where what was stored as s does not fit now.
+// fit returns an error that names the part of s that does not fit now.
 func (f *fitter) fit(s, now *Shape, path string) error {
 	if pair := [2]*Shape{s, now}; f.seen[pair] {
 		return nil

@@ -14,7 +14,7 @@ import (
 //   - time.Time, which comes back without its monotonic reading;
 //   - a type that is stored by methods of its own, which may keep anything.
 //
-// Flat says nothing about other codecs than those of this package.
+// Flat holds only for the codecs of this package.
 func Flat(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:

@@ -20,11 +20,11 @@ type form struct {
 	scratch sync.Pool // of *mapScratch, of a map
 }
 
-// former builds the forms of a type and of what it refers to.
+// former builds the forms of a type and of the types it refers to.
 type former struct{ forms map[formKey]*form }
 
-// formKey tells apart what is part of a map key: of all values that are not equal to
-// themselves, none is refused but there.
+// formKey distinguishes types within map keys: only there are values refused that do not equal
+// themselves.
 type formKey struct {
 	t     reflect.Type
 	inKey bool

@@ -12,10 +12,10 @@ import (
 )
 
 // JSON keeps values as one line of JSON, by the rules and tags of encoding/json, without escapes
-// for HTML. What those rules would drop, merge or change without an error is refused here: by
-// Compile when the type shows it, else by Append.
+// for HTML. Where those rules would drop, merge or change a value without an error, it is refused
+// here: by Compile when the type shows it, else by Append.
 //
-// A value comes back equal to what was stored. Exceptions are
+// A value comes back equal to the stored one. Exceptions are
 //
 //   - unexported fields and fields tagged "-", which are not stored;
 //   - fields tagged omitempty or omitzero, which come back as zero where encoding/json omits
@@ -23,7 +23,7 @@ import (
 //   - the monotonic reading and the location name of a time.Time. The instant and the zone offset
 //     are kept;
 //   - white space between the tokens of a json.RawMessage;
-//   - what a type's own MarshalJSON or MarshalText leaves out.
+//   - parts that a type's own MarshalJSON or MarshalText leaves out.
 //
 // Compile refuses the following. Each has a remedy, which the error names; a tag json:"-" is always
 // one.
@@ -46,11 +46,11 @@ import (
 //     map[string]any;
 //   - times with a zone offset of odd seconds or without a year of four digits;
 //   - empty json.Number, and nil or invalid json.RawMessage;
-//   - null from the MarshalJSON behind a pointer;
+//   - null from the MarshalJSON of a value in a pointer;
 //   - map keys with the same text;
 //   - values that are cyclic or nest deeper than 10,000 levels.
 //
-// The codec does not check that a type's own methods give back what they wrote, nor what they do to
+// The codec does not check that a type's own methods read back the same value, nor how they treat
 // invalid UTF-8. It takes the escape \ufffd in the result of MarshalJSON for a loss, and refuses
 // it.
 //
@@ -62,8 +62,8 @@ import (
 // error of Decoder; if this value does not, it is an error of Decode.
 //
 //   - Numbers become others that hold them exactly. A float32 that becomes a float64 keeps its
-//     decimal spelling. A float becomes an integer if its spelling is that integer, as it is up
-//     to 1<<24 and 1<<53.
+//     decimal spelling. A float becomes an integer if its spelling is that integer, which holds up
+//     to 1<<24 for a float32 and 1<<53 for a float64.
 //   - String, text and time become one another.
 //   - Slices and arrays become one another; an array may drop zeros only.
 //   - A T becomes a pointer to T. A pointer to T becomes a T, where null is an error unless T
@@ -72,7 +72,7 @@ import (
 //   - Nothing becomes an any that would hold another value.
 //
 // JSON without a schema is read by the rules of encoding/json alone: null leaves a zero, and an
-// array drops what it has no room for.
+// array drops elements beyond its length.
 //
 // Types made of structs, numbers, strings, lists, maps, times and pointers to them are written by a
 // plan that is compiled once and does not allocate. encoding/json writes types that have parts with
@@ -107,7 +107,7 @@ type jsonType struct {
 
 func (t *jsonType) Schema() string { return t.schema }
 
-// Append follows the plan. What that does not write is left to encoding/json.
+// Append follows the plan. Values that the plan gives up are left to encoding/json.
 func (t *jsonType) Append(dst []byte, v any) ([]byte, error) {
 	if t.plan != nil && reflect.TypeOf(v) == t.pointer {
 		if at := reflect.ValueOf(v).UnsafePointer(); at != nil {
@@ -156,8 +156,8 @@ func standard(t reflect.Type) bool {
 	return t == rawType || t == timeType
 }
 
-// checkOutput searches what was written for what encoding/json writes in place of
-// something else. All of it may also be meant, and the value decides.
+// checkOutput searches the output for text that encoding/json writes in place of a lost value. Such
+// text can also be intended; then the value decides.
 func (t *jsonType) checkOutput(out []byte, v any) error {
 	if t.opaque && !utf8.Valid(out) {
 		return fmt.Errorf("%w as JSON: %v: a MarshalJSON or json.RawMessage in it is not UTF-8", ErrValue, t.root.typ)
@@ -171,8 +171,8 @@ func (t *jsonType) checkOutput(out []byte, v any) error {
 	return nil
 }
 
-// What stands for bytes that are not UTF-8 is one of two spellings of U+FFFD: the
-// escape as of this writing, the rune under GOEXPERIMENT=jsonv2.
+// Bytes that are not UTF-8 become U+FFFD in one of two spellings: the escape today, the rune under
+// GOEXPERIMENT=jsonv2.
 var (
 	escaped     = []byte(`\ufffd`)
 	replacement = []byte("\ufffd")
@@ -240,9 +240,9 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return out[:len(out)-1], nil
 }
 
-// Decoder compares the schema with the one of T, and refuses what cannot fit, such as a text where
-// a number was, or an object where a list was. It takes the empty schema for JSON from elsewhere,
-// of which nothing is known until a value is decoded.
+// Decoder compares the schema with the one of T, and refuses one that cannot fit, such as a text
+// where T has a number, or an object where T has a list. It takes the empty schema for JSON from
+// elsewhere, of which nothing is known until a value is decoded.
 func (t *jsonType) Decoder(schema string) (Decoder, error) {
 	if fields := shapeOf(t.root).Fields; schema == "" && len(fields) > 0 {
 		return &jsonElsewhere{t, fields}, nil

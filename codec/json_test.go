@@ -30,7 +30,7 @@ func compile[T any](t *testing.T) codec.Type {
 	return typ
 }
 
-// encode returns the JSON of v, and checks what all JSON must be.
+// encode returns the JSON of v, and checks the properties that all JSON must have.
 func encode[T any](t *testing.T, v T) string {
 	t.Helper()
 	out, err := compile[T](t).Append([]byte("dst"), &v)
@@ -537,7 +537,8 @@ func TestJSONEmbedding(t *testing.T) {
 	}](t, ".Empty")
 }
 
-// stamped by value and stampedPointer by pointer receiver are what a struct may embed.
+// A struct may embed stamped, with methods of the value, and stampedPointer, with methods of the
+// pointer.
 type stamped struct{ s string }
 
 func (s stamped) MarshalJSON() ([]byte, error)  { return json.Marshal(s.s) }
@@ -786,7 +787,7 @@ func TestJSONRefusesCycles(t *testing.T) {
 	refusesValue(t, o, "cycle")
 }
 
-// encoding/json writes what is too deep for it to read.
+// encoding/json writes values that are too deep for it to read.
 func TestJSONDepth(t *testing.T) {
 	chain := func(n int) *list {
 		var l *list
@@ -955,7 +956,7 @@ type neverOmitted struct{ N json.Number }
 
 func (*neverOmitted) IsZero() bool { return false }
 
-// What is in a map has no address, but encoding/json asks the IsZero of its pointer all the same.
+// A value in a map has no address, but encoding/json calls the IsZero of its pointer all the same.
 func TestJSONOmitsInMaps(t *testing.T) {
 	type fields struct {
 		Z omittedByPointer `json:",omitzero"`
@@ -1168,7 +1169,7 @@ func FuzzJSONAny(f *testing.F) {
 	})
 }
 
-// What Append takes comes back.
+// Every value that Append takes comes back.
 func FuzzJSONStruct(f *testing.F) {
 	type record struct {
 		S string

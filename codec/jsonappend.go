@@ -52,7 +52,7 @@ func (p *jsonPlan) appendValue(dst []byte, at unsafe.Pointer, depth int) ([]byte
 	return p.appendPart(dst, at, depth)
 }
 
-// appendPart is for what leads to other values or may be nil.
+// appendPart appends a value that contains or points to others, or may be nil.
 func (p *jsonPlan) appendPart(dst []byte, at unsafe.Pointer, depth int) ([]byte, bool) {
 	switch p.code {
 	case jsonQuoted:
@@ -76,7 +76,8 @@ func (p *jsonPlan) appendPart(dst []byte, at unsafe.Pointer, depth int) ([]byte,
 	return p.appendMap(dst, at, depth+1)
 }
 
-// appendQuoted writes the string behind the JSON that it holds, and moves it there.
+// appendQuoted writes the JSON of the string, then its quoted form after it, and moves that to the
+// front.
 func (p *jsonPlan) appendQuoted(dst []byte, at unsafe.Pointer, depth int) ([]byte, bool) {
 	start := len(dst)
 	dst, ok := p.elem.appendValue(dst, at, depth)
@@ -152,7 +153,7 @@ func (p *jsonPlan) appendList(dst []byte, at unsafe.Pointer, n, depth int) (_ []
 	return dst, true
 }
 
-// jsonMap is what it takes to write a map without allocating.
+// jsonMap has the memory to write a map without allocating.
 type jsonMap struct {
 	iter      reflect.MapIter
 	key, elem reflect.Value
@@ -160,7 +161,7 @@ type jsonMap struct {
 	sorted    []byte
 }
 
-// jsonMember is where a member of an object stands, with its comma, and where its name ends.
+// jsonMember has the bounds of a member of an object, with its comma, and the end of its name.
 type jsonMember struct {
 	start, nameEnd, end int
 	name                string // of a key that is a string, which may be written otherwise
@@ -173,7 +174,7 @@ func (p *jsonPlan) jsonMap() *jsonMap {
 	return &jsonMap{key: reflect.New(p.typ.Key()).Elem(), elem: reflect.New(p.typ.Elem()).Elem()}
 }
 
-// release gives m back without what refers to the caller's values.
+// release returns m to the pool, without references to the caller's values.
 func (m *jsonMap) release(p *jsonPlan) {
 	m.iter.Reset(reflect.Value{})
 	m.key.SetZero()

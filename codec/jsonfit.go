@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// fitJSON compares what was stored as JSON under a schema with what is read now, and
-// returns a check for values if the schema leaves a doubt.
+// fitJSON compares the shape under which JSON was stored with the shape that is read now, and
+// returns a check for single values if the shapes alone do not decide.
 func fitJSON(stored, now *Shape, path string) (*jsonFit, error) {
 	fit := &jsonFit{stored: stored, now: now}
 	f := fitter{seen: map[[2]*Shape]bool{}}
@@ -28,8 +28,8 @@ func fitJSON(stored, now *Shape, path string) (*jsonFit, error) {
 	return fit, nil
 }
 
-// jsonFits reports whether what was stored as one kind may be read as another, and
-// whether that depends on the value in a way that encoding/json does not see to.
+// jsonFits reports whether a value stored as one kind may be read as another, and whether that
+// depends on the value in a way that encoding/json does not check.
 func jsonFits(s, now Kind) (ok, doubt bool) {
 	text := func(k Kind) bool { return k == KindString || k == KindText || k == KindTime }
 	switch {
@@ -65,8 +65,8 @@ func (f *jsonFit) check(src []byte) *fault {
 
 var anyShape = &Shape{Kind: KindAny}
 
-// checkFit checks v, which was stored as s. What a type wrote by its own MarshalJSON is not checked: nothing is
-// known of it.
+// checkFit checks v, which was stored as s. The output of a type's own MarshalJSON is not checked:
+// nothing is known of it.
 func checkFit(s, now *Shape, v any) *fault {
 	if v == nil {
 		return checkFitNull(s, now)
@@ -136,9 +136,9 @@ func checkFitNumber(s, now Kind, text string) *fault {
 	return nil
 }
 
-// exactInteger reports whether the integer in text is the float of kind s that was written so: the few digits
-// that tell it from its neighbours are another one from 1<<24 on, or 1<<53. What is no integer is left to
-// encoding/json.
+// exactInteger reports whether the integer in text equals the float of kind s that was written with
+// this text. From 1<<24 on, or 1<<53, the shortest digits that identify a float can be another
+// integer. Text that is no integer is left to encoding/json.
 func exactInteger(text string, s Kind) bool {
 	bits := 64
 	if s == KindFloat32 {
@@ -152,7 +152,7 @@ func exactInteger(text string, s Kind) bool {
 	if u, ok := n.unsigned(); ok && err == nil {
 		return strconv.FormatUint(u, 10) == text
 	}
-	return err != nil || !whole(f) // what is larger than all integers may be spelled as one that is not
+	return err != nil || !whole(f) // text beyond all integers may be the spelling of a smaller float
 }
 
 // exactFloat reports whether a float of kind now holds the integer in text.
@@ -193,7 +193,7 @@ func checkFitList(s, now *Shape, list []any) *fault {
 	return nil
 }
 
-// zeroJSON reports whether v is what is written for the zero value of s. Of any, and of types that write
+// zeroJSON reports whether v is the JSON of the zero value of s. For any, and for types that write
 // themselves as JSON, only null is known to be.
 func zeroJSON(s *Shape, v any) bool {
 	switch v := v.(type) {
@@ -244,7 +244,7 @@ func checkFitObject(s, now *Shape, object map[string]any) *fault {
 	return nil
 }
 
-// member returns the shape of what is under a name in a JSON object, or nil.
+// member returns the shape of the member with a name in a JSON object, or nil.
 func (s *Shape) member(name string) *Shape {
 	switch s.Kind {
 	case KindMap:

@@ -8,23 +8,24 @@ import (
 	"unsafe"
 )
 
-// A jsonPlan writes the values of a node straight from memory, as encoding/json writes
-// them and without it. It is compiled once from the nodes, which have settled
-// which fields are stored under which names.
+// A jsonPlan writes the values of a node straight from memory, with the same bytes as
+// encoding/json. It is compiled once from the nodes, which have settled which fields are stored
+// under which names.
 //
-// A plan never refuses: it gives up. What it does not know to be kept exactly, a NaN, a string that is
-// not UTF-8, a time out of range, is left with all of the value to encoding/json and the checks around it. So
-// there is one place that says what is refused and why, and the plan may be stricter than that.
+// A plan never refuses: it gives up. When it meets a part that may not be kept exactly, such as a
+// NaN, a string that is not UTF-8, or a time out of range, it leaves the whole value to
+// encoding/json and the checks around it. So refusals and their reasons are in one place, and the
+// plan may be stricter than that.
 //
-// There is no plan for a type of which a part is written by methods other than those of time.Time, or
-// is an interface, a json.Number or a json.RawMessage, or has a tag of which encoding/json leaves something out.
+// There is no plan for a type that has a part with methods other than those of time.Time, an
+// interface, a json.Number, a json.RawMessage, or a tag that encoding/json follows only in part.
 type jsonPlan struct {
 	code    jsonCode
 	typ     reflect.Type
 	size    uintptr   // of an element of a slice or array
 	n       int       // length of an array
 	key     *jsonPlan // of a map
-	elem    *jsonPlan // of a pointer, slice, array or map, and of what is quoted
+	elem    *jsonPlan // of a pointer, slice, array or map, and of a quoted value
 	fields  []jsonField
 	scratch sync.Pool // of *jsonMap, of a map
 }
@@ -57,7 +58,7 @@ const (
 
 // jsonField is a field of a struct, its own or of one that it embeds.
 type jsonField struct {
-	name        string // with what stands before the value: a comma, quotes and a colon
+	name        string // with the text around it: a comma, quotes and a colon
 	first, last uint64 // the first and last eight bytes of name
 	offset      uintptr
 	code        jsonCode // of plan
@@ -67,7 +68,7 @@ type jsonField struct {
 
 // jsonMaybe says of which values a field is written.
 type jsonMaybe struct {
-	hops []uintptr // offsets of the embedded pointers on the way, each within what the one before points to
+	hops []uintptr // offsets of the embedded pointers on the way, each within the target of the previous one
 	omit jsonOmit
 	*field
 }
@@ -82,7 +83,7 @@ const (
 	omitNil            // a pointer, or the pointer of a slice or map, that is nil
 	omitLen            // a string or slice of length 0
 	omitTime           // a time.Time that is zero
-	omitOther          // what (*field).omits says
+	omitOther          // by (*field).omits
 )
 
 // jsonPlanner compiles the plans of the nodes of a type.
@@ -152,7 +153,7 @@ func leafCode(n *node) (jsonCode, bool) {
 	return 0, false
 }
 
-// compileField follows f from t, the struct that has it or embeds what has it.
+// compileField follows f from t, the struct that has it or embeds the struct that has it.
 func (b *jsonPlanner) compileField(t reflect.Type, f *field) jsonField {
 	p := b.compile(f.node)
 	if f.quoted {
@@ -180,8 +181,8 @@ func (b *jsonPlanner) compileField(t reflect.Type, f *field) jsonField {
 	return to
 }
 
-// plainTag reports whether the json tag of sf is one of which encoding/json, by which it is read, leaves nothing
-// out. What else there is in a tag may mean something to it one day, as under GOEXPERIMENT=jsonv2.
+// plainTag reports whether encoding/json follows all of the json tag of sf. Other parts of a tag
+// may get a meaning one day, as under GOEXPERIMENT=jsonv2.
 func plainTag(sf reflect.StructField) bool {
 	name, options := parseTag(sf)
 	for _, o := range options {

@@ -166,7 +166,7 @@ func (g generator) plannedType(depth int) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// A settler turns most of what is odd in a value into what is only unusual.
+// A settler replaces most parts of a value that no codec keeps by unusual ones that are kept.
 type settler struct {
 	generator
 	text string // for some of the strings
@@ -234,8 +234,8 @@ func (g settler) settleMap(v reflect.Value) {
 	v.Set(settled)
 }
 
-// samePlanned checks that the plan writes what is kept, and nothing else, as encoding/json does. It
-// reports whether v is kept.
+// samePlanned checks that the plan writes the values that are kept, and no others, as encoding/json
+// does. It reports whether v is kept.
 func samePlanned(t testing.TB, typ codec.Type, v any) bool {
 	t.Helper()
 	want, err := codec.WithoutPlan(typ).Append([]byte("dst"), v)
@@ -258,7 +258,7 @@ func samePlanned(t testing.TB, typ codec.Type, v any) bool {
 	return true
 }
 
-// Of every type and value the plan writes what encoding/json does, or leaves it to that to refuse it.
+// For every type and value the plan writes the bytes of encoding/json, or leaves the value to it.
 func TestJSONPlanWritesAsEncodingJSON(t *testing.T) {
 	for _, of := range planTypes(t, 150) {
 		typ, err := codec.JSON.Compile(of)
@@ -338,7 +338,7 @@ func TestJSONPlanNamesOfAnyLength(t *testing.T) {
 	}
 }
 
-// The plan and the way around it say the same of what is refused.
+// A value is refused with the same error with and without the plan.
 func TestJSONPlanKeepsErrors(t *testing.T) {
 	const bad = "a\xffb"
 	odd, cycle := time.Unix(0, 0).In(time.FixedZone("", 30)), &list{N: 1}
@@ -374,7 +374,7 @@ func sameError[T any](t *testing.T, v *T, parts ...string) {
 	}
 }
 
-// What is too deep for the plan is not too deep to be kept.
+// A value that is too deep for the plan can still be kept.
 func TestJSONPlanLeavesDepth(t *testing.T) {
 	typ := compile[*list](t)
 	var chain *list
@@ -421,7 +421,7 @@ func TestJSONPlanNeedsPlainParts(t *testing.T) {
 	}](t))
 }
 
-// What is not a pointer to a value is what it was without a plan.
+// An argument that is not a pointer to a value has the same result as without a plan.
 func TestJSONPlanOfAnotherType(t *testing.T) {
 	typ := compile[user](t)
 	for _, v := range []any{(*user)(nil), &person{"A", 5, "m"}, user{Name: "by value"}, nil} {
@@ -466,7 +466,7 @@ func jsonAllocations[T any](t *testing.T, v T) {
 	}
 }
 
-// What has been written is not kept alive by what maps are written with.
+// The memory with which maps are written keeps no written value alive.
 func TestJSONPlanKeepsNothing(t *testing.T) {
 	typ, v := compile[map[string]*person](t), map[string]*person{"a": new(aPerson), "b": new(aPerson)}
 	if _, err := typ.Append(nil, &v); err != nil {
@@ -490,7 +490,7 @@ func TestJSONPlanOmits(t *testing.T) {
 	}
 }
 
-// Nothing in a value makes the plan write other than encoding/json, or what is refused.
+// No value makes the plan write other bytes than encoding/json, or write a value that is refused.
 func FuzzJSONPlan(f *testing.F) {
 	types := planTypes(f, 60)
 	compiled := make([]codec.Type, len(types))

@@ -85,8 +85,8 @@ func plainText(s string) bool {
 	return plainBytes(binary.LittleEndian.Uint64(last))
 }
 
-// plainBytes is plainText of eight bytes. A difference sets the highest bit of a byte that is less
-// than what is taken from it, and in one above only after that.
+// plainBytes is plainText of eight bytes. A subtraction sets the highest bit of a byte that is less
+// than the subtrahend, and of a higher byte only after that.
 func plainBytes(x uint64) bool {
 	const ones = 0x0101010101010101
 	control := x - ones*' '
@@ -95,7 +95,7 @@ func plainBytes(x uint64) bool {
 	return (x|control|quote|backslash)&(ones*0x80) == 0
 }
 
-// appendFinite reports false for what is not a number in JSON.
+// appendFinite reports false for a float that is no number in JSON.
 func appendFinite(dst []byte, f float64, bits int) ([]byte, bool) {
 	if f-f != 0 {
 		return dst, false
@@ -105,8 +105,8 @@ func appendFinite(dst []byte, f float64, bits int) ([]byte, bool) {
 
 // appendJSONFloat appends a finite float of 32 or 64 bits as encoding/json does, which is as ECMAScript does.
 func appendJSONFloat(dst []byte, f float64, bits int) []byte {
-	// Every integer of so many bits is a float, so that its digits are the shortest that
-	// tell it from others. The bits tell 0 from -0.
+	// Every integer of so many bits is a float, so its digits are the shortest that identify it.
+	// The bits distinguish 0 from -0.
 	most := int64(1) << 53
 	if bits == 32 {
 		most = 1 << 24
@@ -161,7 +161,7 @@ func appendDecimal(dst []byte, f float64) ([]byte, bool) {
 	return dst, true
 }
 
-// appendJSONTime reports false for what RFC 3339 has no room for.
+// appendJSONTime reports false for a time that RFC 3339 cannot express.
 func appendJSONTime(dst []byte, t *time.Time) ([]byte, bool) {
 	if t.Location() != time.UTC {
 		if _, offset := t.Zone(); offset%60 != 0 {

@@ -2,5 +2,5 @@
 
 package codec_test
 
-// raceEnabled says whether sync.Pool drops what it is given, at random.
+// raceEnabled reports whether sync.Pool drops values at random.
 const raceEnabled = false

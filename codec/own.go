@@ -61,8 +61,8 @@ func marshalOwn(k Kind, p any) ([]byte, error) {
 	}
 }
 
-// unmarshalOwn calls the method of kind k that reads b into p, a pointer. By the
-// contract of these methods, they copy what they keep.
+// unmarshalOwn calls the method of kind k that reads b into p, a pointer. By the contract of these
+// methods, they copy the bytes that they keep.
 func unmarshalOwn(k Kind, b []byte, p any) error {
 	switch k {
 	case KindBinary:

@@ -14,21 +14,23 @@ import (
 // A Parser encodes JSON as values of one schema, for writers that do not know their Go type. It is the inverse of a
 // Renderer, and safe for concurrent use.
 //
-// It takes what fits, and refuses what would be read back as another value:
+// It takes JSON that fits, and refuses JSON that would be read back as another value:
 //
-//   - fields that the schema does not have, or that stand twice. As for codec JSON, a name that differs in letter
-//     case only is that field;
+//   - fields that the schema does not have, or that occur twice. As for codec JSON, a name that
+//     differs in letter case only is that field;
 //   - numbers out of range, fractions where there are none, and whole numbers that a float does not hold exactly;
 //   - times finer than a nanosecond, strings that are not UTF-8, and lists that are not as long as an array;
-//   - null where there is none, but as the value of a field it is a missing one; and null for a pointer to what may be
-//     null itself, which stands for two values;
+//   - null where the type has none, except as the value of a field, where it means that the field
+//     is missing; and null for a pointer to a value that may be null itself, which is ambiguous;
 //   - JSON that is nested deeper than 200 levels, and values of more than 1 MiB and eight times the JSON.
 //
-// A missing field is zero. Only the program that has the type knows the zero of one that writes itself, as text or
-// bytes: codec JSON leaves such a field out, and codec Binary refuses the value. Nor does a schema tell which texts
-// such a type reads, or that a field has a tag by which encoding/json quotes it.
+// A missing field is zero. Only the program that has the type knows the zero of one that writes
+// itself, as text or bytes: codec JSON leaves such a field out, and codec Binary refuses the value.
+// Nor does a schema contain the texts that such a type reads, or a tag by which encoding/json
+// quotes a field.
 type Parser interface {
-	// Parse appends what the codec stores for the value that text is. An error for what does not fit is a *MisfitError.
+	// Parse appends the stored form of the value in text. The error for text that does not fit is a
+	// *MisfitError.
 	Parse(dst, text []byte) ([]byte, error)
 }
 
@@ -39,13 +41,13 @@ type Parses interface {
 	Parser(schema string) (Parser, error)
 }
 
-// MisfitError says why JSON is no value of a schema.
+// MisfitError is the reason why JSON is no value of a schema.
 type MisfitError struct {
 	Field  string // that does not fit, as "address.lines.2"; "" for all of the value
 	Reason string // as "is a list, not an object"
 }
 
-// Error names the field and says what is wrong with it.
+// Error names the field and the reason why it does not fit.
 func (e *MisfitError) Error() string {
 	if e.Field == "" {
 		return "it " + e.Reason
@@ -187,7 +189,7 @@ func (r *jsonParser) pastString() {
 	r.at++
 }
 
-// string goes past a string, and returns what it stands for.
+// string goes past a string, and returns it unquoted.
 func (r *jsonParser) string() (string, *MisfitError) {
 	start := r.at
 	r.pastString()
@@ -207,7 +209,8 @@ func (r *jsonParser) string() (string, *MisfitError) {
 	return s, nil
 }
 
-// maxParsedDepth is how deep JSON may be nested. What a level has is copied when its parts come in another order.
+// maxParsedDepth is how deep JSON may be nested. A level is copied when its parts come in another
+// order.
 const maxParsedDepth = 200
 
 // value parses the next value, within depth others.
@@ -497,8 +500,8 @@ func (r *jsonParser) entries(s *Shape, depth int) *MisfitError {
 	return nil
 }
 
-// key writes the key of an entry that has a name, and returns its own spelling. What a renderer makes of a key that
-// is no string, integer, time or text is a string that is JSON.
+// key writes the key of an entry that has a name, and returns its own spelling. A renderer writes a
+// key that is no string, integer, time or text as a string that is JSON.
 func (r *jsonParser) key(s *Shape, name string, depth int) (own string, err *MisfitError) {
 	text := []byte(name)
 	switch s.Kind {
@@ -525,7 +528,7 @@ func (r *jsonParser) key(s *Shape, name string, depth int) (own string, err *Mis
 	return own, nil
 }
 
-// spelled is a whole number as it is spelled.
+// spelled returns the canonical spelling of a whole number.
 func spelled(k Kind, text string) string {
 	if isUnsigned(k) {
 		n, _ := strconv.ParseUint(text, 10, 64)

@@ -21,7 +21,7 @@ func parserOf(t testing.TB, c codec.Codec, schema string) codec.Parser {
 	return p
 }
 
-// What is shown of a value is parsed to the same bytes, or refused where it does not tell the value.
+// The JSON of a value is parsed to the same bytes, or refused where it is ambiguous.
 func TestParseIsTheInverseOfRender(t *testing.T) {
 	type part struct {
 		A int16
@@ -81,7 +81,7 @@ func TestParseIsTheInverseOfRender(t *testing.T) {
 	}
 }
 
-// What codec JSON writes is parsed to the same text.
+// The output of codec JSON is parsed to the same text.
 func TestParseJSONIsTheSame(t *testing.T) {
 	type whole struct {
 		plain
@@ -120,7 +120,8 @@ func TestParseJSONIsTheSame(t *testing.T) {
 	}
 }
 
-// What is parsed, by both codecs: JSON becomes want, and what codec Binary shows of it is shown, or the same.
+// JSON is parsed by both codecs: codec JSON stores want, and codec Binary stores a value that it
+// renders as shown, or as want.
 func TestParse(t *testing.T) {
 	const of = "struct{name string; age int8; f float64; g float32; seen time; sum bytes; tags []string; pair [2]int; by map[uint8]int; deep *struct{x []bool}}"
 	for _, c := range []struct{ schema, text, want, shown string }{
@@ -223,7 +224,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// show is what codec Binary shows of a stored value.
+// show returns the JSON that codec Binary renders of a stored value.
 func show(t testing.TB, schema, stored string) string {
 	t.Helper()
 	r, err := codec.Binary.(codec.Renders).Renderer(schema)
@@ -294,7 +295,8 @@ func TestParseOwn(t *testing.T) {
 	}
 }
 
-// Whatever the JSON and the schema, what is parsed is shown, and what is shown is parsed to the same.
+// Whatever the JSON and the schema, a parsed value can be rendered, and its JSON is parsed to the
+// same value.
 func FuzzParse(f *testing.F) {
 	f.Add("struct{a int; b []string; c map[int8]*^1}", `{"a":1,"b":["x"],"c":{"7":null}}`)
 	f.Add("map[string]float64", `{"b":1e300,"a":-0}`)

@@ -43,7 +43,7 @@ func (r *jsonParser) leaf(k Kind, depth int) *MisfitError {
 	return r.not(kindName(k))
 }
 
-// own parses what a type has written of itself as JSON.
+// own parses the JSON of a type that writes itself.
 func (r *jsonParser) own() *MisfitError {
 	raw := r.raw()
 	if !utf8.Valid(raw) {
@@ -290,7 +290,7 @@ func bitsOf(k Kind) int {
 	return 64
 }
 
-// not is the error for the next value, which is not what is wanted.
+// not returns the error for a next value that is not of the wanted kind.
 func (r *jsonParser) not(wanted string) *MisfitError {
 	is := ""
 	switch text := r.raw(); text[0] {
@@ -312,7 +312,7 @@ func (r *jsonParser) not(wanted string) *MisfitError {
 	return misfitf("is %s, not %s", is, wanted)
 }
 
-// kindNames are what kinds are to somebody who knows no Go.
+// kindNames are the names of kinds in errors, without Go's terms.
 var kindNames = map[Kind]string{
 	KindBool: "a bool", KindString: "a string", KindText: "a string", KindNumber: "a number",
 	KindFloat32: "a number of 32 bits", KindFloat64: "a number of 64 bits",

@@ -34,7 +34,7 @@ type node struct {
 	watch     bool // values must be looked at before they are written
 }
 
-// under returns the node behind kindEmbedded.
+// under returns the node under kindEmbedded.
 func (n *node) under() *node {
 	for n.kind == kindEmbedded {
 		n = n.elem
@@ -42,7 +42,7 @@ func (n *node) under() *node {
 	return n
 }
 
-// planner builds the nodes of a type and what it refers to.
+// planner builds the nodes of a type and of the types it refers to.
 type planner struct {
 	jsonType
 	nodes    map[nodeKey]*node
@@ -50,8 +50,8 @@ type planner struct {
 	building map[nodeKey]bool
 }
 
-// nodeKey tells apart the values of a type that have an address from those that are
-// part of a map, for which encoding/json does not call methods of the pointer.
+// nodeKey distinguishes values that have an address from those in a map, for which encoding/json
+// does not call methods of the pointer.
 type nodeKey struct {
 	t    reflect.Type
 	addr bool
@@ -110,9 +110,9 @@ func (p *planner) fill(n *node, addr bool, path string) error {
 
 // fillOwn is for types with methods of their own for JSON or text.
 //
-// Half a pair is refused even where the default rules would do for the other half,
-// such as for an UnmarshalJSON that also takes what the default writes: nothing says
-// whether it does. So is a pair for text beside half a pair for JSON.
+// Half a pair is refused even where the default rules would do for the other half, such as for an
+// UnmarshalJSON that also reads the default form, because nothing shows whether it does. So is a
+// pair for text beside half a pair for JSON.
 func (p *planner) fillOwn(n *node, m methods, addr bool, path string) error {
 	if whole, err := p.fillPromoted(n, m, addr, path); err != nil || whole {
 		return err
@@ -229,7 +229,7 @@ func (p *planner) fillKind(n *node, addr bool, path string) (err error) {
 	return err
 }
 
-// fillPointer refuses a pointer to what may be nil itself: either nil is null.
+// fillPointer refuses a pointer to a type that may be nil itself: either nil is null.
 func (p *planner) fillPointer(n *node, path string) (err error) {
 	n.kind = KindPointer
 	if n.elem, err = p.build(n.typ.Elem(), true, path); err != nil {
@@ -300,8 +300,8 @@ func (p *planner) spreadWatch() {
 	}
 }
 
-// shapeOf returns the shape of what is written for n. A struct type has one Shape
-// wherever it occurs; any other has one per place, except within itself.
+// shapeOf returns the shape of the encoded values of n. A struct type has one Shape wherever it
+// occurs; any other has one per place, except within itself.
 func shapeOf(n *node) *Shape { return shaper{}.shape(n) }
 
 type shaper map[reflect.Type]*Shape

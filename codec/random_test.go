@@ -50,7 +50,7 @@ func (g generator) time() time.Time {
 	return time.Unix(int64(g.Int32()), int64(g.IntN(1e9))).In(time.FixedZone("zone", offset))
 }
 
-// fill sets what v, a value of any type, can be set to.
+// fill sets v, a value of any type, to a random value.
 func (g generator) fill(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(g.time()))
@@ -113,8 +113,8 @@ func (g generator) fillDeep(v reflect.Value) {
 	}
 }
 
-// same reports whether two values are the same to the last bit, but for what a time
-// has besides instant and offset.
+// same reports whether two values are the same to the last bit, except that times are compared by
+// instant and offset.
 func same(a, b reflect.Value) bool {
 	if a.Type() == reflect.TypeFor[time.Time]() && a.CanInterface() {
 		s, t := a.Interface().(time.Time), b.Interface().(time.Time)

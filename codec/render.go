@@ -13,12 +13,12 @@ import (
 // A Renderer writes values that were encoded under one schema as JSON, for readers that do not know
 // their Go type. It is safe for concurrent use.
 //
-// It writes what codec JSON writes for the same value, as far as the schema tells. The schema does
-// not tell
+// It writes the same as codec JSON does for the value, as far as the schema allows. The schema does
+// not contain
 //
 //   - that a field is omitted when empty, is quoted, or has another name in its json tag than the
 //     one that the codec stores;
-//   - that a struct was embedded: its fields stand in an object under the name of its type;
+//   - that a struct was embedded: its fields are in an object under the name of its type;
 //   - that a string was a json.Number, or bytes were a json.RawMessage;
 //   - which methods for JSON a type has beside others that its codec prefers.
 //
@@ -32,12 +32,12 @@ import (
 type Renderer interface {
 	// Render appends the JSON of src to dst. Like a Decoder it refuses bytes that are no value of
 	// the schema. It also refuses an output longer than 4 MiB plus a thousand times src, as a few
-	// bytes can stand for any number of empty elements.
+	// bytes can encode any number of empty elements.
 	Render(dst, src []byte) ([]byte, error)
 }
 
 // Renders is a Codec whose stored bytes a person cannot read, and that can show them as JSON. The
-// stored bytes of any other Codec are shown as they are.
+// stored bytes of any other Codec are shown unchanged.
 type Renders interface {
 	Codec
 	// Renderer returns the renderer of values that were written under a schema.
@@ -73,7 +73,7 @@ func mostRendered(src []byte) int { return 1000*len(src) + 4<<20 }
 type jsonText struct {
 	out  []byte
 	most int    // length of out
-	last []byte // what the last string was written for
+	last []byte // the bytes of the last string
 }
 
 func (w *jsonText) text(s string) { w.out = append(w.out, s...) }
@@ -234,7 +234,7 @@ func (w *jsonText) binaryBytes(r *binaryReader, k Kind) error {
 	return err
 }
 
-// bytesOf writes what a leaf of kind k holds.
+// bytesOf writes the bytes b of a leaf of kind k.
 func (w *jsonText) bytesOf(k Kind, b []byte) {
 	switch k {
 	case KindString, KindText:
@@ -325,8 +325,8 @@ func (w *jsonText) keyText(s *Shape, text []byte) string {
 	return string(text)
 }
 
-// time writes the instant. JSON has no seconds of a zone's offset, as zones before 1900 have them: they are left
-// out, and the clock says what it says in that zone.
+// time writes the instant. JSON has no seconds of a zone's offset, as zones before 1900 have them:
+// they are left out, and the clock time is that zone's.
 func (w *jsonText) time(t time.Time) {
 	if _, offset := t.Zone(); offset%60 != 0 {
 		t = t.In(time.FixedZone("", offset-offset%60))

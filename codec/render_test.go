@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// plain has what encoding/json and the schema tell alike.
+// plain has the types that encoding/json and the schema describe alike.
 type plain struct {
 	B    bool
 	I    int
@@ -87,7 +87,7 @@ func rendered(t testing.TB, v any) (text string, ok bool) {
 	return strings.TrimPrefix(string(out), "before"), true
 }
 
-// What is rendered is what encoding/json writes, whenever that writes something.
+// A value is rendered as encoding/json writes it, if it does.
 func TestRenderIsJSON(t *testing.T) {
 	g := generator{Rand: rand.New(rand.NewPCG(1, 2)), minutes: true} // encoding/json writes another instant for others
 	for _, make := range []func() any{
@@ -122,7 +122,7 @@ func TestRenderIsJSON(t *testing.T) {
 	}
 }
 
-// Where numbers change their form, and strings what they escape.
+// Numbers where their form changes, and strings where escapes do.
 func TestRenderAtTheEdges(t *testing.T) {
 	for _, f := range []float64{0, math.Copysign(0, -1), 1e-6, 1e-7, 9.99e-7, 1e20, 1e21, 1e22, -1e21, 1.5e-9, 1e-100, 1e300, math.MaxFloat64, math.SmallestNonzeroFloat64} {
 		v := struct {
@@ -149,7 +149,7 @@ func TestRenderAtTheEdges(t *testing.T) {
 	}
 }
 
-// A time in a zone of odd seconds is shown as the instant that it is.
+// A time in a zone of odd seconds is shown as the same instant.
 func TestRenderOfAnOddZone(t *testing.T) {
 	v := time.Date(1900, 1, 1, 0, 0, 0, 0, time.FixedZone("LMT", 1172))
 	text, _ := rendered(t, &v)
@@ -158,7 +158,7 @@ func TestRenderOfAnOddZone(t *testing.T) {
 	}
 }
 
-// differing cuts away what two texts begin with alike.
+// differing cuts off the common beginning of two texts.
 func differing(a, b string) (string, string) {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -174,7 +174,7 @@ type ownBytes struct{ s string }
 func (b ownBytes) MarshalBinary() ([]byte, error)     { return []byte(b.s), nil }
 func (b *ownBytes) UnmarshalBinary(text []byte) error { b.s = string(text); return nil }
 
-// The exceptions: what encoding/json refuses, or the schema does not tell.
+// The exceptions: values that encoding/json refuses, or that the schema does not describe.
 func TestRenderWhereJSONHasNoForm(t *testing.T) {
 	type inner struct{ A int }
 	type odd struct {
@@ -204,7 +204,7 @@ func TestRenderWhereJSONHasNoForm(t *testing.T) {
 	}
 }
 
-// What is no value of its schema is refused, and a few bytes do not become gigabytes.
+// Bytes that are no value of the schema are refused, and a few bytes do not become gigabytes.
 func TestRenderRefuses(t *testing.T) {
 	for _, c := range []struct{ schema, src string }{
 		{"int", ""}, {"int", "\x00\x00"}, {"bool", "\x02"}, {"int16", "\xff\xff\xff\x01"},
@@ -227,7 +227,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, what is rendered is JSON; and what a Decoder takes, a Renderer does.
+// Whatever the bytes, rendered text is JSON; and a Renderer takes all bytes that a Decoder takes.
 func FuzzRender(f *testing.F) {
 	seed := func(v any) {
 		typ, _ := codec.Binary.Compile(reflect.TypeOf(v).Elem())
@@ -250,9 +250,10 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// What a Decoder takes, a Renderer does; and shows it as encoding/json does if it is what the codec writes. The
-// types that marshal themselves may read what they never write.
-// wholeMinutes puts the times of a value into zones whose offsets encoding/json can write, as Render does.
+// A Renderer takes all bytes that a Decoder takes, and renders a value as encoding/json does if the
+// bytes are those that the codec writes. Types that marshal themselves may read bytes that they
+// never write. wholeMinutes puts the times of a value into zones whose offsets encoding/json can
+// write, as Render does.
 func wholeMinutes(v reflect.Value) {
 	if t, is := v.Interface().(time.Time); is {
 		if _, offset := t.Zone(); offset%60 != 0 {

@@ -56,7 +56,7 @@ func (r *resolver) emit(p *program, s *Shape, f *form, path string) (err error) 
 	return err
 }
 
-// leafStep fills in the step for what holds no other values.
+// leafStep fills in the step for a value that contains no others.
 func (r *resolver) leafStep(st *step, stored Kind, path string, s *Shape) error {
 	k := st.form.kind
 	switch {
@@ -86,7 +86,7 @@ func strangers(path string, s *Shape) error {
 	return fmt.Errorf("%s has no field in common with what was stored, %.64s", partAt(path), s.String())
 }
 
-// partAt names what is at a path, such as .A[].B, in a value.
+// partAt names the part of a value at a path, such as .A[].B.
 func partAt(path string) string {
 	switch {
 	case path == "":
@@ -97,7 +97,7 @@ func partAt(path string) string {
 	return "its part " + path
 }
 
-// misfit says that what is at path was stored as s, and is something else now.
+// misfit returns the error of a part at path that was stored as s, and is now something else.
 func misfit(path string, s *Shape, now string) error {
 	if path == "" {
 		return fmt.Errorf("it was stored as %.64s", s.String())
@@ -135,7 +135,7 @@ func isUnsigned(k Kind) bool {
 	return false
 }
 
-// leafCode returns the step for what is stored as the form encodes it.
+// leafCode returns the step for a value that is stored as the form encodes it.
 func (f *form) leafCode() stepcode {
 	switch f.kind {
 	case KindBool:
@@ -251,8 +251,7 @@ func (r *resolver) emitStruct(p *program, s *Shape, f *form, path string) error 
 	return nil
 }
 
-// resolveField returns all the steps of a field, which resolve does not for what the
-// field is part of.
+// resolveField returns the steps of a field of any kind; resolve knows only structs.
 func (r *resolver) resolveField(s *Shape, f *form, path string) (*program, error) {
 	if f.kind == KindStruct && s.Kind == KindStruct {
 		return r.resolve(s, f, path)

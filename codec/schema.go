@@ -11,9 +11,9 @@ import (
 // stack of its parser.
 const maxSchemaDepth = 1000
 
-// ParseSchema reads a schema, the one-line description of encoded values that
-// Shape.String writes and Type.Schema returns. It accepts only what String writes,
-// so that one shape has one text, and nests to a depth of 1000.
+// ParseSchema reads a schema, the one-line description of encoded values that Shape.String writes
+// and Type.Schema returns. It accepts only the texts that String writes, so that one shape has one
+// text, nested to a depth of 1000 at most.
 //
 //	schema  = type .
 //	type    = leaf | "*" type | "[]" type | "[" number "]" type |
@@ -33,15 +33,15 @@ const maxSchemaDepth = 1000
 //	number  = "0" | ( "1" … "9" ) { digit } .
 //	digit   = "0" … "9" .
 //
-// The slices, arrays, maps and structs of a schema are numbered from 1 in the order in which they open,
-// and ^n stands for the n-th. It names the type it is part of, when that is recursive, or an earlier
-// one, so that a schema is about as long as the declarations behind it. The schema of
+// The slices, arrays, maps and structs of a schema are numbered from 1 in the order in which they
+// open, and ^n means the n-th. It names the type it is part of, when that is recursive, or an
+// earlier one, so that a schema is about as long as the declarations of its types. The schema of
 //
 //	type Node struct { Value int; Next *Node; Tags map[string]bool }
 //
-// is struct{Value int; Next *^1; Tags map[string]bool}. A type may hold itself only
-// behind a pointer, slice or map. Names are valid UTF-8, not empty, differ within a struct,
-// and are quoted only if they must be; control bytes, and they only, are written \x.
+// is struct{Value int; Next *^1; Tags map[string]bool}. A type may contain itself only through a
+// pointer, slice or map. Names are valid UTF-8, not empty, differ within a struct, and are quoted
+// only if they must be; control bytes, and they only, are written \x.
 func ParseSchema(schema string) (*Shape, error) {
 	p := schemaParser{text: schema}
 	s, err := p.parse(0)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind says what a Shape is. Those of leaves are their own schema text.
+// Kind is the kind of a Shape. The kind of a leaf is also its schema text.
 type Kind string
 
 // The leaves.
@@ -46,8 +46,8 @@ const (
 	KindStruct  Kind = "struct"
 )
 
-// A Shape is the form of encoded values: a schema as a tree. That of a recursive
-// type is a cyclic graph, as a composite Shape may be met again further down.
+// A Shape is the form of encoded values: a schema as a tree. The Shape of a recursive type is a
+// cyclic graph, because a composite Shape may contain itself.
 type Shape struct {
 	Kind   Kind
 	Elem   *Shape       // of a pointer, slice, array or map
@@ -122,7 +122,7 @@ func (w *shapeWriter) writeStruct(s *Shape) {
 	w.text.WriteByte('}')
 }
 
-// numbered reports whether a back-reference can stand for s.
+// numbered reports whether a back-reference can replace s.
 func (s *Shape) numbered() bool {
 	switch s.Kind {
 	case KindSlice, KindArray, KindMap, KindStruct:
@@ -131,7 +131,7 @@ func (s *Shape) numbered() bool {
 	return false
 }
 
-// spellName quotes a field name unless all of its bytes may stand bare.
+// spellName quotes a field name unless all of its bytes may be bare.
 func spellName(name string) string {
 	bare := name != ""
 	for i := range len(name) {

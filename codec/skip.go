@@ -2,10 +2,10 @@ package codec
 
 import "fmt"
 
-// skipper passes by what was stored and is not kept.
+// skipper skips stored values that are not kept.
 type skipper struct {
 	kind   Kind
-	width  int // the fewest bytes, 0 for what has none, at most maxWidth
+	width  int // the fewest bytes of a value, may be 0, at most maxWidth
 	fixed  int // length of an array
 	key    *skipper
 	elem   *skipper
@@ -107,7 +107,7 @@ func (r *binaryReader) skip(k *skipper, depth int) (err error) {
 	return err
 }
 
-// skipBytes passes by bytes behind their length plus more; 0 is nil if more is 1.
+// skipBytes skips bytes that follow their length plus more; 0 is nil if more is 1.
 func (r *binaryReader) skipBytes(more uint64) error {
 	n, err := r.uvarint()
 	if err != nil || n < more {
@@ -125,7 +125,7 @@ func (r *binaryReader) skipList(k *skipper, depth int) error {
 	return r.skipElems(k, n-1, depth)
 }
 
-// skipElems passes by n elements, each behind its key if there are keys.
+// skipElems skips n elements, each after its key if there are keys.
 func (r *binaryReader) skipElems(k *skipper, n uint64, depth int) error {
 	width := k.elem.width
 	if k.key != nil {
