@@ -15,29 +15,29 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// All stands for all maps, and for the raw keys that belong to none, in the lists of a User.
+// All, in the lists of a User, means all maps and the raw keys that belong to none.
 const All = "*"
 
-// User is somebody who may come through a door.
+// User is a client that a server admits, with its rights.
 type User struct {
 	Name   string
-	Tokens []string // what Hash returns of each token that the user may show
+	Tokens []string // the Hash of each token that the user may present
 	Read   []string // names of maps, or All
-	Write  []string // names of maps that the user may read, too, or All, which is to look after the server as well
+	Write  []string // names of maps that the user may read and write; All also permits administration of the server
 }
 
-// Default is the name of the user of a door that has a password and nobody else. Clients of Redis that give no name
-// mean it.
+// Default is the name of the only user of a server with a password. Redis clients that give no name
+// log in as this user.
 const Default = "default"
 
-// Password is a user who may do everything, and whose token is a password.
+// Password returns a user that may do everything, and whose token is a password.
 func Password(password string) User {
 	return User{Name: Default, Tokens: []string{Hash(password)}, Write: []string{All}}
 }
 
 const hashName = "sha256:"
 
-// NewToken makes a token that nobody can guess: 160 random bits.
+// NewToken returns a token that cannot be guessed: 160 random bits.
 func NewToken() string { return madePrefix + (rand.Text() + rand.Text())[:madeLetters] }
 
 const (
@@ -45,14 +45,14 @@ const (
 	madeLetters = 32
 )
 
-// Hash is what is kept of a token: its SHA-256, from which the token is not found as long as nobody can guess it, as
-// one of NewToken.
+// Hash returns the form in which a token is kept: its SHA-256. It does not reveal the token unless
+// that can be guessed; a token of NewToken cannot.
 func Hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hashName + hex.EncodeToString(sum[:])
 }
 
-// Users are those who may come. They may be set anew while doors ask. The zero Users are nobody.
+// Users is a list of users, which may be replaced while servers use it. The zero Users is empty.
 type Users struct {
 	guesses guesses
 	setting sync.Mutex
@@ -65,9 +65,10 @@ func New(users ...User) (*Users, error) {
 	return u, u.Set(users...)
 }
 
-// Set takes other users for those before. A user in both lists with the same tokens and rights goes on undisturbed; the
-// Grant of any other user is revoked. On an error nothing has changed: a user has a name of letters, digits and
-// . _ - @ that no other has, and a token at least, no two have the same token, and the name of a map is not empty.
+// Set replaces the users. A user in both lists with the same tokens and rights is not affected; the
+// Grant of any other user is revoked. Names must be unique and consist of letters, digits and . _ -
+// @; each user needs at least one token, which no other user has; names of maps must not be empty.
+// Otherwise Set returns an error, and nothing has changed.
 func (u *Users) Set(users ...User) error {
 	u.setting.Lock()
 	defer u.setting.Unlock()
@@ -140,17 +141,17 @@ func (u *Users) all() map[[sha256.Size]byte]*Grant {
 	return nil
 }
 
-// Find returns what the user with a token may do, nil if no user has it. The name may be left out, or be Default: then
-// the token alone counts.
+// Find returns the Grant of the user with a token, nil if no user has it. If name is empty or
+// Default, only the token is compared.
 func (u *Users) Find(name, token string) *Grant {
-	g := u.all()[sha256.Sum256([]byte(token))] // the time that this takes tells of the hash, and nothing of the token
+	g := u.all()[sha256.Sum256([]byte(token))] // the time that this takes depends on the hash, and not on the token
 	if g == nil || name != "" && name != Default && name != g.user.Name {
 		return nil
 	}
 	return g
 }
 
-// Names are the names of the users, in order.
+// Names returns the names of the users, sorted.
 func (u *Users) Names() (names []string) {
 	for _, g := range u.all() {
 		names = append(names, g.user.Name)
@@ -159,7 +160,7 @@ func (u *Users) Names() (names []string) {
 	return slices.Compact(names)
 }
 
-// Grant is what a user may do. A nil Grant is one of nobody, who may do nothing.
+// Grant is the rights of a user. A nil Grant permits nothing.
 type Grant struct {
 	user        User
 	read, write [][]byte // prefixes of keys
@@ -167,7 +168,7 @@ type Grant struct {
 	revoke      context.CancelFunc
 }
 
-// Everything is the grant of everybody at a door that asks for no token.
+// Everything is the Grant of each client of a server without tokens.
 var Everything = &Grant{read: [][]byte{nil}, write: [][]byte{nil}, ctx: context.Background()}
 
 func newGrant(user User) *Grant {
@@ -196,7 +197,7 @@ func (u *User) equal(v *User) bool {
 	return u.Name == v.Name && same(u.Tokens, v.Tokens) && same(u.Read, v.Read) && same(u.Write, v.Write)
 }
 
-// Name is the name of the user, "" for Everything and for nobody.
+// Name returns the name of the user, "" for Everything and for a nil Grant.
 func (g *Grant) Name() string {
 	if g == nil {
 		return ""
@@ -204,8 +205,8 @@ func (g *Grant) Name() string {
 	return g.user.Name
 }
 
-// MayRead reports whether the user may read all entries whose key in the store, as package copal's Raw has it, begins
-// with a prefix: those of a map with copal.MapPrefix(name), all that there are with nil.
+// MayRead reports whether the user may read all entries whose raw key begins with a prefix:
+// copal.MapPrefix(name) for the entries of a map, nil for all entries.
 func (g *Grant) MayRead(prefix []byte) bool { return g != nil && anyBegins(g.read, prefix) }
 
 // MayWrite is MayRead for writing.
@@ -214,10 +215,12 @@ func (g *Grant) MayWrite(prefix []byte) bool { return g != nil && anyBegins(g.wr
 // MayWriteSome reports whether the user may write anything at all.
 func (g *Grant) MayWriteSome() bool { return g != nil && len(g.write) > 0 }
 
-// MayAdminister reports whether the user may look after the server. It is who may write everything.
+// MayAdminister reports whether the user may administer the server, as users that may write
+// everything do.
 func (g *Grant) MayAdminister() bool { return g.MayWrite(nil) }
 
-// Revoked is done once the user has other rights, or none: then connections end that the user has opened.
+// Revoked returns a context that ends when the rights of the user change or the user is removed:
+// servers then close the user's connections.
 func (g *Grant) Revoked() context.Context {
 	if g == nil || g.ctx == nil {
 		return nobody
@@ -225,7 +228,7 @@ func (g *Grant) Revoked() context.Context {
 	return g.ctx
 }
 
-// nobody is a context that is done.
+// nobody is the context of a nil Grant: it has ended.
 var nobody = func() context.Context {
 	ctx, end := context.WithCancel(context.Background())
 	end()

@@ -1,7 +1,9 @@
-// Package access says who may come through the doors of a store, and which maps each may read and write there.
+// Package access is the list of users that the servers of a store admit, and of the maps that each
+// may read and write.
 //
 //	users, err := access.New(access.User{Name: "dashboard", Tokens: []string{access.Hash(token)}, Read: []string{"orders"}})
 //	http.Handle("/", httpapi.Handler(db, httpapi.WithAccess(users)))
 //
-// Package httpapi and package redisapi ask it alike. A store that a program opens by itself asks nobody.
+// Packages httpapi and redisapi use it in the same way. A store that a program opens itself has no
+// users.
 package access

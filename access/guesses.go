@@ -12,10 +12,11 @@ import (
 	"github.com/copaldb/copal/internal/sparing"
 )
 
-// A token of NewToken cannot be guessed, but people choose passwords. So wrong tokens cost time, by address: a few are
-// answered at once, and then one a second. The answer waits, not the look at the token, so a right token is taken at
-// once. Few answers wait at a time: beyond them a token of an address is refused without a look at it, unless it has
-// the form of NewToken's. Other addresses notice nothing.
+// A token of NewToken cannot be guessed, but people choose passwords. So wrong tokens cost time, by
+// address: a few are answered at once, and then one a second. The token is examined at once and
+// only the answer to a wrong one waits, so a right token is taken at once. Few answers wait at a
+// time: beyond them a token of an address is refused unexamined, unless it has the form of
+// NewToken's. Other addresses are not affected.
 
 const (
 	freeGuesses = 10          // wrong tokens of an address that are answered at once
@@ -25,13 +26,15 @@ const (
 )
 
 var (
-	// ErrWrongToken is a name or token of nobody.
+	// ErrWrongToken: no user has this name and token.
 	ErrWrongToken = errors.New("access: the token is none of a user")
-	// ErrTooManyTokens is a token that was not looked at: its address has shown too many wrong ones.
+	// ErrTooManyTokens: the token was not examined, because its address has presented too many
+	// wrong ones.
 	ErrTooManyTokens = errors.New("access: too many wrong tokens came from this address; try again in a few seconds")
 )
 
-// RetryAfter is the time after which an address that got ErrTooManyTokens may show one more.
+// RetryAfter is the time after which an address that got ErrTooManyTokens may present one more
+// token.
 const RetryAfter = guessEvery
 
 // guesses are the wrong tokens of late.
@@ -41,9 +44,9 @@ type guesses struct {
 	log  sparing.Log
 }
 
-// Admit is Find for a client at an address, such as 192.0.2.1:1234. Wrong tokens slow those that follow from the same
-// address, of IPv6 from the same /64: then Admit returns late, at the latest when ctx is done. The
-// log has a line about them at most once a minute.
+// Admit is Find for a client at an address, such as 192.0.2.1:1234. After wrong tokens, Admit
+// delays its answer to more of them from the same address, for IPv6 the same /64, until ctx ends at
+// the latest. It logs them at most once a minute.
 func (u *Users) Admit(ctx context.Context, log *slog.Logger, address, name, token string) (*Grant, error) {
 	from := sparing.Origin(address)
 	if !isMade(token) && u.guesses.areTooMany(from) {
@@ -67,7 +70,7 @@ func (u *Users) warn(log *slog.Logger, address string) {
 	u.guesses.log.Warn(log, "a wrong user or token", "address", address)
 }
 
-// isMade reports whether a token has the form of NewToken's, which nobody can guess.
+// isMade reports whether a token has the form of NewToken's, which cannot be guessed.
 func isMade(token string) bool {
 	return strings.HasPrefix(token, madePrefix) && len(token) == len(madePrefix)+madeLetters
 }

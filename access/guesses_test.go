@@ -59,7 +59,8 @@ func TestWrongTokensAreSlowed(t *testing.T) {
 	})
 }
 
-// However many guess at a time, few of their answers wait, and their guesses are not looked at.
+// However many clients guess at a time, few of their answers wait, and further guesses are not
+// examined.
 func TestFewAnswersWait(t *testing.T) {
 	guessing(t, func(t *testing.T, made string, _ *bytes.Buffer, try func(address, token string) (time.Duration, error), _ *Users) {
 		results := make(chan error, 1000)

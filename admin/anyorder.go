@@ -8,14 +8,14 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// Place is where a walk by SomeKeys is. The empty Place is the beginning. The text means something to the
-// process alone that it is of.
+// Place is a position in a walk by SomeKeys. The empty Place is the beginning. A Place is valid
+// only in the process that returned it.
 type Place string
 
-// SomeKeys returns about n keys of a store, of entries of all maps and raw ones, in no order, and the
-// place behind them; more is false at the end. A walk from page to page has each key that is there
-// throughout; a key whose map is declared meanwhile may come twice. Nothing is sorted for it. The error is
-// errors.ErrUnsupported for a store on another machine.
+// SomeKeys returns about n keys of a store, of entries of all maps and raw ones, in no order, and
+// the place after them; more is false at the end. A walk from place to place returns each key that
+// exists throughout; a key whose map is declared meanwhile may come twice. Nothing is sorted for
+// it. The error is errors.ErrUnsupported for a store on another machine.
 func SomeKeys(db *copal.DB, from Place, n int) (keys [][]byte, next Place, more bool, err error) {
 	if opened.DriverOf(db) != nil {
 		return nil, from, false, errors.ErrUnsupported
@@ -24,7 +24,7 @@ func SomeKeys(db *copal.DB, from Place, n int) (keys [][]byte, next Place, more 
 	return keys, Place(at.String()), more, err
 }
 
-// RandomPlace returns a place of SomeKeys by chance.
+// RandomPlace returns a random place for SomeKeys.
 func RandomPlace(db *copal.DB) Place {
 	if opened.DriverOf(db) != nil {
 		return ""
@@ -32,10 +32,10 @@ func RandomPlace(db *copal.DB) Place {
 	return Place(opened.Engine(db).RandomPlace().String())
 }
 
-// CountMaps returns the numbers of entries under the prefixes of maps, as copal.MapPrefix has them,
-// declared or not. The first call reads all keys and sorts nothing; later calls are quick, as long as the
-// prefixes are the same. ok is false where so much came and went that another way of counting is better, and
-// for a store on another machine.
+// CountMaps returns the number of entries under each prefix of a map, of copal.MapPrefix, whether
+// the map is declared or not. The first call reads all keys and sorts nothing; later calls with the
+// same prefixes are quick. ok is false for a store on another machine, and if so many keys came and
+// went that another way of counting is faster.
 func CountMaps(db *copal.DB, prefixes []string) (counts []int, ok bool, err error) {
 	if opened.DriverOf(db) != nil {
 		return nil, false, nil

@@ -11,15 +11,16 @@ import (
 
 // Restore makes, in the directory into, a store with the contents of the backup in from. into must
 // be empty or missing; after an error it is left so. Restore verifies every record, and shares no
-// file with the backup. progress, which may be nil, gets how many bytes have been copied, and how
-// many there are. Of the options copal.WithFileMode counts.
+// file with the backup. progress, which may be nil, is called with the bytes copied so far and the
+// bytes of the backup. Of the options only copal.WithFileMode has an effect.
 func Restore(ctx context.Context, from, into string, progress func(done, total int64), opts ...copal.Option) (copal.BackupReport, error) {
 	return restore(ctx, from, into, backup.Options{Progress: progress}, opts)
 }
 
-// RestoreAsOf is Restore of the moment when record n had been written, of a backup or a store: what DB.AsOfSeq
-// shows. The new store has the past of that moment, as far as the old one has, and its numbers go on there. The
-// error is copal.ErrHistoryLost where that cannot be read any more.
+// RestoreAsOf is Restore of the moment after record n, from a backup or a store: the entries that
+// DB.AsOfSeq(n) shows. The new store has the past of that moment, as far as the old one has, and
+// its sequence numbers continue from n. The error is copal.ErrHistoryLost if that moment cannot be
+// read any more.
 func RestoreAsOf(ctx context.Context, from, into string, n uint64, progress func(done, total int64), opts ...copal.Option) (copal.BackupReport, error) {
 	at := seglog.AtSeq(n)
 	return restore(ctx, from, into, backup.Options{At: &at, Progress: progress}, opts)
@@ -41,9 +42,10 @@ func restore(ctx context.Context, from, into string, how backup.Options, opts []
 	return report(r), err
 }
 
-// BackupAsOf is DB.Backup of the moment when record n had been written: what DB.AsOfSeq shows. The backup has the
-// past of that moment, as far as the store has. dir must be missing or empty; a later DB.Backup brings it up to
-// date. The error is copal.ErrHistoryLost where that moment cannot be read any more.
+// BackupAsOf is DB.Backup of the moment after record n: the entries that DB.AsOfSeq(n) shows. The
+// backup has the past of that moment, as far as the store has. dir must be missing or empty; a
+// later DB.Backup brings it up to date. The error is copal.ErrHistoryLost if that moment cannot be
+// read any more.
 func BackupAsOf(ctx context.Context, db *copal.DB, n uint64, dir string, progress func(done, total int64)) (copal.BackupReport, error) {
 	dir, err := absolute(dir)
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Changes counts how often each entry with a key in [from, to) has changed between two snapshots of db, of which then
-// is the older one. nil is no bound. The function that it returns tells the number for a key. A transaction that
-// changes an entry counts once. A range deletion counts for all keys of the range, also where it found no entry.
+// Changes counts how often each entry with a key in [from, to) has changed between two snapshots of
+// db, of which then is the older one. nil is no bound. The returned function gives the number for a
+// key. A transaction that changes an entry counts once. A range deletion counts for all keys of the
+// range, also where it found no entry.
 //
-// Changes reads the log between the two, and has the keys that changed in memory. The errors are those of DB.Watch,
-// such as copal.ErrHistoryLost.
+// Changes reads the log between the two, and keeps the changed keys in memory. The errors are those
+// of DB.Watch, such as copal.ErrHistoryLost.
 func Changes(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (of func(key []byte) int, err error) {
 	counts, last := map[string]int{}, map[string]uint64{}
 	var ranges []copal.Change

@@ -9,19 +9,19 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Report is what Check finds in a store.
+// Report is the result of Check.
 type Report struct {
 	Segments  []SegmentReport // files of the log, oldest first
 	Records   int64           // intact records; Repair may find more, to which a damaged file no longer leads
 	Keys      int64           // entries; counted when there are no problems
 	LogBytes  int64
-	TornBytes int64                // bytes that a crash left behind the last record, and that do not count
+	TornBytes int64                // bytes that a crash left after the last record, and that are ignored
 	Problems  []copal.CorruptError // damage, in the order in which it was found
-	Derived   []copal.CorruptError // damage of files that are made from the log: no problem, as they are made anew
+	Derived   []copal.CorruptError // damage of files that are derived from the log: no problem, as the store makes them again
 	Copied    bool                 // a copy of a store that was not closed: the last writes of that may be missing
 }
 
-// SegmentReport is what Check finds in one file of the log.
+// SegmentReport is the result of Check for one file of the log.
 type SegmentReport struct {
 	File    string
 	Sealed  bool // complete and immutable
@@ -39,15 +39,15 @@ func (r Report) String() string {
 }
 
 // Check reads every byte of the store in dir and verifies every checksum. It changes nothing, takes
-// no lock and goes on behind damage. It may run beside a process that uses the store.
+// no lock and goes on after damage. It may run while a process uses the store.
 //
 // The error is nil when the store is sound. When it is damaged, the error is the first of the
 // report's problems, a *CorruptError. ErrCopied means that the bytes are intact, and that the store
 // is a copy of one that was not closed, which copal.Open refuses. ErrVersion means that a file is of
 // a newer version, and any other error that something could not be read.
 //
-// progress, which may be nil, gets from time to time how many bytes have been read, and how many
-// there are. When ctx ends, Check returns its error.
+// progress, which may be nil, is called from time to time with the bytes read so far and the bytes
+// of the store. When ctx ends, Check returns its error.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
 	dir, err := absolute(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// A store that is open to read alone counts the entries of maps as the writing one does, while that sets and deletes.
+// A ReadOnly store counts the entries of maps as the writing one does, while that sets and deletes.
 func TestCountMapsOfAFollower(t *testing.T) {
 	dir := t.TempDir()
 	db, err := copal.Open(dir)

@@ -9,20 +9,21 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Two snapshots are compared by walking both in the order of their keys, an entry of each at a time. So the memory
-// is that of two walks, and there is no sum or index of a store that could tell two values apart wrongly.
+// Two snapshots are compared by walking both in the order of their keys, an entry of each at a
+// time. So it takes the memory of two walks, and compares the values themselves, not checksums.
 
-// Difference is an entry that two snapshots do not have alike.
+// Difference is an entry that differs between two snapshots.
 type Difference struct {
 	Key  []byte
 	A, B *Entry // the entry as each of them has it, nil for none
 }
 
-// Diff yields the entries with keys in [from, to) that two snapshots do not have alike, in bytewise order of their
-// keys. nil is no bound. The snapshots may be two moments of a store, or of two stores.
+// Diff yields the entries with keys in [from, to) that differ between two snapshots, in bytewise
+// order of their keys. nil is no bound. The snapshots may be of one store or of two.
 //
-// Entries are alike if value, codec, schema, content type and deadline are equal. Collections are alike if type,
-// deadline and elements are: DiffElements tells those that differ. Seq and Time are not compared.
+// Entries are equal if value, codec, schema, content type and deadline are equal. Collections are
+// equal if type, deadline and elements are: DiffElements yields the elements that differ. Seq and
+// Time are not compared.
 //
 // An entry that cannot be read comes as an error, with its Key if that is known, and Diff goes on; the snapshots
 // may differ in it or not. copal.ErrClosed and copal.ErrSnapshotLost are the last that it yields.

@@ -11,20 +11,20 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// ElementDifference is an element that two snapshots of a collection do not have alike. Its Name is the field of a
-// hash or the member of a set; the Value of a member of a sorted set is its score, as text. An element of a list has
-// no Name.
+// ElementDifference is an element that differs between two snapshots of a collection. Its Name is
+// the field of a hash or the member of a set; the Value of a member of a sorted set is its score,
+// as text. An element of a list has no Name.
 type ElementDifference struct {
 	A, B     *Element // the element as each of them has it, nil for none
 	AtA, AtB int64    // in a list: its index in each of them, -1 where it is not
 }
 
-// DiffElements yields the elements that two snapshots do not have alike of the collection under key, in bytewise
-// order of their names. Where only one of them has a collection, or each has one of another type, all elements
-// differ: first come those of a, then those of b.
+// DiffElements yields the elements of the collection under key that differ between two snapshots,
+// in bytewise order of their names. If only one of them has a collection, or their types differ,
+// all elements differ: first come those of a, then those of b.
 //
-// Of a list, in two moments of one store it tells which elements have come, gone or been set; in two stores it
-// compares the elements by their indexes. Errors are as in Diff.
+// For a list at two moments of one store it yields the elements that were added, removed or set;
+// for lists of two stores it compares the elements by their indexes. Errors are as in Diff.
 func DiffElements(a, b *copal.Snapshot, key []byte) iter.Seq2[ElementDifference, error] {
 	return func(yield func(ElementDifference, error) bool) {
 		x, y := collectionIn(a, key), collectionIn(b, key)
@@ -51,7 +51,7 @@ func collectionIn(s *copal.Snapshot, key []byte) collection {
 	if errors.Is(err, copal.ErrNotFound) || errors.Is(err, copal.ErrType) {
 		return collection{key: key}
 	}
-	return collection{s, key, c.Type} // the walk through the elements tells other errors
+	return collection{s, key, c.Type} // the walk through the elements returns other errors
 }
 
 func (c collection) elements() iter.Seq2[Element, error] {
@@ -61,7 +61,7 @@ func (c collection) elements() iter.Seq2[Element, error] {
 	return Elements(c.in, c.key)
 }
 
-// tell yields what differs of two collections. It reports whether all was yielded.
+// tell yields the elements in which two collections differ. It reports whether all were yielded.
 func (c collection) tell(o collection, yield func(ElementDifference, error) bool) bool {
 	of := max(c.of, o.of) // one of them may be ""
 	atA, atB := int64(0), int64(0)

@@ -1,3 +1,3 @@
-// Package admin has what everyday programs never call: it judges and mends a store that nobody has
-// open, moves entries between stores as they are, and compares states of stores and goes back to one.
+// Package admin is for maintenance: it checks and repairs a store that no process has open, moves
+// entries between stores unchanged, compares snapshots, and undoes changes.
 package admin

@@ -114,19 +114,20 @@ func elements(of engine.Collections, store *engine.Store, key []byte) iter.Seq2[
 	}
 }
 
-// take takes over what the log has of an element of the collection under key.
+// take takes over the stored form of an element of the collection under key.
 func (e *Element) take(store *engine.Store, key []byte, from *engine.Entry) (err error) {
 	e.Value = bytes.Clone(from.Value)
 	e.Codec, e.Schema, err = schemaOf(store, key, from.Schema)
 	return err
 }
 
-// Put stores entries, of another store or of this one, all or none of them, and replaces what their
-// keys hold. Of several entries with one key the last counts. Put ignores Seq and Time. An entry
-// whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set.
+// Put stores entries, from another store or this one, all or none of them, and replaces the present
+// entries of their keys. Of several entries with one key the last counts. Put ignores Seq and Time.
+// An entry whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set.
 //
-// The errors are those of Map.Set, and one for a Codec that is no possible name of a codec, or a Content that
-// no record can have. Put does not check that a value is one of its schema: the first read finds out.
+// The errors are those of Map.Set, and one for a Codec that is no possible name of a codec, or a
+// Content that no record can have. Put does not check that a value fits its schema; the first read
+// does.
 func Put(db *copal.DB, entries ...*Entry) error {
 	store := opened.Engine(db)
 	at := make(map[string]int, len(entries)) // by key: which change
@@ -152,7 +153,7 @@ func Put(db *copal.DB, entries ...*Entry) error {
 }
 
 // PutElements adds elements to the collection that e describes, all or none of them, and replaces
-// those with the same names. With anew, it first deletes what the key holds, and last sets the
+// those with the same names. With anew, it first deletes the entry of the key, and last sets the
 // deadline of e. These are separate changes, so a crash may leave nothing, or no deadline.
 // PutElements is as durable as Put. The errors are those of Put, and copal.ErrType when the key
 // holds something else.

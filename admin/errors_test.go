@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// TestErrorTexts: an error begins with "copal: ", once, names the directory, says a thing once and what to do, and
-// nothing is made.
+// TestErrorTexts: an error begins with "copal: ", once, names the directory, says a thing once,
+// with a remedy, and nothing is made.
 func TestErrorTexts(t *testing.T) {
 	base := t.TempDir()
 	dir, other, file := filepath.Join(base, "app.db"), filepath.Join(base, "other"), filepath.Join(base, "file")

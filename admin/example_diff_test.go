@@ -84,7 +84,7 @@ func ExampleDiffElements() {
 	// + [1] three
 }
 
-// What a loop has overwritten comes back, and what somebody has written after it stays.
+// The entries that a loop has overwritten come back, and a later write stays.
 func ExampleUndo() {
 	db, err := copal.OpenMemory()
 	if err != nil {

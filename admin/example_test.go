@@ -96,7 +96,7 @@ func tempDir() string {
 	return filepath.Join(dir, "app.db")
 }
 
-// User is what the examples keep.
+// User is the type of the values in the examples.
 type User struct {
 	Name string
 	Age  int

@@ -17,17 +17,18 @@ import (
 	"github.com/copaldb/copal/internal/render"
 )
 
-// Fit makes an entry whose value is JSON one of the typed map that its key belongs to. So a program that knows no
-// types, such as a server, writes what the program with the types would: Value becomes what the map's codec stores,
-// with Codec and Schema, and Content goes. An entry of no map, or of a map of which no types are known, stays what it
-// is.
+// Fit encodes an entry whose value is JSON for the typed map that its key belongs to. So a program
+// that knows no types, such as a server, writes the same bytes as the program with the types: Value
+// becomes the encoding of the map's codec, Codec and Schema are set, and Content is removed. An
+// entry of no map, or of a map without known types, does not change.
 //
-// What fits, codec.Parser says: of a map that is open in this process under its type, or else under a form of its
-// values that its type reads; otherwise under the newest form of its values. A map that is not open and has no typed
-// value takes anything. The key must be one of the map's, where it is open, or the log says of which type they are.
-// A codec that does not parse keeps JSON as raw bytes, which an open map's type has to read.
+// The JSON must fit by the rules of codec.Parser. In a map that is open in this process it must fit
+// the map's type, or else a stored form of values that the type reads; otherwise it must fit the
+// newest stored form. A map that is not open and has no typed value takes anything. The key must be
+// one of the map's, if the map is open or the log has the type of its keys. A codec that does not
+// parse keeps JSON as raw bytes, which an open map's type must be able to read.
 //
-// The error for what does not fit is a *MisfitError.
+// The error for JSON that does not fit is a *MisfitError.
 func Fit(db *copal.DB, e *Entry) error {
 	value, schema, err := fit(db, e.Key, e.Value)
 	if err != nil || schema == 0 {
@@ -38,9 +39,9 @@ func Fit(db *copal.DB, e *Entry) error {
 	return err
 }
 
-// Typed returns the raw entries of a store, with Fit before each Set and Update, and each Set of a Batch. What they
-// refuse is a *MisfitError; a Batch refuses it at its Commit.
-// Of a store on another machine they are db.Raw().
+// Typed returns the raw entries of a store, with Fit before each Set and Update, and each Set of a
+// Batch. Values that do not fit are a *MisfitError; a Batch returns it from Commit. For a store on
+// another machine Typed returns db.Raw().
 func Typed(db *copal.DB) *copal.Raw {
 	raw := db.Raw()
 	if opened.DriverOf(db) != nil {
@@ -50,8 +51,8 @@ func Typed(db *copal.DB) *copal.Raw {
 	return raw
 }
 
-// IsTyped reports whether the map that a key belongs to has values of a type, so that it reads no collections and no
-// bytes.
+// IsTyped reports whether the map that a key belongs to has typed values, so that it reads neither
+// collections nor arbitrary bytes.
 func IsTyped(db *copal.DB, key []byte) (bool, error) {
 	_, _, err := fit(db, key, nil) // nothing is no JSON
 	if errors.Is(err, copal.ErrType) {
@@ -64,10 +65,10 @@ func IsTyped(db *copal.DB, key []byte) (bool, error) {
 	return len(forms.Schemas) > 0, err
 }
 
-// CheckKey returns a *MisfitError if a key begins with the name of a map and is spelled as none of its
-// keys: 07 where keys are integers, a time without a zone, a struct without all its parts. The error has
-// an example of a right key. A map whose keys are of no known type takes any. Of a store on another
-// machine nothing is known, and CheckKey returns nil.
+// CheckKey returns a *MisfitError if a key begins with the name of a map and is not the text of one
+// of its keys: 07 where keys are integers, a time without a zone, a struct with missing parts. The
+// error has an example of a valid key. A map whose keys are of no known type takes any. For a store
+// on another machine CheckKey returns nil.
 func CheckKey(db *copal.DB, key []byte) error {
 	if bytes.IndexByte(key, ':') < 0 || opened.DriverOf(db) != nil {
 		return nil
@@ -89,7 +90,7 @@ func spelled(forms *engine.Forms, key []byte) error {
 	return misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s, such as %q", forms.Map, forms.Keys, order.Example(own)))
 }
 
-// MisfitError says why a value or a key is none of its map. It is copal.ErrType.
+// MisfitError is the reason why a value or a key does not fit its map. It is copal.ErrType.
 type MisfitError struct {
 	Key   []byte
 	Field string // that does not fit, as "address.lines.2"; "" for all of the value, or the key
@@ -110,8 +111,8 @@ func misfit(key []byte, err error) error {
 	return e
 }
 
-// fit returns what is stored for JSON under a key, and the number of its schema: the value itself and 0 where no
-// types are known.
+// fit returns the stored form of JSON under a key, and the number of its schema: the value itself
+// and 0 where no types are known.
 func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err error) {
 	if bytes.IndexByte(key, ':') < 0 {
 		return value, 0, nil // it belongs to no map
@@ -146,9 +147,9 @@ func fit(db *copal.DB, key, value []byte) (stored []byte, number uint64, err err
 	return stored, number, nil
 }
 
-// fitOpen is fit in an open map. Its type has the last word, for it may have methods of its own. What is no value of
-// its type may be one of a form from which the map has values: of an entry that is changed in part, the rest stays
-// as it is.
+// fitOpen is fit in an open map. Its type decides, because it may have methods of its own. JSON
+// that is no value of the type may fit a form in which the map has values: then an entry that is
+// changed in part keeps its form.
 func fitOpen(store *engine.Store, form *opened.Form, key, value []byte) (stored []byte, number uint64, err error) {
 	stored = value
 	if parser := parserOf(form.Codec, form.Schema); parser != nil {

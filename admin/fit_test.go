@@ -36,8 +36,8 @@ func fits(db *copal.DB, key, value string) error {
 	return admin.Fit(db, &admin.Entry{Key: []byte(key), Value: []byte(value)})
 }
 
-// What JSON a map takes is what a typed read of it takes, and it is stored as the map's own program stores it: also
-// where that does not run.
+// A map takes the JSON that a typed read of it takes, and stores it as the map's own program does,
+// also while that does not run.
 func TestFits(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		for _, isOpen := range []bool{true, false} {
@@ -251,7 +251,7 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// Of several forms the newest says what fits.
+// Of several forms the newest decides.
 func TestFitsOneOfSeveral(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -303,7 +303,7 @@ func TestFitsOneOfSeveral(t *testing.T) {
 	}
 }
 
-// An open map takes what its type reads, though it has no values, or none but those that were written raw.
+// An open map takes the JSON that its type reads, also if it has no values, or only raw ones.
 func TestFitsOpenMaps(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {

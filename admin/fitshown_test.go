@@ -69,8 +69,8 @@ type oddBinary struct {
 	Bytes   []byte
 }
 
-// What is shown of a value is taken back as that value, whether the map is open or not: a patch of one field changes no
-// other.
+// The JSON of a value is taken back as that value, whether the map is open or not: a patch of one
+// field changes no other.
 func TestWhatIsShownFits(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600))
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
@@ -130,7 +130,8 @@ func shownFits[V any](t *testing.T, c codec.Codec, v V) {
 	}
 }
 
-// What its own program alone could judge is refused, not stored so that no typed read takes it.
+// JSON that only the map's own program could judge is refused, and not stored in a form that no
+// typed read takes.
 func TestFitRefusesWhatIsNotKnown(t *testing.T) {
 	for _, isOpen := range []bool{true, false} {
 		db, err := copal.OpenMemory()

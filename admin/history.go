@@ -15,13 +15,13 @@ import (
 type Window struct {
 	Seq  uint64        // copal.DB.AsOfSeq shows this moment and all that follow
 	Time time.Time     // of it; the zero Time for a store without a window that was never compacted, which shows all of its life
-	Keep time.Duration // for how long what is replaced is kept; copal.Forever, and 0 for no window
+	Keep time.Duration // for how long replaced records are kept; copal.Forever, and 0 for no window
 
 	Bytes int64 // of the log that are enough, though they are younger; 0 for no such bound
 }
 
-// History is the window of history of a store. It is false where none is kept and compaction has been there: then
-// only the present can be read.
+// History returns the window of history of a store. It is false if the store keeps none and was
+// compacted: then only the present can be read.
 func History(db *copal.DB) (Window, bool) {
 	log := opened.Engine(db).Log()
 	seq, whole := log.HistoryFrom()
@@ -35,8 +35,8 @@ func History(db *copal.DB) (Window, bool) {
 	return w, whole
 }
 
-// BeginHistory has the store say in its log now what copal.WithHistory and WithHistoryBytes asked for when it was
-// opened. Without it the first write does so.
+// BeginHistory writes the settings of copal.WithHistory and WithHistoryBytes, given to Open, to the
+// log at once. Without it the first write does so.
 func BeginHistory(db *copal.DB) error {
 	s := opened.Engine(db)
 	if s.ReadOnly() {
@@ -45,8 +45,8 @@ func BeginHistory(db *copal.DB) error {
 	return s.Inside(s.Log().Begin)
 }
 
-// Maps is DB.Maps at the moment of a snapshot which DB.AsOf or AsOfSeq took, in no order. For a snapshot of the
-// present it tells what the store has now.
+// Maps is DB.Maps at the moment of a snapshot which DB.AsOf or AsOfSeq took, in no order. For a
+// snapshot of the present it yields the present maps of the store.
 func Maps(s *copal.Snapshot) iter.Seq2[string, int] {
 	view, _ := (*opened.View.Load())(s)
 	return func(yield func(string, int) bool) {

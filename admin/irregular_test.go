@@ -16,9 +16,9 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// TestStoreOfAStranger: in a store's directory stands a link, a pipe or a directory in the place of a file, or under
-// the name of a segment that the store does not have. Every way to the store ends, with or without an error, and the
-// file that the link is to stays as it is.
+// TestStoreOfAStranger: a store's directory has a link, a pipe or a directory in the place of a
+// file, or under the name of a segment that the store does not have. Every call ends, with or
+// without an error, and the target of the link does not change.
 func TestStoreOfAStranger(t *testing.T) {
 	ctx := context.Background()
 	const secret = "of somebody else, and longer than a process id"
@@ -97,7 +97,8 @@ func TestStoreOfAStranger(t *testing.T) {
 	}
 }
 
-// TestFileMode: a store, its backup, what is restored and what is repaired have the permissions that were asked for.
+// TestFileMode: a store, its backup, and restored and repaired stores have the permissions that
+// were asked for.
 func TestFileMode(t *testing.T) {
 	ctx := context.Background()
 	for _, mode := range []fs.FileMode{0o600, 0o640} {

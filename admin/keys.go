@@ -15,11 +15,12 @@ import (
 // Keys yields the keys in [from, to), of entries of maps and raw, in the order of their bytes; backward from the
 // last to the first. nil is no bound. The keys are the caller's.
 //
-// Of a store it is for listings by hand and by servers, which come now and then: where the keys are not kept in order,
-// it reads and sorts all of them each time. The walks of a copal.Raw, and those of a snapshot, keep them in order from
-// the first on, which makes the next one fast and inserts dearer.
+// In a store it is for occasional listings: if the keys are not kept in order, it reads and sorts
+// all of them each time. The walks of a copal.Raw, and those of a snapshot, keep them in order from
+// the first walk on, which makes the next one fast and inserts slower.
 //
-// Of a store on another machine whose driver knows no order of keys, it has all of them in memory.
+// For a store on another machine whose driver knows no order of keys, it keeps all of them in
+// memory.
 //
 // An error comes without a key, and iteration goes on. copal.ErrClosed and copal.ErrSnapshotLost are the last one.
 func Keys[S interface{ *copal.DB | *copal.Snapshot }](in S, from, to []byte, backward bool) iter.Seq2[[]byte, error] {

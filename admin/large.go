@@ -12,14 +12,14 @@ import (
 	"github.com/copaldb/copal/internal/stream"
 )
 
-// Large reads a value piece by piece, as copal.ValueReader does, and knows the rest of the entry.
+// Large reads a value piece by piece, as copal.ValueReader does, and has the rest of the entry.
 type Large struct {
 	*stream.Reader
 	Entry Found // without its value
 }
 
-// Open opens the value under key of a store, or of a snapshot, as it is stored. The caller closes it. The errors are
-// those of copal.Raw.Open.
+// Open opens the stored bytes of the value under key of a store, or of a snapshot. The caller
+// closes it. The errors are those of copal.Raw.Open.
 func Open[S interface{ *copal.DB | *copal.Snapshot }](in S, key []byte) (*Large, error) {
 	var from stream.Source
 	switch in := any(in).(type) {
@@ -43,7 +43,8 @@ func Open[S interface{ *copal.DB | *copal.Snapshot }](in S, key []byte) (*Large,
 
 var errGivenUp = errors.New("copal: the value was given up")
 
-// LargeWriter writes a value piece by piece, as copal.ValueWriter does, of an entry of which more can be said.
+// LargeWriter writes a value piece by piece, as copal.ValueWriter does, and can set more fields of
+// its entry.
 type LargeWriter struct {
 	*stream.Writer
 	db *copal.DB
@@ -59,9 +60,9 @@ func Create(ctx context.Context, db *copal.DB, key []byte) (*LargeWriter, error)
 	return &LargeWriter{w, db}, nil
 }
 
-// Commit makes the value count in a transaction, which is as durable as d, and returns the number of its record. f,
-// which may be called several times, says what the entry is: its Content and Expires count, and the rest is ignored. An
-// error of f gives the value up.
+// Commit stores the value in a transaction, which is as durable as d, and returns the sequence
+// number of its record. f, which may be called several times, returns the entry: its Content and
+// Expires are stored, and the rest is ignored. An error of f gives the value up.
 func (w *LargeWriter) Commit(d copal.Durability, f func(tx *copal.Tx) (Entry, error)) (seq uint64, err error) {
 	write, err := w.Finish()
 	if err != nil {

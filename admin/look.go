@@ -10,15 +10,15 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Source is what an entry is looked for in: a store as it is now, a snapshot, or a transaction.
+// Source is where Look reads an entry: the present state of a store, a snapshot, or a transaction.
 type Source interface {
 	*copal.DB | *copal.Snapshot | *copal.Tx
 }
 
-// Look calls f with the entry under key, and returns the error of f. Its Value may be the bytes of the mapped file, or
-// those of the transaction: f must not change it, and must not use it after it has returned. A value of more than 1 MiB
-// is not read; the entry says in Large how long it is, and Open reads it. In a transaction, an entry that this has
-// written itself has no Seq and no Time.
+// Look calls f with the entry under key, and returns the error of f. Its Value may be the bytes of
+// the mapped file, or those of the transaction: f must not change it, and must not use it after it
+// has returned. A value of more than 1 MiB is not read; Large is its length then, and Open reads
+// it. In a transaction, an entry that the transaction has written has no Seq and no Time.
 //
 // The errors are those of copal.Raw.Load. A transaction depends on the entry then, as on any that it reads.
 func Look[S Source](in S, key []byte, f func(e *Found) error) error {
@@ -77,8 +77,9 @@ type Found struct {
 	schema uint64 // its number in the store
 }
 
-// AppendShown appends to dst what copal.Raw.Load shows of the value of the entry, which was read from db, a snapshot or
-// a transaction of it. The error is copal.ErrType if the bytes are no value of their schema.
+// AppendShown appends to dst the result of copal.Raw.Load for the entry, which was read from db, a
+// snapshot or a transaction of it. The error is copal.ErrType if the bytes are no value of their
+// schema.
 func (e *Found) AppendShown(dst []byte, db *copal.DB) ([]byte, error) {
 	r := opened.Renderers(db).Of(e.schema)
 	if r == nil {
@@ -91,11 +92,13 @@ func (e *Found) AppendShown(dst []byte, db *copal.DB) ([]byte, error) {
 	return out, nil
 }
 
-// IsRendered reports whether copal.Raw.Load shows the value of the entry in another form than the stored one: as JSON.
+// IsRendered reports whether copal.Raw.Load shows the value of the entry as JSON instead of its
+// stored bytes.
 func (e *Found) IsRendered(db *copal.DB) bool { return opened.Renderers(db).Of(e.schema) != nil }
 
-// Write is Put of one entry which is as durable as d, and returns the number of its record. An entry whose Deleted is
-// set returns the number of the deletion, or of the last record if there was nothing to delete.
+// Write is Put of one entry which is as durable as d, and returns the sequence number of its
+// record. If e.Deleted is set, Write deletes the entry, and returns the number of the deletion, or
+// of the last record if there was none.
 func Write(db *copal.DB, e *Entry, d copal.Durability) (seq uint64, existed bool, err error) {
 	store := opened.Engine(db)
 	w, err := writeOf(store, e)
@@ -108,7 +111,8 @@ func Write(db *copal.DB, e *Entry, d copal.Durability) (seq uint64, existed bool
 	return store.WriteNumbered(nil, &w)
 }
 
-// PutIn is Put of one entry in a transaction. Where e.Deleted is set, it reads whether there is an entry.
+// PutIn is Put of one entry in a transaction. If e.Deleted is set, it deletes the entry, and reads
+// whether there is one.
 func PutIn(tx *copal.Tx, e *Entry) error {
 	in := (*opened.Tx.Load())(tx)
 	w, err := writeOf(in.Owner(), e)
@@ -122,6 +126,6 @@ func PutIn(tx *copal.Tx, e *Entry) error {
 	return in.Write(nil, &w)
 }
 
-// Written is the number of the record of what a transaction has written under a key, once copal.DB.Update has
-// returned; 0 if it wrote nothing there.
+// Written returns the sequence number of the record that a transaction has written under a key,
+// once copal.DB.Update has returned; 0 if it wrote none.
 func Written(tx *copal.Tx, key []byte) uint64 { return (*opened.Tx.Load())(tx).Written(key) }

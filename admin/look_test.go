@@ -29,7 +29,7 @@ func openMemory(t *testing.T, opts ...copal.Option) *copal.DB {
 	return db
 }
 
-// lookAll is what Look shows of a key in the store, in a snapshot and in a transaction.
+// lookAll returns the results of Look for a key in the store, in a snapshot and in a transaction.
 func lookAll(t *testing.T, db *copal.DB, key string) (list []admin.Found) {
 	t.Helper()
 	take := func(e *admin.Found) error {
@@ -105,8 +105,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// What a transaction has written has a number when it has committed, and none before; of a group each entry has its
-// own.
+// An entry that a transaction has written has a number after the commit, and none before; each
+// entry of a group has its own.
 func TestPutIn(t *testing.T) {
 	db := openMemory(t)
 	var last *copal.Tx

@@ -9,12 +9,12 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// pair is what two walks have under a name; one of them may have nothing.
+// pair is the elements of two walks with the same name; one of them may be nil.
 type pair[T any] struct{ a, b *T }
 
-// pairs goes through two walks, each in the order of its names, and yields what they have under each name, one name
-// at a time. An error comes with what both have under its name. One without a name comes by itself, and ends
-// everything if its snapshot can be read no more.
+// pairs goes through two walks, each in the order of its names, and yields the pair of each name.
+// An error comes with the pair of its name. An error without a name comes by itself, and ends the
+// walk if its snapshot can no longer be read.
 func pairs[T any](a, b iter.Seq2[T, error], name func(*T) []byte) iter.Seq2[pair[T], error] {
 	return func(yield func(pair[T], error) bool) {
 		x, y := begin(a, name), begin(b, name)
@@ -43,7 +43,7 @@ type walk[T any] struct {
 	pull func() (T, error, bool)
 	stop func()
 	name func(*T) []byte
-	now  *T // nil behind the end
+	now  *T // nil after the end
 	err  error
 }
 
@@ -61,7 +61,7 @@ func (w *walk[T]) next() {
 	}
 }
 
-// take returns what the walk has come to, and goes on.
+// take returns the present element of the walk, and moves to the next.
 func (w *walk[T]) take() (*T, error) {
 	now, err := w.now, w.err
 	w.next()

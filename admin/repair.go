@@ -11,10 +11,10 @@ import (
 	"github.com/copaldb/copal/internal/repair"
 )
 
-// RepairReport is what Repair found, and what it could not save.
+// RepairReport is the result of Repair: the records that it saved, and those that it could not.
 type RepairReport struct {
 	Intact  int64       // intact records of the damaged store: those that Check counts, and those that only Repair finds
-	Saved   int64       // records of the new store: Intact less what is listed below
+	Saved   int64       // records of the new store: Intact less the losses below
 	Lost    []Loss      // places that held a record and hold no intact one, in the order of the log
 	Passed  []Loss      // intact records left out because the manifest is lost, and compaction may have dropped them
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
@@ -28,7 +28,7 @@ type Loss struct {
 	Offset int64
 	Bytes  int64 // 0 when the number is not known, or when the bytes held nothing of the log
 	Reason string
-	Torn   bool // it may be only what a crash left behind the last record
+	Torn   bool // it may be only a rest that a crash left after the last record
 }
 
 // LostValue is an entry whose value is lost in part, and so as a whole.
@@ -70,22 +70,23 @@ func (r RepairReport) String() string {
 
 // Repair makes a new store, in the directory into, from every intact record of the store in dir.
 // That store may be damaged in any way, and is not changed. into must be empty or missing; after an
-// error it is left so. Nobody can write to the store in dir meanwhile: if another process has it
-// open for writing, the error is ErrLocked.
+// error it is left so. No process can write to the store in dir meanwhile: if another process has
+// it open for writing, the error is ErrLocked.
 //
-// Repair cannot know what a lost record said. If it set a key, the new store has the value before
-// it; if it deleted a key, the key is there again. The report says what was lost, file by file. A
-// sound store loses nothing.
+// Repair cannot know the content of a lost record. If it set a key, the new store has the value
+// before it; if it deleted a key, the key is there again. The report lists the losses, file by
+// file. A sound store loses nothing.
 //
-// progress, which may be nil, gets how many bytes have been read, and how many there are. When ctx
-// ends, Repair returns its error. Of the options copal.WithFileMode counts.
+// progress, which may be nil, is called with the bytes read so far and the bytes of the store. When
+// ctx ends, Repair returns its error. Of the options only copal.WithFileMode has an effect.
 func Repair(ctx context.Context, dir, into string, progress func(done, total int64), opts ...copal.Option) (RepairReport, error) {
 	return repairStore(ctx, dir, into, repair.Options{Progress: progress}, opts)
 }
 
-// RepairInPlace is Repair with the new store in the place of the damaged one, which is kept beside it under the name
-// that is returned, dir and ".damaged". An interrupted call leaves a store that says so, with ErrUnfinished, or the
-// damaged one, and the next call ends the work. On Linux there is never a moment without a directory at dir.
+// RepairInPlace is Repair with the new store in the place of the damaged one, which is kept beside
+// it under the name that is returned, dir and ".damaged". An interrupted call leaves either a store
+// whose Open returns ErrUnfinished, or the damaged one, and the next call completes the work. On
+// Linux there is never a moment without a directory at dir.
 func RepairInPlace(ctx context.Context, dir string, progress func(done, total int64), opts ...copal.Option) (r RepairReport, damaged string, err error) {
 	disk, err := opened.Disk(opts)
 	if err == nil {
@@ -98,7 +99,8 @@ func RepairInPlace(ctx context.Context, dir string, progress func(done, total in
 	return repairReport(found), damaged, err
 }
 
-// RepairDryRun reports what Repair would save and lose. It reads as much, and writes nothing.
+// RepairDryRun returns the report of Repair without making a store. It reads as much as Repair, and
+// writes nothing.
 func RepairDryRun(ctx context.Context, dir string, progress func(done, total int64)) (RepairReport, error) {
 	return repairStore(ctx, dir, "", repair.Options{Progress: progress, DryRun: true}, nil)
 }

@@ -13,8 +13,8 @@ type Type struct {
 	Schema string // of their type, as codec.ParseSchema reads it
 }
 
-// Types are the forms that the values of a map have, the newest first. Raw values have none. Where a map was written by
-// several versions of a program, there are several.
+// Types returns the forms that the values of a map have, the newest first. Raw values have none. A
+// map that was written by several versions of a program can have several.
 func Types(db *copal.DB, name string) (list []Type, err error) {
 	store := opened.Engine(db)
 	forms, err := store.Forms(copal.MapPrefix(name))

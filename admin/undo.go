@@ -12,34 +12,35 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// To undo is to write what was there before. There is no other state of a store than the one that its last record
-// leaves, so the log tells the mistake, the undoing of it, and what was there in between.
+// Undo writes the earlier entries again, as new records. So the log keeps the mistake, the undoing
+// of it, and every state in between.
 //
-// One transaction compares the two snapshots, sees for each entry that differs whether it still is what the later
-// one says, and writes what the earlier one says. So all of it counts or nothing, and whatever somebody writes
-// meanwhile is a conflict: then the transaction looks again.
+// One transaction compares the two snapshots. Each entry that differs, and still has the state of
+// the later snapshot, gets its state from the earlier one. So all of it is undone or nothing, and
+// any write meanwhile is a conflict, after which the transaction runs again.
 
-// UndoReport is what Undo has done.
+// UndoReport is the result of Undo.
 type UndoReport struct {
-	Restored int64    // entries that have the value, the elements and the deadline again that they had then
+	Restored int64    // entries that have their earlier value, elements and deadline again
 	Deleted  int64    // entries that are gone, for there were none then, or their deadline then has passed
 	Expired  int64    // entries that had a deadline then which has passed since: there are none of them now
-	Changed  [][]byte // keys of entries that Undo has left as they are: they have changed since the snapshot now
+	Changed  [][]byte // keys of entries that Undo has not touched, because they have changed since the snapshot now
 }
 
-// Undo takes back what has happened between two snapshots of db to the entries with keys in [from, to): all that
-// Diff(then, now, from, to) tells. nil is no bound. It is one transaction, as durable as Put, and made of new records:
-// snapshots of earlier moments and History still tell what there was.
+// Undo takes back the changes between two snapshots of db to the entries with keys in [from, to):
+// the differences of Diff(then, now, from, to). nil is no bound. It is one transaction, as durable
+// as Put, and made of new records: snapshots of earlier moments and History do not change.
 //
-// An entry that has changed since now is left as it is, and told in UndoReport.Changed. Of a collection only the
-// elements that differ are written, if none of these has changed.
+// An entry that has changed since now is not touched, and is listed in UndoReport.Changed. Of a
+// collection only the elements that differ are written, if none of these has changed.
 //
 // A deadline comes back as it was. If it has passed, the entry is gone, as if nothing had been written since then.
 // A map that was dropped comes back with its types, if then is of DB.AsOf or DB.AsOfSeq. If it has been opened since
 // with keys of another order, the error is copal.ErrType. A map that is new stays, without its entries.
 //
-// With an error nothing has been undone. An entry that cannot be read is one; so is a context that is done, and a
-// snapshot of another store, which is copal.ErrHandle. What is to be written is kept in memory meanwhile.
+// With an error nothing has been undone. Errors are an entry that cannot be read, the end of the
+// context, and copal.ErrHandle for a snapshot of another store. The entries that Undo writes are
+// kept in memory meanwhile.
 func Undo(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (UndoReport, error) {
 	store := opened.Engine(db)
 	past, of := (*opened.View.Load())(then)
@@ -77,7 +78,7 @@ type undoing struct {
 	then, now *copal.Snapshot
 }
 
-// entry takes back the change of an entry from what it was then, which is B, to what it is now, A.
+// entry takes back the change of an entry from its earlier state, B, to its present one, A.
 func (u *undoing) entry(d *Difference) error {
 	was := d.B
 	if was != nil && u.expired(was) {
@@ -107,7 +108,7 @@ func (u *undoing) entry(d *Difference) error {
 	return nil
 }
 
-// errChanged says that an entry is not what the snapshot now says.
+// errChanged: an entry has changed since the snapshot now.
 var errChanged = errors.New("the entry has changed")
 
 // expired reports whether the deadline of an entry has passed.
@@ -137,8 +138,8 @@ func (u *undoing) current(key []byte) (*Entry, error) {
 	return &e, err
 }
 
-// unchanged returns errChanged if the entry is not what it is in the snapshot now. The elements of a collection that
-// is to have other elements are looked at when they are written.
+// unchanged returns errChanged if the entry has changed since the snapshot now. The elements of a
+// collection are compared when they are written.
 func (u *undoing) unchanged(d *Difference, is, was *Entry) error {
 	switch {
 	case is == nil && (d.A == nil || u.expired(d.A)):
@@ -159,7 +160,7 @@ func (u *undoing) unchanged(d *Difference, is, was *Entry) error {
 	return nil
 }
 
-// write makes an entry that is, which is nil for none, what it was.
+// write replaces an entry is, nil for none, by its earlier state was.
 func (u *undoing) write(key []byte, is, was *Entry) error {
 	switch {
 	case was != nil && was.Collection == "":
@@ -195,7 +196,7 @@ func (u *undoing) write(key []byte, is, was *Entry) error {
 	return err
 }
 
-// edits are those that make the elements of a collection what they were.
+// edits returns the edits that restore the elements of a collection.
 func (u *undoing) edits(p *engine.Plan, from, to collection) (edits []*engine.Edit, err error) {
 	for both, err := range from.compared(to, false) {
 		if err == nil && both.a.same(both.b) {
@@ -213,7 +214,7 @@ func (u *undoing) edits(p *engine.Plan, from, to collection) (edits []*engine.Ed
 	return edits, nil
 }
 
-// edit makes an element, which is A, what it was, B; the error is errChanged if it has changed.
+// edit restores an element from A to B; the error is errChanged if it has changed.
 func (u *undoing) edit(p *engine.Plan, key []byte, both pair[Element]) (edit *engine.Edit, err error) {
 	name := nameOf(cmp.Or(both.a, both.b))
 	var is *Element

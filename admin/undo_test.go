@@ -54,7 +54,7 @@ func mustUndo(t *testing.T, db *copal.DB, then, now *copal.Snapshot) admin.UndoR
 	return r
 }
 
-// TestUndoOfDrop brings a dropped map back, with the order of its keys and all else that the log says of it.
+// TestUndoOfDrop brings a dropped map back, with the order of its keys and its other settings.
 func TestUndoOfDrop(t *testing.T) {
 	dir := t.TempDir()
 	db := openDir(t, dir)
@@ -103,7 +103,8 @@ func TestUndoOfDrop(t *testing.T) {
 	}
 }
 
-// TestUndoRefusesOtherKeys: a map that was dropped and has keys of another order since stays as it is.
+// TestUndoRefusesOtherKeys: a map that was dropped and has keys of another order since does not
+// change.
 func TestUndoRefusesOtherKeys(t *testing.T) {
 	db := openDir(t, t.TempDir())
 	m, err := copal.OpenMap[int, int](db, "m")
@@ -126,7 +127,8 @@ func TestUndoRefusesOtherKeys(t *testing.T) {
 	}
 }
 
-// TestUndoOfTypes exchanges what keys hold, and takes it back: values, and collections of each type.
+// TestUndoOfTypes exchanges the entries of keys, and takes it back: values, and collections of each
+// type.
 func TestUndoOfTypes(t *testing.T) {
 	makers := map[string]func(db *copal.DB, key string, n int) error{
 		"value": func(db *copal.DB, key string, n int) error { return db.Raw().Set([]byte(key), fmt.Append(nil, n)) },
@@ -228,12 +230,12 @@ func TestUndoLeavesWhatHasChanged(t *testing.T) {
 	for f, v := range raw.Hash(key("fields")).All() {
 		fields[f] = string(v)
 	}
-	if !maps.Equal(fields, map[string]string{"a": "1", "b": "3"}) { // what nobody is to undo stays
+	if !maps.Equal(fields, map[string]string{"a": "1", "b": "3"}) { // changes outside the two snapshots stay
 		t.Errorf("the hash has %v", fields)
 	}
 }
 
-// TestUndoRefuses what it cannot do, and does nothing then.
+// TestUndoRefuses: with an error nothing is undone.
 func TestUndoRefuses(t *testing.T) {
 	dir := t.TempDir()
 	db, other := openDir(t, dir), openDir(t, t.TempDir())
@@ -269,7 +271,8 @@ func TestUndoRefuses(t *testing.T) {
 	}
 }
 
-// TestUndoBesideWriters: whatever is written while a transaction undoes is there in the end, or told.
+// TestUndoBesideWriters: whatever is written while a transaction undoes is there in the end, or
+// reported.
 func TestUndoBesideWriters(t *testing.T) {
 	db := openDir(t, t.TempDir())
 	raw := db.Raw()
@@ -322,7 +325,7 @@ func loadOf(t *testing.T, raw *copal.Raw, key []byte) []byte {
 	return v
 }
 
-// TestDiffOfTwoStores compares lists by what stands at which index, whatever made them.
+// TestDiffOfTwoStores compares lists by index, whatever made them.
 func TestDiffOfTwoStores(t *testing.T) {
 	a, b := openDir(t, t.TempDir()), openDir(t, t.TempDir())
 	push := func(l *copal.ListOf[[]byte], all ...string) {

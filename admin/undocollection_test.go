@@ -6,8 +6,9 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// A transaction that changes several elements is one change of the collection. Undo takes out what came, also where
-// what there was before has gone since, and so the collection.
+// A transaction that changes several elements is one change of the collection. Undo removes the
+// added elements, even if the earlier ones have been removed since, and so the collection
+// disappears.
 func TestUndoOfACollectionThatGoes(t *testing.T) {
 	db := openDir(t, t.TempDir())
 	h, g := db.Raw().Hash([]byte("h")), db.Raw().Hash([]byte("g"))
