@@ -126,8 +126,8 @@ func (l *Log) enlargeLocked(n int64) error {
 	return nil
 }
 
-// roomAhead is reserved at a time, or as much as so many writes take, where that is more. It pays: a write into
-// reserved room is a third faster.
+// roomAhead is the room reserved at a time, or more if the writes need more. A write into reserved
+// room is a third faster.
 const (
 	roomAhead   = 4 << 20
 	writesAhead = 64
@@ -152,11 +152,12 @@ func (l *Log) roomLocked(off int64, n int) error {
 	return nil
 }
 
-// roomKept is what stays reserved behind the end of the tail, also when the log is closed, so that Trim finds
-// room for its manifest on a full disk.
+// roomKept is the room that stays reserved after the end of the tail, also when the log is closed,
+// so that Trim finds room for its manifest on a full disk.
 func (l *Log) roomKept() int64 { return l.opts.roomKept + 128*int64(len(l.set.Load().segments)) }
 
-// freeRoomLocked gives up all that is reserved behind the end of the tail, which is drained for that.
+// freeRoomLocked gives up all room that is reserved after the end of the tail, which it drains for
+// that.
 func (l *Log) freeRoomLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
@@ -183,8 +184,8 @@ func (l *Log) reserveLocked(t *tail.Tail, end, ahead, most int64) error {
 	}
 }
 
-// putLocked writes p behind the end of the tail, and its frames: into the ring, or into the files where there
-// is no ring, or p is so long that the copy is not worth it.
+// putLocked writes p at the end of the tail, and its frames: into the ring, or into the files if
+// there is no ring or p is so long that a copy does not pay.
 func (l *Log) putLocked(next *framer, p []byte) error {
 	off, slot := next.end, next.slot
 	sums := l.tail.content.Load().sums
@@ -239,8 +240,8 @@ func (l *Log) writeLocked(next *framer, p []byte, sums []uint32) error {
 	return err
 }
 
-// putFramesLocked writes l.frames, whose first has the given number. The last of several comes last by itself:
-// it is what makes the others count.
+// putFramesLocked writes l.frames, whose first has the given number. The last of several is written
+// last, alone, since it makes the others valid.
 func (l *Log) putFramesLocked(slot int64) error {
 	off, n := slot*frameBytes, int64(len(l.frames))
 	if r := l.tails.Ring; r != nil && n <= r.Parts[1].Longest() {
@@ -277,7 +278,7 @@ func (l *Log) putFramesLocked(slot int64) error {
 func (l *Log) makeWayLocked(off, n, slot, frames int64) (ok bool, err error) {
 	r, t := l.tails.Ring, l.tail
 	at, more := slot*frameBytes, frames*frameBytes
-	bytes, numbers, drained := int64(0), int64(0), true // what is overwritten, and must stand elsewhere
+	bytes, numbers, drained := int64(0), int64(0), true // ends of the parts that are overwritten, and must be elsewhere
 	if n > 0 {
 		bytes, drained = r.Parts[0].Overwrites(off, n), t.bytes.InFile(off) >= r.Parts[0].Needs(off, n)
 	}
@@ -324,7 +325,7 @@ func (l *Log) cutBackLocked(cause error) error {
 	return err
 }
 
-// spare is a segment that is to become the tail.
+// spare is the segment that becomes the tail next.
 type spare struct {
 	id          record.SegmentID
 	salt        uint64

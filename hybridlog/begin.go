@@ -21,14 +21,14 @@ import (
 //  2. a new segment is made, and a manifest that seals the old ones where recovery has found their ends, adds the
 //     new one, and names no ring: the old ring no longer counts;
 //  3. the old ring is removed, a new one is made, and the manifest names that;
-//  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest
-//     names are removed;
+//  4. torn tails are cut off, only for readability, because the manifest has the ends of the
+//     segments; and files that no manifest names are removed;
 //  5. the mark says how far the log is durable.
 //
-// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2, the manifest of step
-// 3 opens it again, and keeps stating where it ended. Recovery goes on from there: a read judges earlier bytes, as in a
-// sealed segment. A tail with damage in its frames, or in the block that the next entry would share, stays sealed as it
-// is, and a new segment begins.
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2,
+// the manifest of step 3 opens it again, and keeps stating where it ended. Recovery goes on from
+// there: a read judges earlier bytes, as in a sealed segment. A tail with damage in its frames, or
+// in the block that the next entry would share, stays sealed, and a new segment begins.
 //
 // The first append comes after that. So a ring that the manifest names is there, one that it does not name holds
 // nothing that counts, and a log that is said to be closed ends where the manifest says.
@@ -36,7 +36,7 @@ import (
 // A crash between any two leaves a log of the same content. When there is no room for a step, the write is
 // refused, and the next tries again.
 
-// recovered is what Open leaves to the first write.
+// recovered is the work that Open leaves to the first write.
 type recovered struct {
 	tail     *segment   // goes on; nil if none does
 	next     framer     // at its end, when its frames have been read
@@ -299,8 +299,8 @@ func (l *Log) removeOrphans(r *recovered) {
 	}
 }
 
-// cutTorn cuts off what a crash has left behind a segment, and gives back what is reserved there.
-// The frames go first: one without its bytes would be damage.
+// cutTorn cuts off the bytes that a crash has left after the end of a segment, and releases the
+// room reserved there. The frames go first: one without its bytes would be damage.
 func (l *Log) cutTorn(s *segment) {
 	for _, t := range []*tail.Tail{&s.sums, &s.bytes} {
 		if err := l.cutFile(t.Path, t.Base+t.End.Load()); err != nil {
@@ -323,8 +323,8 @@ func (l *Log) cutFile(path string, end int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// takeSpare returns the segment that is to be the next tail, which is made if nobody has. Some segments, and
-// others that are durable, are sealed then.
+// takeSpare returns the segment for the next tail, and makes it if there is none. It then seals the
+// given segments, and others that are durable.
 func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -336,8 +336,8 @@ func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
 	return x, nil
 }
 
-// makeSpareLocked sees to it that there is a spare, with manifestMu held. The first of a process
-// ends what the one before has left.
+// makeSpareLocked makes a spare if there is none, with manifestMu held. The first of a process
+// seals the segments of the process before.
 func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	if l.spare != nil {
 		return nil
@@ -371,7 +371,7 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	return nil
 }
 
-// manifestWith is the manifest as it is, with some segments sealed. The caller holds manifestMu.
+// manifestWith returns the present manifest with some segments sealed. The caller holds manifestMu.
 func (l *Log) manifestWith(log uint64, sealed []*segment) *manifest {
 	m := &manifest{log: log}
 	if l.manifest != nil {
@@ -452,7 +452,7 @@ func (l *Log) becomeTailLocked(x *spare, start Address, capacity int64) error {
 	return nil
 }
 
-// rollLocked ends the tail and puts the spare in its place, which is made now if nobody has.
+// rollLocked ends the tail and puts the spare in its place, after making it if there is none.
 func (l *Log) rollLocked() error {
 	t := l.tail
 	if err := l.drain(t); err != nil {
@@ -485,7 +485,8 @@ func (l *Log) rollLocked() error {
 	return nil
 }
 
-// giveBackRoom releases what is reserved behind the ends of the files of the tail, which is drained.
+// giveBackRoom releases the room reserved after the ends of the files of the tail, which is
+// drained.
 func (l *Log) giveBackRoom(t *segment) error {
 	if err := l.tails.GiveBack(&t.bytes, 0); err != nil {
 		return err
@@ -529,8 +530,8 @@ func (l *Log) sealAll() error {
 // log that has more waits for them.
 const mostBehind = 8
 
-// sealBehind makes the segments durable that have ended, and states their bounds in the manifest: what is
-// sealed needs no recovery, and damage there is known for what it is.
+// sealBehind makes the segments durable that have ended, and states their bounds in the manifest: a
+// sealed segment needs no recovery, and damage in it is recognized.
 func (l *Log) sealBehind() error {
 	if err := l.tails.Alone(l.syncEnded); err != nil {
 		return err
@@ -547,7 +548,8 @@ func (l *Log) sealBehind() error {
 	return l.swap(m)
 }
 
-// keepSealing is the goroutine that seals, whatever the policy is. A failure of a sync has been told.
+// keepSealing is the goroutine that seals, under each policy. Failures of syncs have been reported
+// by then.
 func (l *Log) keepSealing() {
 	for {
 		select {
@@ -561,8 +563,8 @@ func (l *Log) keepSealing() {
 	}
 }
 
-// retire takes from a segment what it has open, if that still is what the caller has seen. It is closed when
-// nobody reads there any more, and the segment is opened again when somebody does.
+// retire takes the open content from a segment, if it is still c. It is closed when its last reader
+// has left, and the next reader opens the segment again.
 func (l *Log) retire(s *segment, c *content) {
 	if c != nil && s.content.CompareAndSwap(c, nil) {
 		l.retired = append(l.retired, c)
@@ -570,7 +572,7 @@ func (l *Log) retire(s *segment, c *content) {
 	}
 }
 
-// closeRetired closes what has been retired.
+// closeRetired closes the retired contents.
 func (l *Log) closeRetired() {
 	l.mu.Lock()
 	list := l.retired

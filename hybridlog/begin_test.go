@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A reader that found the tail before the first write of a process meets what was appended since.
+// A reader that found the tail before the first write of a process reads the later entries.
 func TestReaderMeetsFirstWrite(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -117,9 +117,9 @@ func TestRingOutlivesTheManifestThatNamesIt(t *testing.T) {
 	mustClose(t, l)
 }
 
-// Damage in the tail of a log that was closed keeps nobody from writing, and takes nothing else
-// along: what is intact is read, before a write, after it, and after a kill, in any life of the
-// cache, with the mark and without.
+// Damage in the tail of a log that was closed prevents no write, and hides nothing else: intact
+// entries are read, before a write, after it, and after a kill, with the old cache and a new one,
+// with the mark and without.
 func TestDamageInTheTailOfAClosedLog(t *testing.T) {
 	flips := map[string]struct {
 		name string
@@ -183,7 +183,7 @@ func TestDamageInTheTailOfAClosedLog(t *testing.T) {
 						mustClose(t, l)
 						reopen()
 						since := 5300
-						if late { // one damaged frame, and nobody reads the segment that it is in
+						if late { // one damaged frame, in a segment that is not read
 							since = 300
 						}
 						tail := make([]byte, since)
@@ -291,8 +291,8 @@ func TestTornTailIsCutInOrder(t *testing.T) {
 	})
 }
 
-// A write that is refused leaves a segment that has not begun as it is. A power cut may bring back
-// the manifest from before it was made, which must not take it for one that holds something.
+// A write that is refused leaves a segment that has not begun. A power cut may bring back the
+// manifest from before the segment was made, under which it must not pass for one with entries.
 func TestSegmentThatHasNotBegunStaysEmpty(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewCrashMem()
@@ -356,8 +356,8 @@ func TestZerosAreNoBeginning(t *testing.T) {
 	}
 }
 
-// What follows where a log was closed, in its segment and in the next one, is not known to be durable before it
-// is synced.
+// Entries after the end of a closed log, in its segment and in the next one, are not known to be
+// durable before a sync.
 func TestDurableBehindAClosedTail(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

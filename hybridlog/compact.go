@@ -24,7 +24,7 @@ import (
 // A run with damage is not copied, so that readable bytes stay readable; other runs are.
 
 // Compact joins fragments and gives back the space of trimmed bytes, as the log does by itself from
-// time to time. It waits for readers of the bytes that go, so a caller must not call it from inside
+// time to time. It waits for readers of the files that it removes, so it must not be called inside
 // View.
 func (l *Log) Compact() error {
 	if l.opts.readOnly {
@@ -54,14 +54,14 @@ func (l *Log) Compact() error {
 	}
 }
 
-// Trim gives up the entries that end at or before an address, and gives back the space of segments
-// that hold nothing else. The log then begins at First: at the address, or at the beginning of the
-// entry that the address is in. The trimming is durable when Trim returns. A read of trimmed bytes
-// is ErrTrimmed. Trimming again what is trimmed does nothing. An address beyond the end is
-// ErrRange. Trim keeps some room for itself where room can be reserved, so that it works on a full
-// disk.
+// Trim removes the entries that end at or before an address, and gives back the space of segments
+// that hold no others. The log then begins at First: at the address, or at the beginning of the
+// entry that contains it. The trimming is durable when Trim returns. A read of trimmed bytes is
+// ErrTrimmed. An address that is trimmed already changes nothing. An address beyond the end is
+// ErrRange. If the file system can reserve room, the log keeps some for Trim, so that it works on a
+// full disk.
 //
-// Trim waits for readers of the bytes that go, so a caller must not call it from inside View.
+// Trim waits for readers of the files that it removes, so it must not be called inside View.
 func (l *Log) Trim(before Address) error {
 	if l.opts.readOnly {
 		return ErrReadOnly
@@ -106,10 +106,10 @@ func (l *Log) trimWritten(before Address) (gone []*segment, err error) {
 }
 
 // trimFound trims the log as an earlier process left it, where there is no room for copies of that,
-// and returns the segments that are in no use any more. The manifest goes on naming the open
-// segments and the ring, and says what is trimmed of the first. Of that recovery needs the files'
-// lengths alone, so it is enough that they were synced in place. cause is why this process cannot
-// write.
+// and returns the segments that are in no use any more. The manifest still names the open segments
+// and the ring, and states the trimmed part of the first. Recovery needs only the lengths of its
+// files, so it is enough that they were synced in place. cause is the reason why this process
+// cannot write.
 func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +224,7 @@ func (l *Log) trim(before Address) (gone []*segment, err error) {
 		return nil, err
 	}
 	err = l.swap(m)
-	if errors.Is(err, ErrNoSpace) && l.tails.Failure() == nil { // this is what was kept for it
+	if errors.Is(err, ErrNoSpace) && l.tails.Failure() == nil { // the room kept for this
 		if err = l.freeRoomLocked(); err == nil {
 			err = l.swap(m)
 		}
@@ -237,7 +237,7 @@ func (l *Log) trim(before Address) (gone []*segment, err error) {
 	return gone, nil
 }
 
-// remove removes segments that are in no use any more, when nobody reads them.
+// remove removes unused segments, once their readers have left.
 func (l *Log) remove(gone []*segment) {
 	if len(gone) == 0 {
 		return
@@ -249,7 +249,7 @@ func (l *Log) remove(gone []*segment) {
 	}
 }
 
-// runs are the segments that are to be joined, in order, each run to one.
+// runs returns the segments to join, in order, each run to one segment.
 func (l *Log) runs(set *set) (runs [][]*segment) {
 	var run []*segment
 	bytes, slots := int64(0), int64(0)
@@ -282,7 +282,7 @@ func mostlyTrimmed(s *segment, first Address) bool {
 // join copies a run into one segment, or removes it if all of it is trimmed.
 func (l *Log) join(run []*segment) error {
 	set := l.set.Load()
-	if run[len(run)-1].last() <= set.first { // what ended while it was being trimmed stays until now
+	if run[len(run)-1].last() <= set.first { // a segment that ended while it was trimmed stays until now
 		gone, err := l.trim(set.first)
 		l.remove(gone)
 		return err
@@ -314,7 +314,7 @@ func (l *Log) join(run []*segment) error {
 	return nil
 }
 
-// copyRun writes to the new segment what counts of the run, and syncs it.
+// copyRun writes the entries of the run that are not trimmed to the new segment, and syncs it.
 func (l *Log) copyRun(x *spare, to *segment, run []*segment) error {
 	w := &copier{next: framer{seal: to.seal}, x: x}
 	for _, s := range run {
@@ -344,7 +344,7 @@ func (l *Log) copySegment(w *copier, s *segment, from int64) error {
 	if err != nil {
 		return err
 	}
-	c.distrust() // it is read for the last time: what is copied is verified now
+	c.distrust() // it is read for the last time: the copied blocks are verified now
 	begin := from
 	for f, err := range s.frames(from) {
 		if err != nil {
@@ -372,10 +372,10 @@ type copier struct {
 	x             *spare
 	next          framer
 	bytes, frames []byte
-	done          place // what has been written
+	done          place // the end of the written part
 }
 
-// space returns n bytes that are to be filled and added.
+// space returns n bytes for the caller to fill and add.
 func (w *copier) space(n int) []byte {
 	w.bytes = append(w.bytes, make([]byte, n)...)
 	return w.bytes[len(w.bytes)-n:]
@@ -434,7 +434,7 @@ func (l *Log) replace(run []*segment, s *segment) error {
 	return nil
 }
 
-// fragmented wakes the compactor if there are so many fragments that it is to run.
+// fragmented wakes the compactor if there are enough fragments.
 func (l *Log) fragmented() {
 	if n := l.opts.fragments; n > 0 && l.Stats().Fragments >= n {
 		signal(l.compact)
@@ -482,8 +482,8 @@ func signal(c chan struct{}) {
 // trustFor is how long a block that was verified is read without being verified again.
 const trustFor = time.Minute
 
-// keep is the goroutine that makes the next segment before it is needed, syncs every second if it is to, and forgets
-// which blocks were verified.
+// keep is the goroutine that makes the next segment in advance, syncs every second under
+// SyncEverySecond, and forgets which blocks were verified.
 func (l *Log) keep() {
 	var second, minute <-chan time.Time
 	cancel := [2]func(){func() {}, func() {}}
@@ -513,7 +513,7 @@ func (l *Log) keep() {
 	}
 }
 
-// distrust lets each block be verified when it is read next. Segments in which nobody has read since the last
+// distrust lets each block be verified when it is read next. Segments without a read since the last
 // time are closed.
 func (l *Log) distrust() {
 	l.mu.Lock()

@@ -38,7 +38,7 @@ func TestFullOfShortEntries(t *testing.T) {
 	mustClose(t, l)
 }
 
-// Trim gives back the segment whose files nobody has synced since it ended.
+// Trim gives back a segment whose files have not been synced since it ended.
 func TestTrimEndedSegment(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := newDisk(mem, 250)
@@ -63,7 +63,7 @@ func TestTrimEndedSegment(t *testing.T) {
 	mustClose(t, l)
 }
 
-// Compact removes a segment all of which is trimmed, and goes on with those behind it.
+// Compact removes a segment all of which is trimmed, and goes on with the later ones.
 func TestCompactTrimmedSegment(t *testing.T) {
 	mem := vfs.NewMem()
 	big := func(o *options) { o.policy = AlwaysSync }
@@ -98,7 +98,7 @@ func TestCompactTrimmedSegment(t *testing.T) {
 	mustClose(t, l)
 }
 
-// What a crash in a compaction leaves is removed also when the tail goes on.
+// Files that a crash in a compaction leaves are removed also when the tail goes on.
 func TestLeftoversBesideACleanTail(t *testing.T) {
 	mem := vfs.NewMem()
 	bare := func(o *options) { o.dataRing = 0 }
@@ -200,7 +200,7 @@ func TestCompactBesideDamage(t *testing.T) {
 	mustClose(t, l)
 }
 
-// What compaction reads is not closed under it, though nobody else has read there for long.
+// A segment that compaction reads is not closed meanwhile, even if it had no other reads for long.
 func TestCompactionKeepsWhatItReads(t *testing.T) {
 	mem := vfs.NewMem()
 	var want [][]byte

@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What many writers were told is on the disk survives a power cut at any moment.
+// Entries that many writers know to be durable survive a power cut at any moment.
 func TestAlwaysSyncConcurrent(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		seeds := uint64(1)
@@ -101,13 +101,13 @@ func TestAlwaysSyncConcurrent(t *testing.T) {
 	})
 }
 
-// A writer that has appended before Close, and comes to wait for its sync when Close is through, is told that
-// its entry is durable.
+// A writer that has appended before Close, and waits for its sync only when Close is through,
+// learns that its entry is durable.
 func TestSyncAfterCloseHasSynced(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
 		l := mustOpen(t, mem, change, func(o *options) { o.policy = AlwaysSync })
-		at, err := l.append([]byte("hello")) // what Append does, up to where it waits
+		at, err := l.append([]byte("hello")) // Append, up to its wait
 		if err != nil {
 			t.Fatal(err)
 		}

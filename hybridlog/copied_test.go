@@ -78,7 +78,8 @@ func TestCrashLeavesNoCopy(t *testing.T) {
 	}
 }
 
-// A reader that was opened before the files were copied, as overlayfs does for a writer, reads on what it had.
+// A reader that was opened before the files were copied, as overlayfs does for a writer, reads the
+// same as before.
 func TestReaderOfFilesThatAreExchanged(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		mem := vfs.NewMem()

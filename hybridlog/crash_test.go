@@ -94,7 +94,7 @@ func (c *crasher) Step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
 		if err = l.Sync(); err == nil {
 			o.Durable = o.Acked
 		}
-	case "seal": // what the log does by itself when a segment has ended
+	case "seal": // as the log does by itself when a segment has ended
 		if l.tail != nil {
 			err = l.sealBehind()
 		}
@@ -128,14 +128,14 @@ func (c *crasher) Step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
 	return l, err
 }
 
-// told takes the log at its word for what is durable.
+// told believes the log which entries are durable.
 func (o *oracle) told(l *Log) {
 	for o.Durable < o.Acked && o.end(o.Durable+1) <= l.Stats().Durable {
 		o.Durable++
 	}
 }
 
-// shown is what a survivor shows.
+// shown is the content of a log after a crash.
 type shown struct {
 	oracle *oracle
 	want   [][]byte
@@ -171,7 +171,7 @@ func (x *shown) Write(l *Log) error {
 func (x *shown) Book(allDurable bool) *oracle {
 	n := len(x.want)
 	next := &oracle{Count: crashtest.Count{Started: n, Acked: n, Durable: n}, entries: x.want, first: x.first, trims: x.first}
-	if !allDurable { // a power cut may take back what it shows
+	if !allDurable { // a power cut may take shown entries away
 		next.Durable, next.first = min(x.oracle.Durable, n), x.oracle.first
 	}
 	return next
@@ -256,8 +256,8 @@ func TestCrashModelSeesBugs(t *testing.T) {
 	}
 }
 
-// What is durable in the ring alone keeps its place there until the files are synced, on each lap and into the
-// next segment.
+// Bytes that are durable only in the ring keep their place there until the files are synced, on
+// each lap and into the next segment.
 func TestClaimedPlacesAreKept(t *testing.T) {
 	small := func(o *options) { o.segmentBytes = 11_000 }
 	c := newCrasher(small, AlwaysSync, crashtest.Plan{Rng: rand.New(rand.NewPCG(3, 3)), Limit: 6, Sparse: 4})
@@ -268,7 +268,7 @@ func TestClaimedPlacesAreKept(t *testing.T) {
 	t.Logf("%d states", c.States)
 }
 
-// What is sealed, and what Stats says, is durable, whatever the policy is.
+// Sealed segments are durable, and so is everything up to Stats.Durable, under each policy.
 func TestSealedIsDurable(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		small := func(o *options) { change(o); o.segmentBytes = 2000 }
@@ -282,7 +282,7 @@ func TestSealedIsDurable(t *testing.T) {
 	})
 }
 
-// A sync covers what another writer has put into the segment before, too.
+// A sync covers the earlier entries of another writer in the segment, too.
 func TestSyncAcrossSegments(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Record()

@@ -58,8 +58,8 @@ func filesOf(t *testing.T, fsys vfs.FS) map[string][]byte {
 	return texts
 }
 
-// found says what a log gives after damage: an error that says corrupt, or else what was written, or a prefix
-// of that.
+// found checks a log after damage: it has an error of corruption, or all entries, or a prefix of
+// them.
 func found(l *Log, err error, want [][]byte) (whole bool, bad error) {
 	if err != nil {
 		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
@@ -80,9 +80,9 @@ func found(l *Log, err error, want [][]byte) (whole bool, bad error) {
 	return err == nil && n == len(want), err
 }
 
-// TestDamagedAtEveryBit: whatever bit of whatever file is flipped, nothing is read that was not written; and if
-// the flip is not in a file or a place that is of no account, it is said to be corrupt, or behind what was
-// synced taken for torn where the platform cannot tell.
+// TestDamagedAtEveryBit: whichever bit of whichever file is flipped, no wrong byte is read; and a
+// flip in a place that matters is reported as corruption or, after the synced part, taken for a
+// torn tail if the platform cannot know better.
 func TestDamagedAtEveryBit(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
@@ -117,9 +117,9 @@ func TestDamagedAtEveryBit(t *testing.T) {
 	}
 }
 
-// TestFlippedBitLosesNothing: while the page cache has been there all the time, a flipped bit, wherever it is,
-// is an error, or of no account. Nothing is taken for torn: not what ends a segment that others follow, and not
-// the newest frame.
+// TestFlippedBitLosesNothing: while the page cache has been there all the time, a flipped bit,
+// wherever it is, is an error, or of no account. Nothing is taken for a torn tail: neither the end
+// of a segment before others, nor the newest frame.
 func TestFlippedBitLosesNothing(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
@@ -133,7 +133,7 @@ func TestFlippedBitLosesNothing(t *testing.T) {
 					step *= 37 // most of it holds nothing
 				}
 				bits := everyBit(len(b)*8, step)
-				if name == ringName { // the frame of the last entry, which is the first of its segment, stands nowhere else
+				if name == ringName { // the frame of the last entry, which is the first of its segment, is nowhere else
 					at := int(tail.RingLine+4096) * 8
 					for bit := at; bit < at+8*frameBytes; bit++ {
 						bits = append(bits, bit)
@@ -159,8 +159,8 @@ func everyBit(n, step int) (bits []int) {
 	return bits
 }
 
-// TestOlderManifest: what is newer than a manifest that somebody has put back is not taken for the leftover of
-// a crash.
+// TestOlderManifest: files that are newer than a manifest from a backup are not taken for leftovers
+// of a crash.
 func TestOlderManifest(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *options) { o.segmentBytes = 3000 }
@@ -196,7 +196,7 @@ func TestOlderManifest(t *testing.T) {
 	}
 }
 
-// inRing reports whether what is flipped is still in a ring, which then has it right.
+// inRing reports whether the flipped bit is still in a ring, which then has it right.
 func inRing(image *vfs.Mem, name string, bit int) bool {
 	_, err := sizeOf(image, "log/"+ringName)
 	return err == nil
@@ -219,7 +219,8 @@ func flip(t *testing.T, fsys vfs.FS, path string, bit int) {
 	}
 }
 
-// TestTruncatedAtEveryByte: a file that was cut is noticed, or what is missing is behind what was synced.
+// TestTruncatedAtEveryByte: a file that was cut is noticed, or only bytes after the synced part are
+// missing.
 func TestTruncatedAtEveryByte(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
@@ -255,7 +256,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// TestMissingFiles: without one of its files a log does not open, or says what is missing when it is read.
+// TestMissingFiles: without one of its files a log does not open, or a read names the missing file.
 func TestMissingFiles(t *testing.T) {
 	image, want := damaged(t, func(*options) {}, true)
 	for name := range filesOf(t, image) {
@@ -271,7 +272,8 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// TestTornTailIsNotGlued: what a crash has left behind the last whole entry is never part of the next one.
+// TestTornTailIsNotGlued: the rest that a crash has left after the last whole entry is never part
+// of the next one.
 func TestTornTailIsNotGlued(t *testing.T) { bothWays(t, tornTail) }
 
 func tornTail(t *testing.T, change func(*options)) {
@@ -334,7 +336,8 @@ func TestCorruptErrorSays(t *testing.T) {
 	}
 }
 
-// TestSyncedIsMissed: a log that ends before what was synced is damaged, also when it ends between two entries.
+// TestSyncedIsMissed: a log that ends before the synced end is damaged, also when it ends between
+// two entries.
 func TestSyncedIsMissed(t *testing.T) { bothWays(t, syncedIsMissed) }
 
 func syncedIsMissed(t *testing.T, change func(*options)) {
@@ -365,8 +368,8 @@ func syncedIsMissed(t *testing.T, change func(*options)) {
 	}
 }
 
-// TestCloseCutsOff: what somebody else has written behind the tail is no part of the log, and not there when
-// the log says that it is closed.
+// TestCloseCutsOff: bytes that another program has written after the tail are no part of the log,
+// and removed when the log is closed.
 func TestCloseCutsOff(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Record()
@@ -394,8 +397,9 @@ func TestCloseCutsOff(t *testing.T) {
 	}
 }
 
-// TestCopyOnTheSameMount: the files of a disk snapshot, which are what a power cut leaves, are no damage where
-// they came from, though the page cache there has a name that they know: the manifest among them is a copy.
+// TestCopyOnTheSameMount: the files of a disk snapshot, in the state after a power cut, are no
+// damage on the same machine, though its page cache has the name in the manifest: the manifest is a
+// copy.
 func TestCopyOnTheSameMount(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -426,7 +430,8 @@ func TestCopyOnTheSameMount(t *testing.T) {
 	})
 }
 
-// A mark is written when a manifest is there. Without one it tells that the log was lost, not that it is new.
+// A mark is written when a manifest is there. A mark without a manifest means that the log was
+// lost, not that it is new.
 func TestMarkWithoutAManifest(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

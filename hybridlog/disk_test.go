@@ -152,7 +152,7 @@ func besideAWriter(t *testing.T, change func(*options)) {
 		at := r.First()
 		for e, err := range r.Entries(0) {
 			if e.Address > at && e.Address <= r.First() {
-				at = e.Address // the writer has trimmed what was before
+				at = e.Address // the writer has trimmed the entries before it
 			}
 			if err != nil || e.Address != at || !bytes.Equal(e.Data, self(len(e.Data))) {
 				t.Errorf("entry at %d: %v", e.Address, err)
@@ -169,8 +169,8 @@ func besideAWriter(t *testing.T, change func(*options)) {
 	mustClose(t, l)
 }
 
-// FuzzRecovery opens a log of which any file has been changed anywhere. It opens with what was written, or a
-// prefix of it, or says that it is corrupt.
+// FuzzRecovery opens a log of which any file has been changed anywhere. It opens with all entries,
+// or a prefix of them, or with ErrCorrupt.
 func FuzzRecovery(f *testing.F) {
 	f.Add(uint8(0), uint32(3), []byte{1}, false)
 	f.Add(uint8(3), uint32(130), bytes.Repeat([]byte{0}, 40), true)

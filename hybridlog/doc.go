@@ -4,20 +4,20 @@
 //	at, err := log.Append([]byte("hello"))            // survives kill -9 when Append returns
 //	n, err := log.ReadAt(buf, int64(at))              // the bytes, at the offset they were given
 //	err = log.View(at, 5, func(b []byte) error { … }) // the same, without a copy
-//	for entry, err := range log.Entries(at) { … }     // what was appended, one by one
+//	for entry, err := range log.Entries(at) { … }     // the entries, one by one
 //
 // An [Address] is the offset of a byte, for ever: neither compaction nor trimming shifts it, and no
 // offset is given twice. A read at an offset returns exactly the bytes that were written there,
 // across any number of writes. Beside the bytes the log keeps where each write ended, and
 // checksums, which no reader sees.
 //
-// On the disk the log is a directory of segments. The bytes stand in plain files, as they were
+// On the disk the log is a directory of segments. The bytes are in plain files, as they were
 // written, so that cat shows them; a file beside each has its checksums and boundaries. A write is
 // copied into the ring, a mapped file, and needs no system call. Long writes, and all writes where
 // files cannot be mapped, go to the file as usual. A read is a copy from the mapped segment.
 // Neither cost depends on how long the log is.
 //
-// # What survives
+// # Durability
 //
 // A write that has returned survives the death of the process. The [SyncPolicy] says when it
 // survives a power cut:
@@ -27,16 +27,16 @@
 //   - with [SyncEverySecond], a second later;
 //   - with [AlwaysSync], at once; writers that wait share a sync.
 //
-// After a crash the log holds what some prefix of the writes had made, each of them whole.
+// After a crash the log holds a prefix of the writes, each of them whole.
 //
 // # When something fails
 //
 // A write for which there is no room returns [ErrNoSpace], and the log goes on when there is room
 // again. After any other failure of a write or a sync the state of the disk is unknown. The log
 // then refuses writes with the cause until it is opened again ([ErrReadOnly]), and can still be
-// read. It does not try a failed sync again. It never returns bytes that are not what was written:
-// it verifies a block when it is first read and again after a minute, and a [CorruptError] says
-// where a block is damaged.
+// read. It does not try a failed sync again. It never returns other bytes than those written: it
+// verifies a block when it is first read and again after a minute, and a [CorruptError] names the
+// place of a damaged block.
 //
 // # Space
 //

@@ -4,13 +4,13 @@ import (
 	"github.com/copaldb/copal/internal/tail"
 )
 
-// drain writes what the ring holds of the tail to its files. The caller holds l.mu.
+// drain writes the part of the tail that is only in the ring to the files. The caller holds l.mu.
 func (l *Log) drain(s *segment) error {
 	l.tails.DrainsLocked()
 	return l.drainFiles(s)
 }
 
-// drainFiles writes what the ring holds of s to its files, bytes before frames.
+// drainFiles writes the part of s that is only in the ring to the files, bytes before frames.
 func (l *Log) drainFiles(s *segment) error {
 	frames := s.sums.End.Load()
 	if err := l.drainBytes(s); err != nil {

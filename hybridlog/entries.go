@@ -5,13 +5,13 @@ import (
 	"iter"
 )
 
-// Entry is what one call of Append or Write has written.
+// Entry is the bytes of one call of Append or Write.
 type Entry struct {
 	Address Address
 	Data    []byte // the caller's own
 }
 
-// Span says where an entry stands.
+// Span is the place of an entry.
 type Span struct {
 	Address Address
 	Bytes   int
@@ -38,7 +38,8 @@ func (l *Log) Entries(from Address) iter.Seq2[Entry, error] {
 	}
 }
 
-// Spans yields where the entries of Entries stand, without reading them. View shows one in place.
+// Spans yields the places of the entries of Entries, without reading them. View shows an entry
+// without a copy.
 func (l *Log) Spans(from Address) iter.Seq2[Span, error] {
 	return func(yield func(Span, error) bool) {
 		upTo := Address(l.end.Load())
@@ -74,7 +75,7 @@ func (l *Log) spansFrom(from, upTo Address, yield func(Span) bool) (Address, err
 	return next, nil
 }
 
-// someSpans collects some entries that begin at an address or behind it, in one segment.
+// someSpans collects some entries that begin at an address or after it, in one segment.
 func (l *Log) someSpans(from, upTo Address) (list []Span, next Address, err error) {
 	in, err := l.enter()
 	if err != nil {
@@ -94,10 +95,11 @@ func (l *Log) someSpansOf(set *set, from, upTo Address) (list []Span, next Addre
 	if s == nil {
 		return nil, upTo, nil
 	}
-	// An entry begins where the one before ends; which one ends at from, or behind it, tells a frame that ends there.
+	// An entry begins at the end of the previous one; a frame shows which entry ends at from or
+	// after it.
 	off := int64(from - s.start)
 	begin := int64(-1)
-	if off == s.trimmed.end { // of what is trimmed no frame tells
+	if off == s.trimmed.end { // trimmed bytes have no frames
 		begin = off
 	}
 	for f, err := range s.frames(max(off-1, 0)) {

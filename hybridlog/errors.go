@@ -26,7 +26,7 @@ var (
 var (
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("hybridlog: the log is closed")
-	// ErrCorrupt: some bytes are not what was written. The error is a [CorruptError].
+	// ErrCorrupt: some bytes differ from those that were written. The error is a [CorruptError].
 	ErrCorrupt = errors.New("hybridlog: corrupt")
 )
 
@@ -44,7 +44,7 @@ var (
 	ErrRange = errors.New("hybridlog: out of range")
 )
 
-// CorruptError says where bytes are not what was written, and why they cannot be.
+// CorruptError is the place of damage in a file, and the reason why its bytes cannot be valid.
 type CorruptError struct {
 	File   string // path of the file
 	Offset int64  // of the first damaged byte in the file
@@ -66,7 +66,7 @@ type FailedError struct {
 	Cause error
 }
 
-// Error says that the log refuses writes, and the cause.
+// Error returns the cause for which the log refuses writes.
 func (e *FailedError) Error() string {
 	return "hybridlog: the log refuses writes until it is opened anew: " + e.Cause.Error()
 }

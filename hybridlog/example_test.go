@@ -45,7 +45,7 @@ func Example() {
 	}
 	l.Sync()
 	text, _ := os.ReadFile(filepath.Join(dir, "00000001.log"))
-	fmt.Print(len(text) <= 12, "\n") // what the log holds is a plain file
+	fmt.Print(len(text) <= 12, "\n") // the bytes of the log are a plain file
 	// Output:
 	// 0 6 12
 	// world
@@ -224,7 +224,7 @@ func ExampleLog_Trim() {
 	_, err := l.ReadAt(make([]byte, 1), 0)
 	fmt.Println(errors.Is(err, hybridlog.ErrTrimmed))
 	p := make([]byte, 3)
-	l.ReadAt(p, int64(at)) // addresses stay what they are
+	l.ReadAt(p, int64(at)) // addresses do not change
 	fmt.Printf("%s\n", p)
 	// Output:
 	// <nil> 3

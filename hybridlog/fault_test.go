@@ -15,11 +15,12 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The log under the fault injector of crashtest. Besides what holds for every owner, whatever fails:
+// The log under the fault injector of crashtest. In addition to the rules for every owner, whatever
+// fails:
 //
 //   - a write that returns nil has happened; one that returns an error that is not final has not, or is not durable;
 //   - after an error that is final every later write is refused, and says why;
-//   - what the log shows meanwhile is what was acknowledged.
+//   - the log shows the acknowledged entries meanwhile.
 type faulted struct {
 	*crashtest.Case
 	script  []step
@@ -101,7 +102,7 @@ func (f *faulted) Run() {
 			if st.kind == "die" {
 				f.Kill()
 			} else if f.log.Close() != nil {
-				f.failed = true // its sync may be what has failed
+				f.failed = true // its sync may have failed
 			}
 			if !f.open() {
 				return
@@ -136,7 +137,8 @@ func (f *faulted) end() {
 	}
 }
 
-// open opens the log and settles what it holds. It reports false where a fault that stays keeps it from that.
+// open opens the log and finds the entries that it holds. It reports false if a permanent fault
+// prevents that.
 func (f *faulted) open() bool {
 	ok := f.Reopen(func() (err error) {
 		f.log, err = f.Open(f.Fsys)
@@ -149,7 +151,8 @@ func (f *faulted) open() bool {
 	return ok
 }
 
-// refused is for an Open that has failed: it says why, and it loses nothing, unless what failed was a sync.
+// refused is for an Open that has failed: it has the reason, and it loses nothing, unless a sync
+// has failed.
 func (f *faulted) refused(err error) {
 	f.T.Helper()
 	f.MayRefuse(err, ErrCorrupt, ErrVersion, fs.ErrNotExist)
@@ -227,7 +230,8 @@ func (f *faulted) step(i int, st step) {
 	}
 }
 
-// compare compares what the log shows with what was acknowledged. A read may fail, and never shows anything else.
+// compare compares the entries of the log with the acknowledged ones. A read may fail, and never
+// shows anything else.
 func (f *faulted) compare() {
 	first := f.first
 	if f.log.First() == f.trims {
@@ -289,9 +293,10 @@ func TestEveryFault(t *testing.T) {
 	t.Logf("%d runs", tried)
 }
 
-// TestEveryFaultAfterAKill fails every operation of the opening of a log whose process was killed, once and for
-// ever, and of the first write then, which mends it. Open says so, or the log has everything; and so it has on
-// a disk that is well again. Only when a sync fails may what was not durable be lost.
+// TestEveryFaultAfterAKill fails every operation of the opening of a log whose process was killed,
+// once and for ever, and of the first write then, which mends it. Open says so, or the log has
+// everything; and so it has on a disk that is well again. Only when a sync fails may entries be
+// lost that were not durable.
 func TestEveryFaultAfterAKill(t *testing.T) {
 	stride := 5
 	if longTest() {
@@ -334,8 +339,8 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 	}
 }
 
-// Where there is no room for copies, a Trim syncs what was found where it stands. When that fails
-// it is noted: when the cache has forgotten what it could not write, that is no damage.
+// Where there is no room for copies, a Trim syncs the found files in place. A failure is noted:
+// when the cache then loses bytes that it could not write, that is no damage.
 func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -367,7 +372,7 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		if m, err := readMark(dead, "log", l.logID); err != nil || !m.Failed {
 			t.Errorf("the mark is %+v, %v", m, err)
 		}
-		// In the same life of the cache there is no room again: what was found does not become durable by
+		// With the same cache there is no room again: the found entries do not become durable by
 		// another sync.
 		l = mustOpen(t, vfs.Inject(dead.ProcessCrash(), &vfs.Fault{Kinds: vfs.OpCreate, Match: temp, N: 1, Err: vfs.ErrNoSpace}), change)
 		if err := l.Sync(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
@@ -393,8 +398,8 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 	})
 }
 
-// A sync of the directory that fails is final, and the mark says so: of the names it is not known
-// what is on the disk, and a second sync may succeed without them.
+// A sync of the directory that fails is final, and the mark says so: it is unknown which names are
+// on the disk, and a second sync may succeed without them.
 func TestFailedSyncOfTheDirectory(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewCrashMem()
@@ -472,8 +477,8 @@ func (r *renamer) Rename(from, to string) error {
 	return nil
 }
 
-// After an error of a rename the new manifest may be in place. The log does not go on as if the old one were: what
-// the new one names must stay.
+// After an error of a rename the new manifest may be in place. The log does not go on as if the old
+// one were: the files that the new one names must stay.
 func TestManifestRenamedWithAnError(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for n := 1; ; n++ {
@@ -515,7 +520,8 @@ func TestManifestRenamedWithAnError(t *testing.T) {
 	})
 }
 
-// A drain that fails is no failed sync: what the cache holds is not in doubt, and the next opening may trust it.
+// A drain that fails is no failed sync: the cache is not in doubt, and the next opening may trust
+// it.
 func TestFailedDrainIsNoFailedSync(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpWrite, N: 2, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }}))

@@ -132,7 +132,7 @@ func TestNewerVersions(t *testing.T) {
 	}
 }
 
-// What a platform calls a file need not be fit for a line. It is not known then.
+// The platform's name for a file may not fit into a line. Then it is unknown.
 func TestNamesUnfitForALine(t *testing.T) {
 	for _, name := range []string{"two words", "a line\n", strings.Repeat("x", tail.RingLine)} {
 		line := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2}
@@ -147,7 +147,7 @@ func TestNamesUnfitForALine(t *testing.T) {
 	}
 }
 
-// What cannot be is no manifest, though its checksum is right.
+// Impossible values make no manifest, though the checksum is right.
 func TestImpossibleManifests(t *testing.T) {
 	sealed := manifestSegment{id: record.NewSegmentID(1, 0), salt: 1, sealed: true, bytes: 5000, frames: 7}
 	open := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2, bytes: 4, frames: 1, sum: 9}
@@ -201,7 +201,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// There is one way to write what parses.
+// There is one way to write a text that parses.
 func FuzzTexts(f *testing.F) {
 	id := record.NewSegmentID(2, 1)
 	f.Add((&manifest{log: 1, edit: 3, running: true, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}, {id: id + 1, salt: 4}}}).encode())

@@ -6,7 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// A frame says of some bytes of a segment that they are what was written, and whether an entry ends with them.
+// A frame has the checksum of some bytes of a segment, and a bit that is set if an entry ends with
+// them.
 //
 // The bytes of a segment are divided into blocks. A frame ends where an entry ends, and where a block
 // does. Its sum is of the block from its beginning up to there. So the last frame of a block has the sum of the
@@ -37,7 +38,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal is what the checks of a segment begin with.
+// seal is the beginning of the checks of a segment.
 type seal uint32
 
 func newSeal(salt uint64, start Address) seal {
@@ -90,7 +91,7 @@ func framesFor(offset int64, n int) int64 {
 	return (offset+int64(n)-1)/blockBytes - offset/blockBytes + 1
 }
 
-// framer makes the frames of what is appended to a segment.
+// framer makes the frames of the bytes that are appended to a segment.
 type framer struct {
 	seal
 	slot  int64  // number of the next frame
@@ -128,7 +129,7 @@ func (m *framer) part(dst, p []byte, sums []uint32) []byte {
 	return dst
 }
 
-// take goes on behind a frame that was read.
+// take continues after a frame that was read.
 func (m *framer) take(f frame, sums []uint32) {
 	m.end, m.block = f.end, f.sum
 	m.slot++

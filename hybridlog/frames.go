@@ -114,7 +114,7 @@ func (r *frameReader) at(slot, begin int64) (numbered, error) {
 	return numbered{f, slot, begin}, nil
 }
 
-// find returns the first frame that ends behind the offset.
+// find returns the first frame that ends after the offset.
 func (r *frameReader) find(offset int64) (numbered, error) {
 	t := &r.s.trimmed
 	lo, hi := t.frames, r.slots
@@ -144,12 +144,12 @@ func (r *frameReader) find(offset int64) (numbered, error) {
 	return r.at(lo, begin)
 }
 
-// frames goes through the frames from the first that ends behind the offset.
+// frames yields the frames from the first that ends after the offset.
 func (s *segment) frames(offset int64) iter.Seq2[numbered, error] {
 	return s.framesFrom(func(r *frameReader) (numbered, error) { return r.find(offset) })
 }
 
-// framesBehind goes through the frames behind a place, and looks at no other.
+// framesBehind yields the frames after a place, and reads no others.
 func (s *segment) framesBehind(p place) iter.Seq2[numbered, error] {
 	return s.framesFrom(func(r *frameReader) (numbered, error) {
 		if p.frames == r.slots {

@@ -22,7 +22,8 @@ func TestWorkingDirectoryChanges(t *testing.T) {
 	}
 }
 
-// TestDirectoryGone: a directory that was removed or moved is told by the next sync of whatever policy, and by Close.
+// TestDirectoryGone: a directory that was removed or moved is an error of the next sync under each
+// policy, and of Close.
 func TestDirectoryGone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files that are open cannot be removed")

@@ -62,7 +62,7 @@ func bothWays(t *testing.T, test func(t *testing.T, change func(*options))) {
 	t.Run("no ring", func(t *testing.T) { test(t, func(o *options) { o.dataRing = 0 }) })
 }
 
-// text is what the i-th entry of n bytes is.
+// text returns the i-th entry of n bytes.
 func text(i, n int) []byte {
 	p := make([]byte, n)
 	x := uint32(i)*2654435761 + 12345
@@ -73,7 +73,7 @@ func text(i, n int) []byte {
 	return p
 }
 
-// problem compares a log with the entries that it is to hold, and with what was trimmed.
+// problem compares a log with the entries that it should hold, and with its first address.
 func problem(l *Log, want [][]byte, first Address) error {
 	all := bytes.Join(want, nil)
 	if l.Size() != int64(len(all)) {

@@ -12,10 +12,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A history is what happens to one log: writes, syncs, trimmings and compactions, operations that
-// fail, full disks, kills within any of them, write-backs that fail without a word, and power cuts.
-// After each, the log holds what it must: all that was acknowledged, or after a power cut all that
-// was said to be durable.
+// A history is a random sequence of events of one log: writes, syncs, trimmings and compactions,
+// operations that fail, full disks, kills within any of them, write-backs that fail without a word,
+// and power cuts. After each, the log holds all acknowledged entries, or after a power cut all that
+// were reported durable.
 type history struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -123,14 +123,14 @@ func (h *history) open() {
 // begins notes where the log begins for certain.
 func (h *history) begins(a Address) { h.first = append([]Address{a}, h.first...) }
 
-// told believes what the log says of what is durable.
+// told believes the log which entries are durable.
 func (h *history) told() {
 	for h.durable < h.acked && h.size(h.durable+1) <= int64(h.log.Stats().Durable) {
 		h.durable++
 	}
 }
 
-// powerCuts tries what a power cut may leave, and returns one of that.
+// powerCuts tries the states that a power cut may leave, and returns one of them.
 func (h *history) powerCuts(n int) (one *vfs.Mem) {
 	seen := 0
 	for image := range h.mem.PowerCuts(n, h.rng) {
@@ -179,7 +179,7 @@ func (h *history) run(steps int) {
 	}
 }
 
-// writeBack lets what a process has left be written back, which may fail.
+// writeBack writes back the pages that a process has left, which may fail.
 func (h *history) writeBack() {
 	if h.loses && h.rng.IntN(3) == 0 {
 		h.note("  a write-back fails")

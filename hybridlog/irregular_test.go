@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/hybridlog"
 )
 
-// TestLogOfAStranger: in a log's directory stands a link, a pipe or a directory in the place of a file. Every open
-// ends, with or without an error, and the file that the link is to stays as it is.
+// TestLogOfAStranger: a log's directory has a link, a pipe or a directory in the place of a file.
+// Every open ends, with or without an error, and the target of the link does not change.
 func TestLogOfAStranger(t *testing.T) {
 	const secret = "of somebody else, and longer than a process id"
 	for _, mode := range []fs.FileMode{0o600, 0o640} {

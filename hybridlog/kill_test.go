@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// A real process on a real file system is killed while it writes, again and again. It tells each acknowledged
-// write through a pipe; whatever was told is there afterwards, whole and in order, and so is everything before
-// it.
+// A real process on a real file system is killed while it writes, again and again. It reports each
+// acknowledged write through a pipe; each reported write is there afterwards, whole and in order,
+// and so is everything before it.
 
 const childVariable = "COPAL_HYBRIDLOG_CHILD"
 
@@ -130,7 +130,7 @@ func killed(t *testing.T, dir string, writes int) uint64 {
 			cmd.Process.Kill()
 		}
 		if _, err := io.ReadFull(r, ack[:]); err != nil {
-			break // and what was in the pipe has been acknowledged, too
+			break // and the writes in the pipe have been acknowledged, too
 		}
 		acked = binary.LittleEndian.Uint64(ack[:]) + 1
 	}

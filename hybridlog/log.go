@@ -35,7 +35,7 @@ type Log struct {
 
 	gate   grace.Gate          // readers are inside while they read
 	set    atomic.Pointer[set] // the live segments
-	end    atomic.Int64        // address behind the last byte
+	end    atomic.Int64        // address after the last byte
 	closed atomic.Bool
 	dirty  atomic.Bool  // something was written since the last sync began
 	behind atomic.Int64 // how many segments have ended and are not durable
@@ -48,7 +48,7 @@ type Log struct {
 
 	tails tail.Tails // its appender holds mu; it is durable up to an address
 
-	mu        sync.Mutex // the tail, and what follows
+	mu        sync.Mutex // guards the tail, and the following fields
 	tail      *segment   // nil before the first write of this process
 	next      framer     // at the end of the tail
 	wanted    bool       // a spare has been asked for
@@ -60,8 +60,8 @@ type Log struct {
 	frames    []byte     // of the write under way
 	unsynced  []*segment // that ended and are not durable
 	warm      []*segment // the last that have become so
-	retired   []*content // of segments, to be closed when nobody reads there
-	recovered *recovered // what recovery leaves to the first write
+	retired   []*content // of segments, closed when their readers have left
+	recovered *recovered // work that recovery leaves to the first write
 
 	refreshMu sync.Mutex // one refresh at a time
 	stale     []*segment // guarded by refreshMu; of sets that a refresh has replaced, to be closed in the end
@@ -70,21 +70,21 @@ type Log struct {
 	again bool    // the opening has to look again; used by Open alone
 
 	manifestMu sync.Mutex
-	manifest   *manifest // as it is on the disk; nil for a log that is not there yet
+	manifest   *manifest // the one on the disk; nil for a log that has none yet
 	highest    uint32    // order of the last segment that there was
-	spare      *spare    // the next tail, when it stands ready
+	spare      *spare    // the next tail, if it is ready
 
 	wake    chan struct{} // of keep
 	ended   chan struct{} // of keepSealing
 	compact chan struct{} // of keepCompact
-	cool    chan struct{} // of the same: something is to be closed
+	cool    chan struct{} // to the same: contents wait to be closed
 	stop    chan struct{}
 	running sync.WaitGroup // drains, keeps, seals and compacts: the goroutines of the log
 }
 
 // set is the immutable list of the live segments, in order.
 type set struct {
-	first    Address // what stands before is trimmed
+	first    Address // everything before it is trimmed
 	segments []*segment
 	places   []int32 // for each stretch of the log, the segment that its beginning is in
 }
@@ -128,7 +128,7 @@ func (s *set) with(seg *segment) *set {
 
 // Open opens the log in directory path, and creates the directory when it is missing. The name is
 // resolved once, as the system resolves it, and the log stays there. Opening after a crash changes
-// nothing; the first write mends what has to be mended.
+// nothing; the first write repairs the log.
 //
 // The errors are ErrLocked, ErrCorrupt, ErrVersion, and those of the file system.
 func Open(path string, opts ...Option) (*Log, error) {
@@ -204,14 +204,14 @@ func wrap(err error) error {
 	return fmt.Errorf("hybridlog: %w", err)
 }
 
-// Size returns the address behind the last byte: the number of bytes ever written, trimmed ones
+// Size returns the address after the last byte: the number of bytes ever written, trimmed ones
 // included.
 func (l *Log) Size() int64 { return l.end.Load() }
 
 // First returns the address up to which the log was trimmed, 0 if it never was.
 func (l *Log) First() Address { return l.set.Load().first }
 
-// Stats are figures of a log.
+// Stats are counts and sizes of a log.
 type Stats struct {
 	First     Address // bytes before it are trimmed
 	End       Address // Size, as an address
@@ -243,10 +243,10 @@ func (l *Log) enter() (grace.Pass, error) {
 	return in, nil
 }
 
-// Close syncs what was written and closes the log. It waits for readers, so a caller must not call
-// it from inside View. If this process has written nothing, Close changes nothing on the disk.
-// Calls after the first return nil. An error says that something written may not survive a power
-// cut, or is lost already.
+// Close syncs the writes and closes the log. It waits for readers, so it must not be called inside
+// View. If this process has written nothing, Close changes nothing on the disk. Calls after the
+// first return nil. An error says that something written may not survive a power cut, or is lost
+// already.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed.Swap(true) {
@@ -292,7 +292,7 @@ func (l *Log) finish() error {
 	if err != nil && !errors.Is(err, ErrNoSpace) {
 		return wrap(err)
 	}
-	l.tails.ReportError("stating that the log is closed", err)             // the next opening finds what a kill would leave
+	l.tails.ReportError("stating that the log is closed", err)             // the next opening finds the log as after a kill
 	l.tails.ReserveTo(&l.tail.bytes, l.tail.bytes.End.Load()+l.roomKept()) // for the next writer, if there is room
 	l.tails.SyncMark()
 	if err == nil {
@@ -301,7 +301,7 @@ func (l *Log) finish() error {
 	return nil
 }
 
-// release closes all files. Nobody is inside.
+// release closes all files. No reader is inside.
 func (l *Log) release() error {
 	var err error
 	for _, s := range l.set.Load().segments {

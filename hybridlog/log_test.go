@@ -220,7 +220,7 @@ func TestCompactLongEntries(t *testing.T) {
 	mustClose(t, l)
 }
 
-// The bytes stand in the files exactly as they were written.
+// The bytes are in the files exactly as they were written.
 func TestFilesAreReadable(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem)
@@ -236,7 +236,7 @@ func TestFilesAreReadable(t *testing.T) {
 	}
 }
 
-// Trim gives back space, and what was trimmed is an error and not zeros.
+// Trim gives back space, and a read of trimmed bytes is an error and not zeros.
 func TestTrim(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem)
@@ -330,7 +330,7 @@ func concurrent(t *testing.T, change func(*options)) {
 			readers.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(r), 10))
 				for !stop.Load() {
-					first := l.First() // asked before the size: what is trimmed after the size was told may lie beyond that
+					first := l.First() // asked before the size: a later trimming may go beyond that size
 					from := first + Address(rng.Int64N(l.Size()-int64(first)+1))
 					n := 0
 					for s, err := range l.Spans(from) {
@@ -387,7 +387,7 @@ func concurrent(t *testing.T, change func(*options)) {
 	}
 }
 
-// self is what an entry of n bytes is.
+// self returns the entry of n bytes.
 func self(n int) []byte { return bytes.Repeat([]byte{byte(n), byte(n >> 8)}, n/2+1)[:n] }
 
 // Use after Close is ErrClosed, and Close twice is fine.
@@ -461,7 +461,7 @@ func TestOpenTimeout(t *testing.T) {
 	})
 }
 
-// SyncEverySecond makes durable within a second what was written, again and again.
+// SyncEverySecond makes writes durable within a second, again and again.
 func TestSyncEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := open("log", testOptions(vfs.NewMem(), func(o *options) { o.inline, o.policy = false, SyncEverySecond }))
@@ -544,7 +544,8 @@ func groupCommit(t *testing.T, change func(*options)) {
 	mustClose(t, l)
 }
 
-// Trap of a ring: what stands there alone is overwritten by the next lap. Nobody drains here but the writer.
+// Trap of a ring: bytes that are only there are overwritten by the next lap. Only the writer drains
+// here.
 func TestRoundTheRing(t *testing.T) {
 	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
 		mem := vfs.NewMem()
@@ -569,7 +570,7 @@ func TestRoundTheRing(t *testing.T) {
 	}
 }
 
-// A failed sync is told to all who wait, and not tried again.
+// A failed sync is an error of all waiting writers, and not tried again.
 func TestFailedSyncIsFinal(t *testing.T) { bothWays(t, failedSync) }
 
 func failedSync(t *testing.T, change func(*options)) {
@@ -631,8 +632,8 @@ func TestCutUnderTheMap(t *testing.T) {
 	}
 }
 
-// To end a segment that somebody has cut, where all of it was durable, would fill the cut in with zeros, and
-// nobody would know.
+// To end a segment that somebody has cut, where all of it was durable, would fill the cut in with
+// zeros, unnoticed.
 func TestTailCutBeforeItEnds(t *testing.T) {
 	for name, noMap := range map[string]string{"ring": "", "no ring": "1"} {
 		t.Run(name, func(t *testing.T) {
@@ -662,8 +663,8 @@ func TestTailCutBeforeItEnds(t *testing.T) {
 	}
 }
 
-// Trap: a slice from a mapped file used after unmap. What View lends stays until it returns, whatever is
-// trimmed and compacted.
+// Trap: a slice from a mapped file used after unmap. The bytes of View stay until it returns,
+// whatever is trimmed and compacted.
 func TestViewStays(t *testing.T) {
 	l, err := Open(filepath.Join(t.TempDir(), "log"), SegmentBytes(64<<10))
 	if err != nil {
@@ -698,7 +699,7 @@ func TestViewStays(t *testing.T) {
 	mustClose(t, l)
 }
 
-// A log that was closed goes on in the segment in which it ended, though the next stood ready.
+// A log that was closed goes on in the segment in which it ended, though the next was ready.
 func TestCloseDropsTheSpare(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem)

@@ -23,23 +23,23 @@ import (
 //	open 2 salt d4e5f6071f0c9a3e bytes 10 frames 1 sum 1f0c9a3e
 //	end 1f0c9a3e
 //
-// A sealed segment never changes. Open ones, at the end of the list, begin where the one before ends, which recovery
-// finds. Their lines state the part that is durable in their files: nothing, or the end of a closed log, if the segment
-// goes on since.
+// A sealed segment never changes. Open ones, at the end of the list, begin at the end of the
+// previous one, which recovery finds. Their lines state the part that is durable in their files:
+// nothing, or the end of a closed log, if the segment goes on since.
 //
-// The second line says whether a process writes, or died while it did (running), or the last one has closed the log:
-// then all segments are sealed, and they are all of it. A running process names its ring, and the life of the page
-// cache in which it writes, down to this very file: a copy of it, beside which other files may stand, says nothing
-// about the cache.
+// The second line says whether a process writes, or died while it did (running), or the last one
+// has closed the log: then all segments are sealed, and they are all of it. A running process names
+// its ring, and the life of the page cache in which it writes, down to this very file: a copy of
+// it, next to which other files may be, proves nothing about the cache.
 type manifest struct {
 	log      uint64    // identity, drawn when the log was made
 	edit     uint64    // number of this version of the manifest, from 1
 	begin    Address   // of the first segment
-	first    Address   // what stands before is trimmed
+	first    Address   // everything before it is trimmed
 	trimmed  trimPlace // of the first segment
 	running  bool      // the log was not closed
-	ring     uint64    // what is in the ring with this id counts; 0 for none
-	spent    uint64    // what is in the ring with this id does not count any more: it is about to be removed
+	ring     uint64    // id of the ring that is valid; 0 for none
+	spent    uint64    // id of the ring that is no longer valid, and about to be removed
 	cache    string    // the life of the page cache, see vfs.FS; "" when it is not known
 	file     string    // the manifest's own, see vfs.File; "" when it is not known
 	segments []manifestSegment
@@ -55,7 +55,7 @@ type manifestSegment struct {
 	sum    uint32 // of an open one: of the last block, up to where its frames end
 }
 
-// known is what the line of an open segment says of it.
+// known returns the durable part that the line of an open segment states.
 func (s *manifestSegment) known() trimPlace { return trimPlace{place{s.bytes, s.frames}, s.sum} }
 
 const (
@@ -135,7 +135,7 @@ func parseSegmentLine(line string) (s manifestSegment, err error) {
 	return s, f.End()
 }
 
-// validate refuses what cannot be, so that nobody computes with it.
+// validate refuses impossible values before they are used.
 func (m *manifest) validate() error {
 	at, ids := m.begin, map[record.SegmentID]bool{}
 	for i, s := range m.segments {
@@ -184,7 +184,7 @@ func readManifest(fsys vfs.FS, dir string) (m *manifest, found string, err error
 	return m, found, nil
 }
 
-// writeManifest replaces the manifest, which is to know its own file.
+// writeManifest replaces the manifest, which names its own file.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	return files.Replace(fsys, filepath.Join(dir, manifestName), func(f vfs.File) error {
 		if m.running {
@@ -199,16 +199,16 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 //
 //	copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e … 1f0c9a3e
 //
-// The line is written when the segment is made. Behind it the segment's beginning is written when it becomes
-// the one that is appended to, before anything is:
+// The line is written when the segment is made. After it comes the segment's beginning, written
+// when the segment becomes the tail, before its first entry:
 //
 //	offset  size  field
 //	   128     8  address of the segment's first byte
 //	   136     4  CRC-32C of the salt and that
 //	   140     4  zeros
 //
-// all big endian. So an open segment tells where the one before it has ended, and one without a beginning
-// holds nothing.
+// all big endian. So an open segment states the end of the previous one, and one without a
+// beginning is empty.
 type sumsHeader struct {
 	log  uint64
 	id   record.SegmentID
@@ -233,7 +233,7 @@ func parseSumsHeader(text []byte) (h sumsHeader, err error) {
 	return h, f.End()
 }
 
-// beginning is what stands behind the line of a segment that has begun.
+// beginning returns the bytes after the line of a segment that has begun.
 func (s *segment) beginning() []byte {
 	b := make([]byte, headerBytes-lineBytes)
 	binary.BigEndian.PutUint64(b, uint64(s.start))
@@ -241,7 +241,7 @@ func (s *segment) beginning() []byte {
 	return b
 }
 
-// parseBeginning reads what stands behind the line of a segment with that salt.
+// parseBeginning parses the bytes after the line of a segment with that salt.
 func parseBeginning(b []byte, salt uint64) (start Address, ok bool) {
 	if len(b) < headerBytes-lineBytes {
 		return 0, false
@@ -251,7 +251,7 @@ func parseBeginning(b []byte, salt uint64) (start Address, ok bool) {
 	return start, ok && start >= 0 && start <= maxAddress
 }
 
-// beginsIn reports whether a file of frames says where its segment begins, or what it says is not to be understood.
+// beginsIn reports whether a file of frames has the beginning of its segment, valid or not.
 func beginsIn(fsys vfs.FS, path string) (bool, error) {
 	b, _, err := files.Read(fsys, path, headerBytes)
 	if errors.Is(err, fs.ErrNotExist) {

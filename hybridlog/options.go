@@ -13,14 +13,14 @@ import (
 // Option changes how a log is opened. A [SyncPolicy] is one, too.
 type Option interface{ apply(*options) }
 
-// SyncPolicy says when a write is made to survive a power cut, unless the caller calls [Log.Sync].
-// Under each policy it survives the death of the process.
+// SyncPolicy is the time at which a write survives a power cut without a call of [Log.Sync]. Under
+// each policy it survives the death of the process.
 type SyncPolicy int
 
 const (
 	// NoSync leaves it to the operating system and to Close. It is the default. Full segments are
-	// synced in the background. A power cut may take what was written to the newest segment, and to
-	// the few before it that the disk had not come to, at most eight.
+	// synced in the background. A power cut may take the writes in the newest segment, and in up to
+	// eight before it that were not synced yet.
 	NoSync SyncPolicy = iota
 	// SyncEverySecond syncs once a second while there is something to sync: a power cut may lose
 	// the last second.
@@ -80,15 +80,15 @@ type optionFunc func(*options)
 
 func (f optionFunc) apply(o *options) { f(o) }
 
-// ReadOnly opens the log as it is now, with or without a process that writes it, and changes
-// nothing. The log shows what was written before Open; to see more, open it again. A read of bytes
-// that the writer trims meanwhile may be ErrTrimmed.
+// ReadOnly opens the present state of the log, also while a process writes it, and changes nothing.
+// The log shows the writes from before Open; to see later ones, open it again. A read of bytes that
+// the writer trims meanwhile may be ErrTrimmed.
 func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true }) }
 
-// AcceptCopy also opens a copy of a log that was not closed, which may lack the last writes that were
-// acknowledged in the original. Without this option the error is ErrCopied. With its first write, or
-// Close at the latest, the copy becomes a log of its own, which opens without this option. With
-// ReadOnly nothing changes.
+// AcceptCopy also opens a copy of a log that was not closed, which may lack the last writes that
+// were acknowledged in the original. Without this option the error is ErrCopied. With its first
+// write, or Close at the latest, the copy becomes a log of its own, which opens without this
+// option. With ReadOnly the files do not change.
 func AcceptCopy() Option { return optionFunc(func(o *options) { o.acceptCopy = true }) }
 
 // FileMode sets the permissions of the files that the log makes, whatever the umask: 0600 by default, so that

@@ -8,9 +8,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// ReadAt fills p with the bytes at off, exactly as they were written, by whatever writes. As
-// io.ReaderAt demands, it returns fewer bytes only with an error: io.EOF where the log ends, even
-// when there is not one byte.
+// ReadAt fills p with the bytes at off, exactly as they were written, across any number of writes.
+// As io.ReaderAt demands, it returns fewer bytes only with an error: io.EOF at the end of the log,
+// also if there is no byte to read.
 //
 // Its cost does not depend on how long the log is. Bytes below First are ErrTrimmed.
 func (l *Log) ReadAt(p []byte, off int64) (int, error) {
@@ -74,8 +74,8 @@ var viewPool = sync.Pool{New: func() any { return new([]byte) }}
 const pooledView = 1 << 20
 
 // View calls fn with the n bytes at an address, and returns its error. It does not copy bytes that
-// stand in one mapped file. fn may use them until it returns, and must not change them. If the log
-// ends before them the error is io.EOF, and if it begins behind them ErrTrimmed; fn is not called
+// are in one mapped file. fn may use them until it returns, and must not change them. If the log
+// ends before them the error is io.EOF, and if they are trimmed it is ErrTrimmed; fn is not called
 // then.
 //
 // fn may read and write the log, but not close, trim or compact it.

@@ -17,9 +17,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// docs/hybridlog-format.md is tested by a reader that was written from it alone, in another language
-// (testdata/reader): of random logs, closed, killed, cut and damaged, it has to say what the package says.
-// COPAL_LONG=1 takes 200 of them, each hurt in five ways.
+// docs/hybridlog-format.md is tested by a reader that was written from it alone, in another
+// language (testdata/reader): of random logs, closed, killed, cut and damaged, it must give the
+// same answers as the package. COPAL_LONG=1 takes 200 of them, each hurt in five ways.
 func TestReader(t *testing.T) {
 	r := pagetest.Start(t)
 	logs := 20
@@ -116,7 +116,7 @@ func writeOut(t *testing.T, mem *vfs.Mem, dir string) {
 	}
 }
 
-// contentOf is what a file in memory holds.
+// contentOf returns the content of a file in memory.
 func contentOf(t *testing.T, mem *vfs.Mem, name string) []byte {
 	t.Helper()
 	f, err := mem.Open(name, vfs.ReadOnly)
@@ -135,7 +135,7 @@ func contentOf(t *testing.T, mem *vfs.Mem, name string) []byte {
 	return b
 }
 
-// told is what the package says of a log, in the words of the reader.
+// told returns the answers of the package about a log, in the words of the reader.
 func told(t *testing.T, dir string) (a pagetest.Answer) {
 	t.Helper()
 	a, err := readAll(dir)

@@ -31,7 +31,7 @@ func TestReadOnlyVerifiesAgain(t *testing.T) {
 	})
 }
 
-// What a writer compacts or trims beside a log that is opened read-only is no damage there.
+// Compaction and trimming by a writer are no damage in a log that is open read-only.
 func TestReadOnlyBesideCompaction(t *testing.T) {
 	mem := vfs.NewMem()
 	var want [][]byte
@@ -75,7 +75,7 @@ func TestReadOnlyBesideCompaction(t *testing.T) {
 	}
 }
 
-// A reader calls durable what a writer would that opens the log then, and no more.
+// A reader reports the same entries as durable as a writer that opens the log then, and no more.
 func TestDurableForReaders(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		readOnly := func(o *options) { o.readOnly = true }

@@ -21,21 +21,22 @@ import (
 //     closed, that is all.
 //  3. Go through the frames of the open segments, from the mark on, from where an earlier process
 //     closed the log, says the manifest, or from where it is trimmed. A frame counts if its check
-//     is right, and the bytes up to its end have its sum: in the files, or else in the ring. What
-//     is in the ring alone is kept in memory until the first write puts it into the files. The log
-//     ends with the last entry before the first frame that does not count.
-//  4. Anything behind that end is damage, and the log does not open, if the page cache has been
-//     there without a break since it was written, and held no more than the disk. Behind the end
-//     may be another frame in the file, the frame of a later entry in the ring, and a next segment
-//     that says that it begins elsewhere. In another life of the cache it is a torn tail.
+//     is right, and the bytes up to its end have its sum: in the files, or else in the ring. Bytes
+//     that are only in the ring are kept in memory until the first write puts them into the files.
+//     The log ends with the last entry before the first frame that does not count.
+//  4. Anything after that end is damage, and the log does not open, if the page cache has existed
+//     without a break since it was written, and has lost nothing. Such remains are another frame in
+//     the file, the frame of a later entry in the ring, and a next segment with another beginning.
+//     If the cache is a new one, they are a torn tail.
 //  5. The log must reach the mark, or it is damage.
 //
-// It only reads. Entries that it has found may be in the page cache alone: behind the mark nothing is called durable
-// before it was written anew (redo.go).
+// It only reads. Entries that it has found may be only in the page cache: after the mark, nothing
+// counts as durable before it was rewritten (redo.go).
 //
 // An error of a read is never taken for the end of the log: it ends the recovery.
 
-// readTries is how often a read-only opening begins anew because the writer has replaced what it was reading.
+// readTries is how often a read-only opening starts again because the writer has replaced the files
+// it was reading.
 const readTries = 20
 
 func (l *Log) recover() error {
@@ -89,8 +90,8 @@ func (l *Log) recoverOnce() error {
 	known := r.mark
 	switch {
 	case r.at == 0:
-		// Nothing is noted before the first append, not even a failure: the name of SYNCED might outlive
-		// the name of MANIFEST, which nobody may have made durable yet.
+		// Nothing is noted before the first append, not even a failure: the name of SYNCED might
+		// survive without the name of MANIFEST, which may not be durable yet.
 		known = nil
 	case known == nil: // nothing of the log is known to be durable
 		known = &files.Mark{Log: m.log, Segment: m.segments[0].id}
@@ -130,7 +131,8 @@ func (l *Log) recoverNew() error {
 	return nil
 }
 
-// holds reports whether a file is more than what a process leaves that dies before a manifest knows of it.
+// holds reports whether a file has more than a process leaves that dies before a manifest names the
+// file.
 func (l *Log) holds(name string) (bool, error) {
 	path := filepath.Join(l.dir, name)
 	n, err := sizeOf(l.opts.fsys, path)
@@ -172,16 +174,17 @@ func sizeOf(fsys vfs.FS, path string) (int64, error) {
 type recovery struct {
 	log *Log
 	*recovered
-	image    *ringImage // what is in the ring, or nil
+	image    *ringImage // content of the ring, or nil
 	list     []*segment
 	unsealed *segment  // the first of the open ones: the manifest says where it begins
 	before   *segment  // the one that ends there, of the open ones
 	at       Address   // where the next segment begins
 	torn     bool      // the log ends here, whatever the next segments hold
-	skipped  trimPlace // of the segment that was scanned last: what was not looked at, trimmed or before the mark
+	skipped  trimPlace // of the segment that was scanned last: the part not read, since it is trimmed or before the mark
 }
 
-// durable is up to where what was found is known to be on the disk, in the files or in the ring.
+// durable returns the address up to which the found entries are known to be on the disk, in the
+// files or in the ring.
 func (r *recovery) durable() Address {
 	if len(r.doubtful) == 0 {
 		return r.at
@@ -329,7 +332,8 @@ func (s *segment) checkClosed() error {
 // begin gives a segment its place in the log.
 func (s *segment) begin(start Address) { s.start, s.seal = start, newSeal(s.salt, start) }
 
-// reached finds out whether the log reaches the mark and, if the page cache has survived, what was acknowledged last.
+// reached checks that the log reaches the mark and, if the page cache has survived, the last
+// acknowledged write.
 func (r *recovery) reached() error {
 	for _, s := range r.list {
 		if r.mark != nil && s.id == r.mark.Segment && s.bytes.End.Load() < r.mark.Offset {
@@ -342,9 +346,10 @@ func (r *recovery) reached() error {
 	return nil
 }
 
-// orphaned finds the files that no manifest names. A crash leaves those of a segment that was to be added,
-// which hold nothing, and of segments that compaction has replaced or was making, or that were trimmed. What is
-// newer than the newest that the manifest names, and holds something, tells that another manifest was there.
+// orphaned finds the files that no manifest names. A crash leaves empty files of a segment that was
+// about to be added, and files of segments that compaction has replaced or was making, or that were
+// trimmed. A file that is newer than the newest in the manifest, and not empty, shows that a newer
+// manifest is missing.
 func (r *recovery) orphaned(m *manifest) error {
 	names, err := r.log.opts.fsys.List(r.log.dir)
 	if err != nil {

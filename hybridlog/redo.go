@@ -11,30 +11,34 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Entries that recovery has found in an open segment are written anew before they count as durable, see package tail.
-// Both files of the segment are copied to new ones, with the bytes of the ring alone:
+// Entries that recovery has found in an open segment are rewritten before they count as durable,
+// see package tail. Both files of the segment are copied to new ones, with the bytes of the ring
+// alone:
 //
 //  1. write `*.sum.tmp` and `*.log.tmp`, and sync them: files that do not count;
 //  2. rename the one, and then the other: each may be the old one or the new one;
 //  3. sync the directory: both are new.
 //
-// The old file and the new one hold the same, except the bytes of the ring alone, which the ring has until a manifest
-// that names no ring is in place. So they fit in any combination, and a crash leaves the same log. The frames come
-// first: a frame of a torn tail in an old file would look like damage beside new bytes that end before it.
+// The old file and the new one hold the same, except the bytes that were only in the ring, which
+// keeps them until a manifest that names no ring is in place. So they fit in any combination, and a
+// crash leaves the same log. The frames come first: a frame of a torn tail in an old file would
+// look like damage beside new bytes that end before it.
 //
-// Bytes before the mark are copied as they are: a read finds damage there, which keeps no write out.
+// Bytes before the mark are copied without verification: damage there is found by reads, and
+// prevents no write.
 //
-// Where the disk has no room for the copies, nothing is called durable: writes and syncs are refused until there is
-// room. A Trim works on a full disk, as it needs only the lengths of these files: they are synced as they are, unless
-// a sync is known to have failed (trimFound).
+// Where the disk has no room for the copies, nothing is called durable: writes and syncs are
+// refused until there is room. A Trim works on a full disk, as it needs only the lengths of these
+// files: they are synced in place, unless a sync is known to have failed (trimFound).
 
 // doubt is a segment of which some may be in the page cache alone.
 type doubt struct {
 	*segment
-	skipped trimPlace // what recovery has not looked at
+	skipped trimPlace // the part that recovery has not read
 }
 
-// redoLocked makes durable what recovery has found. On an error that is not final a later call goes on there.
+// redoLocked makes the entries that recovery has found durable. After an error that is not final a
+// later call continues.
 func (l *Log) redoLocked() error {
 	r := l.recovered
 	for len(r.doubtful) > 0 {
@@ -50,8 +54,8 @@ func (l *Log) redoLocked() error {
 	return nil
 }
 
-// redo puts copies of the segment's files in their places. A reader that opens the segment finds the files,
-// and what of them stands in the ring alone, of one time.
+// redo replaces the segment's files by copies. A reader that opens the segment finds files and
+// patch from the same moment.
 func (l *Log) redo(d doubt) error {
 	copies := []tail.Copy{
 		{Path: d.sumsPath(), Write: func(f vfs.File) error { return d.copyFrames(f, l.logID) }},
@@ -129,8 +133,8 @@ func (d doubt) copyBytes(to vfs.File) error {
 	return w.Flush()
 }
 
-// copyAsIs copies what recovery has not looked at. What is trimmed, up to needed, is for readers alone that
-// opened the log before that: what cannot be read of it is no obstacle.
+// copyAsIs copies the part that recovery has not read. Bytes up to needed are trimmed, and only
+// readers that opened the log earlier use them: a failure to read them is no obstacle.
 func copyAsIs(to vfs.File, fsys vfs.FS, path string, at, end, needed int64) error {
 	if at == end {
 		return nil
@@ -165,7 +169,7 @@ func copyAsIs(to vfs.File, fsys vfs.FS, path string, at, end, needed int64) erro
 	return nil
 }
 
-// settleInPlace writes to the segment's files what stood in the ring alone, and syncs them.
+// settleInPlace writes the bytes that were only in the ring to the segment's files, and syncs them.
 func (l *Log) settleInPlace(s *segment) error {
 	x := s.patch.Load()
 	if x == nil {

@@ -18,9 +18,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
-// a write-back after its death, and nobody can make the kernel forget what a reader has mapped. When something is
-// said to be durable afterwards, all that was found before it survives a power cut, too.
+// The entries that an earlier process left are in the page cache, and perhaps nowhere else: its
+// sync has failed, or a write-back after its death, and the kernel cannot be made to drop pages
+// that a reader has mapped. When something is said to be durable afterwards, all that was found
+// before it survives a power cut, too.
 func TestWhatWasFoundIsMadeDurable(t *testing.T) { bothWays(t, whatWasFoundIsMadeDurable) }
 
 func whatWasFoundIsMadeDurable(t *testing.T, change func(*options)) {
@@ -104,7 +105,7 @@ func whatWasFoundIsMadeDurable(t *testing.T, change func(*options)) {
 	}
 }
 
-// joined is err, or what then returns.
+// joined returns err, or else the result of then.
 func joined(err error, then func() error) error {
 	if err != nil {
 		return err
@@ -112,8 +113,8 @@ func joined(err error, then func() error) error {
 	return then()
 }
 
-// killedIn is what a process leaves that dies within the last write of a long entry: frames of it, and not the
-// last one.
+// killedIn returns the disk of a process that dies within the last write of a long entry: frames of
+// it, and not the last one.
 func killedIn(t *testing.T, conf func(*options)) (dead *vfs.Mem, want [][]byte) {
 	t.Helper()
 	mem := vfs.NewCrashMem()
@@ -191,8 +192,8 @@ func noCopies(mem *vfs.Mem, n int, forever bool) *vfs.Faulty {
 	return vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpCreate, N: n, Forever: forever, Match: copied, Err: vfs.ErrNoSpace})
 }
 
-// trimmedInPlace opens what a process has left on a disk that has no room for copies, trims all of
-// it, and cuts the power at every step: what was durable is there, or trimmed. When Trim has
+// trimmedInPlace opens the log of a dead process on a disk that has no room for copies, trims all
+// of it, and cuts the power at every step: durable entries are there, or trimmed. When Trim has
 // returned, it is trimmed.
 func trimmedInPlace(t *testing.T, left *vfs.Mem, disk vfs.FS, change func(*options), want [][]byte, durable int64) {
 	t.Helper()
@@ -245,7 +246,7 @@ func trimmedInPlace(t *testing.T, left *vfs.Mem, disk vfs.FS, change func(*optio
 	}
 }
 
-// killedBehindASync is what a process leaves that has synced the first of two entries.
+// killedBehindASync returns the disk of a process that has synced the first of two entries.
 func killedBehindASync(t *testing.T, change func(*options)) (dead *vfs.Mem, want [][]byte) {
 	t.Helper()
 	mem := vfs.NewCrashMem()
@@ -260,9 +261,8 @@ func killedBehindASync(t *testing.T, change func(*options)) (dead *vfs.Mem, want
 	return mem.ProcessCrash(), want
 }
 
-// A process is killed behind one of the two renames. The next one has no room for copies, and trims
-// what it finds under the names. They are durable, too, before the manifest speaks of what has
-// them.
+// A process is killed after one of the two renames. The next one has no room for copies, and trims
+// the files that it finds. Their names are durable, too, before the manifest relies on them.
 func TestNamesOfCopiesAreSyncedInPlace(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		dead, want := killedBehindASync(t, change)
@@ -295,7 +295,7 @@ func TestNameOfOneCopyIsSyncedInPlace(t *testing.T) {
 }
 
 // The same with a write-back that has failed without a word, which has left shorter files on the
-// disk: recovery needs the lengths of what is trimmed.
+// disk: recovery needs the lengths of trimmed files.
 func TestLengthsAreSetInPlace(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for _, drained := range []bool{false, true} {
@@ -321,8 +321,8 @@ func TestLengthsAreSetInPlace(t *testing.T) {
 }
 
 // A write-back has failed without a word, and there is no room for copies: no sync in place proves
-// anything. So writes and syncs are refused until there is room, and Trim, which works, calls
-// nothing durable but what it trims.
+// anything. So writes and syncs are refused until there is room, and Trim, which works, reports
+// only the trimmed part as durable.
 func TestWritesWaitForRoomForCopies(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for _, lost := range []bool{false, true} {
@@ -388,7 +388,7 @@ func TestWritesWaitForRoomForCopies(t *testing.T) {
 }
 
 // Trim without room for copies gives back segments that hold nothing else, sealed ones and open
-// ones, and what has the rest goes on.
+// ones, and the log goes on in the others.
 func TestTrimInPlaceGivesBackSegments(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		conf := func(o *options) { change(o); o.segmentBytes = 5000 }
@@ -435,8 +435,8 @@ func TestTrimInPlaceGivesBackSegments(t *testing.T) {
 	})
 }
 
-// A full disk is no reason to refuse a Trim: what an earlier process left behind is settled in
-// place, also where nobody knows the life of the page cache. Where the mark says that a sync has
+// A full disk is no reason to refuse a Trim: the files of an earlier process are settled in place,
+// also on a platform that cannot identify the page cache. Where the mark says that a sync has
 // failed, that would prove nothing.
 func TestTrimWithoutRoomForCopies(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
@@ -490,7 +490,8 @@ func TestLeftoverCopiesAreRemoved(t *testing.T) {
 	mustClose(t, l)
 }
 
-// Under AlwaysSync the mark may speak of what is durable in the ring alone. The files get it before the ring goes.
+// Under AlwaysSync the mark may include entries that are durable only in the ring. The files get
+// them before the ring is removed.
 func TestDurableInRingAlone(t *testing.T) {
 	always := func(o *options) { o.policy = AlwaysSync }
 	mem := vfs.NewCrashMem()
@@ -517,7 +518,7 @@ func TestDurableInRingAlone(t *testing.T) {
 	}
 }
 
-// Damage before the mark keeps nobody from writing. It is found by the call that reads it.
+// Damage before the mark prevents no write. It is found by the call that reads it.
 func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
 	for _, name := range []string{"log/00000001.log", "log/00000001.sum"} {
 		mem := vfs.NewMem()
@@ -582,8 +583,8 @@ func TestChangedBeforeItIsCopied(t *testing.T) {
 	})
 }
 
-// Readers from before the copying, in this process and in others, read the same after it; of what
-// is trimmed, too, in a process that has opened the log before that.
+// Readers from before the copying, in this process and in others, read the same after it; also
+// trimmed entries, in a process that has opened the log before the trimming.
 func TestReadersMeetCopies(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -638,7 +639,7 @@ func TestReadersMeetCopies(t *testing.T) {
 	})
 }
 
-// What the ring alone had of many short entries is one piece: to copy them looks at each once.
+// Many short entries that are only in the ring are one piece: copying reads each once.
 func TestRingAloneIsOnePiece(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem)
@@ -663,7 +664,7 @@ func TestRingAloneIsOnePiece(t *testing.T) {
 	mustClose(t, l)
 }
 
-// Under SyncEverySecond what was found is durable a second later, without a write.
+// Under SyncEverySecond the entries found by Open are durable a second later, without a write.
 func TestWhatWasFoundIsSyncedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewCrashMem()
@@ -690,7 +691,8 @@ func TestWhatWasFoundIsSyncedInTime(t *testing.T) {
 	})
 }
 
-// Where there is no room to make durable what was found, that is told once, and tried again every second.
+// If there is no room to make the found entries durable, that is reported once, and tried again
+// every second.
 func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewCrashMem()
@@ -727,8 +729,8 @@ func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
 	})
 }
 
-// A copy of a log says nothing about the page cache, and may lack the end of what was written. A
-// manifest that Trim writes there says no more.
+// A copy of a log proves nothing about the page cache, and may lack the last writes. Nor does a
+// manifest that Trim writes there.
 func TestTrimInPlaceOfACopy(t *testing.T) {
 	noRing := func(o *options) { o.dataRing = 0 }
 	mem := vfs.NewMem()

@@ -2,12 +2,12 @@ package hybridlog
 
 import "errors"
 
-// A log that was opened read-only opens the files of a segment when somebody first reads there. The writer may
-// have trimmed or compacted them by then: the bytes stand elsewhere, or are gone, and neither is damage. So a
-// file that is missing is a reason to look at the manifest again. The end stays what it was when the log was
-// opened.
+// A log that was opened read-only opens the files of a segment at the first read there. The writer
+// may have trimmed or compacted them by then: the bytes are elsewhere, or gone, and neither is
+// damage. So a missing file is a reason to read the manifest again. The end of the log does not
+// change after opening.
 
-// refreshed returns the segments as they are now, if err says that a file of the set is missing and the log is
+// refreshed returns the present segments if err is that of a missing file of the set and the log is
 // read-only, else nil.
 func (l *Log) refreshed(old *set, err error) *set {
 	var c *CorruptError

@@ -21,13 +21,13 @@ import (
 // which file is wrong, and why. It never has less, nothing new begins over old files, and a log that does not open
 // is not changed.
 //
-// An older version is from before the last sync. Bytes that were written since, and stand in one file alone, are
-// not missed when an older version of that very file is written over it in place.
+// An older version is from before the last sync. Bytes that were written since, and are in only one
+// file, are not missed when an older version of that very file is written over it in place.
 
 // logFiles are the files of a log at one moment.
 type logFiles map[string][]byte
 
-// written is a log with several processes' segments, and what its files were at earlier moments.
+// written is a log with several processes' segments, and the earlier versions of its files.
 type written struct {
 	t      *testing.T
 	conf   func(*options)
@@ -76,8 +76,8 @@ func (w *written) close() {
 
 func (w *written) moment() { w.older = append(w.older, filesOf(w.t, w.mem)) }
 
-// die kills the process. Where there is no ring, what was appended since the last sync has no witness but its
-// own frames.
+// die kills the process. Where there is no ring, only their own frames prove the entries since the
+// last sync.
 func (w *written) die() {
 	if w.log.tails.Ring == nil {
 		w.sync()
@@ -124,7 +124,7 @@ func (w *written) long() {
 	w.put(90, 11)
 }
 
-// lives are what a log has been through when its files are replaced.
+// lives are the histories of a log before its files are replaced.
 var lives = map[string]func(w *written){
 	"closed": func(w *written) { w.long(); w.close() },
 	"killed": func(w *written) { w.long(); w.die() },
@@ -271,8 +271,8 @@ func TestFilesReplaced(t *testing.T) {
 	}
 }
 
-// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what was synced
-// is there, or there is an error.
+// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: the
+// synced entries are there, or there is an error.
 func TestFilesReplacedBeforeAReboot(t *testing.T) {
 	for life, live := range lives {
 		for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
@@ -334,9 +334,9 @@ func everything(mem *vfs.Mem, want [][]byte, change func(*options)) (whole bool,
 	return true, l.Close()
 }
 
-// unfinished reports whether an append that was not finished leaves the same. Where there is no ring, only the
-// newest frames and the mark say how far the log went; bytes behind what they both say may be those of one more
-// entry, whose frames were yet to come.
+// unfinished reports whether an append that was not finished leaves the same. Where there is no
+// ring, only the newest frames and the mark show the end of the log; bytes after both may be those
+// of one more entry, whose frames were not written yet.
 func (w *written) unfinished(all []replacement) bool {
 	segments := w.log.set.Load().segments
 	return w.log.tails.Ring == nil && len(all) == 2 && all[0].file == sumsName(segments[len(segments)-1].id) && all[1].file == markName
@@ -354,8 +354,8 @@ func accounts(err error, all []replacement) bool {
 	})
 }
 
-// TestRingOfAnEarlierProcess: it is told from the one that the manifest names, also when a reboot has come in
-// between.
+// TestRingOfAnEarlierProcess: it is distinguished from the one that the manifest names, also after
+// a reboot.
 func TestRingOfAnEarlierProcess(t *testing.T) {
 	w := newWritten(t, 1, func(*options) {})
 	lives["killed twice"](w)

@@ -13,13 +13,15 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The ring of this log has two parts, one for bytes and one for frames. Nothing in it is trusted by its place:
-// a frame is told by its check, bytes by the frame's sum. It says up to which address all was acknowledged,
-// without which a newest frame that is damaged would pass for one that a killed process has not finished.
+// The ring of this log has two parts, one for bytes and one for frames. Nothing in it is trusted by
+// its place: a frame is recognized by its check, bytes by the frame's sum. It has the address up to
+// which all was acknowledged, without which a damaged newest frame would look like one that a
+// killed process has not finished.
 //
-// Under AlwaysSync the ring is also what is synced: one file, of which no block is new, instead of two that
-// grow. What is durable in the ring alone keeps its place until the tail's files are synced. For that the ring
-// is filled once before it is used: a sync must not depend on extents being converted.
+// Under AlwaysSync the ring is synced instead of the files: one file, of which no block is new,
+// instead of two that grow. Bytes that are durable only in the ring keep their place until the
+// tail's files are synced. For that the ring is filled once before it is used: a sync must not
+// depend on extents being converted.
 
 const (
 	ringName = tail.RingName
@@ -31,7 +33,7 @@ var rings = &tail.RingFormat{
 	Title: "hybridring", Log: "log", ID: "ring", Parts: []string{"bytes", "frames"}, Unit: laps.Blocks * frameBytes, Most: maxRing, Acks: true,
 }
 
-// ringImage is what another process left in its ring, in memory.
+// ringImage is a copy in memory of the ring that another process left.
 type ringImage struct {
 	tail.RingFound
 	bytes, frames []byte
@@ -66,7 +68,7 @@ func readRing(fsys vfs.FS, dir string, log uint64) (*ringImage, error) {
 	return r, nil
 }
 
-// blank reports whether nothing was ever acknowledged that stands in the ring.
+// blank reports whether the ring has no acknowledged write.
 func (r *ringImage) blank() bool {
 	return !slices.ContainsFunc(r.frames, func(b byte) bool { return b != 0 })
 }

@@ -41,7 +41,8 @@ func (r *recovery) scan(s *segment) error {
 	return nil
 }
 
-// begins is where recovery begins in an open segment: behind what is trimmed, and what the manifest says of it.
+// begins returns the place where recovery begins in an open segment: after the trimmed part, and
+// after the durable part that the manifest states.
 func (s *segment) begins() trimPlace {
 	if s.known.frames > s.trimmed.frames {
 		return s.known
@@ -58,7 +59,7 @@ type scanner struct {
 	begun       bool    // whether it does
 	frameCount  int64   // in the file
 	next        framer
-	sure        place // behind the last whole entry
+	sure        place // after the last whole entry
 	patch       patch
 	buf         [blockBytes]byte
 	frames      []byte // some of the file
@@ -85,8 +86,8 @@ func (x *scanner) openFiles() (err error) {
 	return nil
 }
 
-// holdsSkipped finds out whether the files reach to where recovery begins: what stands before is not read, but
-// it has a length.
+// holdsSkipped checks that the files reach the place where recovery begins: the part before it is
+// not read, but must exist.
 func (x *scanner) holdsSkipped() error {
 	if at := x.skipped.frames; x.frameCount < at {
 		return corrupt(x.s.sumsPath(), headerBytes+x.frameCount*frameBytes, fmt.Sprintf("the file ends here, and has %x frames says MANIFEST", at))
@@ -156,9 +157,9 @@ func (s *segment) endsEarly(next *segment, start Address) error {
 	return corrupt(s.sumsPath(), headerBytes+s.slots()*frameBytes, fmt.Sprintf("the frames end here, at %x, and the next segment begins at %x, says %s", int64(s.last()), int64(start), sumsName(next.id)))
 }
 
-// breakOff ends the log at an offset of the segment, though there is more. A power cut may leave that; in the
-// life of the page cache in which it was written it is damage. sure is false if a writer at work beside us may
-// have changed what was looked at.
+// breakOff ends the log at an offset of the segment, though there is more. A power cut may leave
+// that; while the page cache of the writer still exists it is damage. sure is false if a writer may
+// have changed the bytes meanwhile.
 func (x *scanner) breakOff(off int64, sure bool, damage error) error {
 	at, l := x.s.start+Address(off), x.log
 	x.torn = true
@@ -172,8 +173,8 @@ func (x *scanner) breakOff(off int64, sure bool, damage error) error {
 	return nil
 }
 
-// judged reports whether what was written at an offset of the segment must be there, in the files or in the
-// ring: it was synced, or the cache has all.
+// judged reports whether the bytes written at an offset of the segment must be present, in the
+// files or in the ring: they were synced, or the cache has everything.
 func (x *scanner) judged(off int64) bool {
 	if m := x.mark; m != nil && (m.Segment > x.s.id || m.Segment == x.s.id && m.Offset > off) {
 		return true
@@ -181,7 +182,7 @@ func (x *scanner) judged(off int64) bool {
 	return x.sameCache
 }
 
-// skip goes to where the mark is: what stands before was synced, and readers verify it.
+// skip goes to the mark: everything before it was synced, and readers verify it.
 func (x *scanner) skip(m *files.Mark) error {
 	end, frames := m.Offset, int64(m.Seq)
 	list, err := x.candidates(frames - 1)
@@ -209,8 +210,8 @@ func (x *scanner) skip(m *files.Mark) error {
 	return corrupt(x.s.sumsPath(), headerBytes+(frames-1)*frameBytes, reason)
 }
 
-// presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring
-// alone: all is gone through then.
+// presentUpTo checks that the files have the synced part. Under AlwaysSync some of it may be only
+// in the ring: then all of it is scanned.
 func (x *scanner) presentUpTo() {
 	if x.image != nil {
 		x.next, x.sure = x.s.framerAt(x.skipped), x.skipped.place
@@ -297,7 +298,7 @@ func (x *scanner) take(f frame) (bool, error) {
 	return true, nil
 }
 
-// laterInRing reports whether the ring has the frame of an entry behind where the log ends.
+// laterInRing reports whether the ring has the frame of an entry after the end of the log.
 func (x *scanner) laterInRing() bool {
 	if x.image == nil {
 		return false
@@ -310,13 +311,13 @@ func (x *scanner) laterInRing() bool {
 	return false
 }
 
-// later reports whether b is the frame of an entry that ends behind where the log does.
+// later reports whether b is the frame of an entry that ends after the end of the log.
 func (x *scanner) later(b []byte, n int64) bool {
 	f, err := x.s.seal.parseFrame(b, n, max(endIn(b)-1, 0))
 	return err == nil && f.entry && f.end > x.next.end
 }
 
-// keepPatch keeps what the ring alone has of what counts.
+// keepPatch keeps the valid bytes that are only in the ring.
 func (x *scanner) keepPatch() {
 	p := &patch{bytes: x.patch.bytes.UpTo(x.sure.end)}
 	if !x.begun && x.sure.end > 0 {

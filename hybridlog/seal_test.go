@@ -16,8 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Segments that have ended are made durable and sealed by the log itself, whatever the policy: so nothing stays
-// open for them, and what happens to them later is not taken for what a crash leaves.
+// Segments that have ended are made durable and sealed by the log itself, whatever the policy: so
+// no file stays open for them, and later damage is not taken for the effect of a crash.
 func TestEndedSegmentsAreSealed(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func checkOpen(t *testing.T, l *Log) {
 	}
 }
 
-// A segment in which nobody has read for a while is closed.
+// A segment without a read for a while is closed.
 func TestUnreadSegmentsAreClosed(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestUnreadSegmentsAreClosed(t *testing.T) {
 
 // However fast entries come, an append waits when too many segments have ended that are not durable.
 func TestAppendWaitsForWhatEnded(t *testing.T) {
-	l := mustOpen(t, vfs.NewMem(), func(o *options) { o.segmentBytes = 3000 }) // nobody seals but the appends
+	l := mustOpen(t, vfs.NewMem(), func(o *options) { o.segmentBytes = 3000 }) // only the appends seal
 	for i := range 200 {
 		mustAppend(t, l, text(i, 500))
 		if n := len(l.unsynced); n > mostBehind || int64(n) != l.behind.Load() {
@@ -140,14 +140,15 @@ func TestDescriptorsAreBounded(t *testing.T) {
 			most = max(most, descriptors(t, dir))
 		}
 	}
-	// Two files of each that is not durable, of the tail and of the next; ring, mark and lock, and what is open
-	// for a moment.
+	// Two files of each that is not durable, of the tail and of the next; ring, mark and lock, and
+	// files that are open for a moment.
 	if limit := 2*(mostBehind+3) + 8; most > limit {
 		t.Errorf("%d descriptors are open with %d segments, at most %d were to be", most, l.Stats().Segments, limit)
 	}
 }
 
-// What View lends of a segment stays until it returns, also when the segment has gone cold meanwhile.
+// The bytes of View stay until it returns, also when their segment is closed meanwhile for lack of
+// reads.
 func TestViewStaysWhenItsSegmentIsCold(t *testing.T) {
 	l, err := Open(filepath.Join(t.TempDir(), "log"), SegmentBytes(64<<10))
 	if err != nil {
@@ -183,7 +184,7 @@ func TestViewStaysWhenItsSegmentIsCold(t *testing.T) {
 	mustClose(t, l)
 }
 
-// descriptors counts what is open in a directory.
+// descriptors counts the open files of a directory.
 func descriptors(t *testing.T, dir string) (n int) {
 	t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")

@@ -25,15 +25,15 @@ type segment struct {
 	salt    uint64
 	start   Address // set before the segment can be seen
 	seal    seal
-	trimmed trimPlace // set before the segment can be seen: what is not looked at any more
-	known   trimPlace // what the manifest said of it, if it was open when this process found it; set before it can be seen
+	trimmed trimPlace // set before the segment can be seen: the part that is not read any more
+	known   trimPlace // the durable part in the manifest, if the segment was open when this process found it; set before it can be seen
 
 	capacity int64       // up to where the file is mapped
 	ended    atomic.Bool // nothing will be appended any more, and the sum of the last block is known
 	synced   atomic.Bool // ended, and on the disk
 
-	bytes tail.Tail // what was appended. Both files are those of the tail, and until what was written there is durable
-	sums  tail.Tail // frames of that, behind the header
+	bytes tail.Tail // the appended bytes. Both files are open while the segment is the tail, and until they are durable
+	sums  tail.Tail // their frames, after the header
 	patch atomic.Pointer[patch]
 
 	opening sync.Mutex // guards the opening of content
@@ -52,15 +52,15 @@ func (t trimPlace) possible() bool {
 	return t.end >= 0 && t.end < maxEnd && t.frames >= 0 && t.frames <= t.end && (t.frames > 0) == (t.end > 0) && (t.sum == 0 || t.end%blockBytes != 0)
 }
 
-// framer is what goes through the frames of the segment, from the first that is looked at.
+// framer returns the framer for the frames of the segment, from the first that is not trimmed.
 func (s *segment) framer() framer { return s.framerAt(s.trimmed) }
 
 func (s *segment) framerAt(t trimPlace) framer {
 	return framer{seal: s.seal, slot: t.frames, end: t.end, block: t.sum}
 }
 
-// trimmedAt is what is trimmed of the segment when nobody looks any more at what stands before an offset, where
-// an entry ends.
+// trimmedAt returns the trimmed part of the segment if it is trimmed up to an offset, where an
+// entry ends.
 func (s *segment) trimmedAt(off int64) (t trimPlace, err error) {
 	if off == s.trimmed.end {
 		return s.trimmed, nil
@@ -83,19 +83,19 @@ func (s *segment) trimmedAt(off int64) (t trimPlace, err error) {
 
 // content is how the bytes of a segment are read.
 type content struct {
-	file   vfs.File // nil when the segment is mapped and nobody writes it
+	file   vfs.File // nil when the segment is mapped and not written to
 	view   vfs.View // nil when it is not mapped
 	mapped []byte   // nil when view.Load is the only way
-	patch  *patch   // what the file does not have; it is not mapped then
+	patch  *patch   // bytes that the file does not have; it is not mapped then
 	sums   []uint32 // of the blocks
 	trust  []atomic.Uint32
 	until  int64 // all that it knows of, where that was fixed when it was opened: readers may have it still when the tail goes on. 0 for one that grows
 }
 
-// patch is what recovery found in the ring alone.
+// patch is the bytes and frames that recovery found only in the ring.
 type patch struct {
 	bytes  laps.Overlay
-	frames laps.Overlay // offsets count behind the header
+	frames laps.Overlay // offsets count from the end of the header
 }
 
 // newSegment makes a segment, whose place in the log is yet to be said.
@@ -110,10 +110,10 @@ func (s *segment) path() string { return s.bytes.Path }
 
 func (s *segment) sumsPath() string { return s.sums.Path }
 
-// slots is how many frames there are of what was appended.
+// slots returns the number of frames of the segment.
 func (s *segment) slots() int64 { return s.sums.End.Load() / frameBytes }
 
-// last is the address behind the segment.
+// last returns the address after the segment.
 func (s *segment) last() Address { return s.start + Address(s.bytes.End.Load()) }
 
 // corrupt is the error of damage at an offset.
@@ -210,7 +210,7 @@ func (c *content) close() error {
 	return err
 }
 
-// close gives back what the segment has open. Nobody reads it any more.
+// close closes the files of the segment. It has no readers any more.
 func (s *segment) close() error {
 	if c := s.content.Swap(nil); c != nil {
 		return c.close()
@@ -218,7 +218,7 @@ func (s *segment) close() error {
 	return nil
 }
 
-// inFile is up to where the file of bytes has what was appended.
+// inFile returns the offset up to which the file of bytes has the appended bytes.
 func (s *segment) inFile() int64 {
 	return s.bytes.InFile(s.bytes.End.Load())
 }
@@ -246,8 +246,8 @@ func (s *segment) readNewest(c *content, p []byte, off int64) error {
 	return s.readFile(c, p[:inFile], off)
 }
 
-// readPatched is readAt for bytes of which the ring alone had some. They are verified with what the
-// file has of their blocks, which recovery may have passed over.
+// readPatched is readAt for bytes of which the ring alone had some. They are verified with the rest
+// of their blocks in the file, which recovery may not have read.
 func (s *segment) readPatched(c *content, p []byte, off int64) error {
 	buf := blockPool.Get().(*[blockBytes]byte)
 	defer blockPool.Put(buf)
@@ -268,7 +268,7 @@ func (s *segment) readPatched(c *content, p []byte, off int64) error {
 	return nil
 }
 
-// touches reports whether bytes at off stand in a block that is not whole in the file.
+// touches reports whether bytes at off are in a block that is not whole in the file.
 func (x *patch) touches(off, n int64) bool {
 	if x == nil {
 		return false
@@ -276,7 +276,7 @@ func (x *patch) touches(off, n int64) bool {
 	return x.bytes.Touches(off/blockBytes*blockBytes, blocksOf(off+n)*blockBytes)
 }
 
-// over puts over the bytes at off what the ring alone had of them.
+// over replaces those of the bytes at off that were only in the ring.
 func (x *patch) over(p []byte, off int64) {
 	if x != nil {
 		x.bytes.Patch(p, off)
@@ -333,7 +333,8 @@ func (s *segment) verify(c *content, b int64, p []byte) error {
 	return s.corrupt(b*blockBytes, "the sum of the block is wrong")
 }
 
-// block is where a block stands in the file; its sum is of use unless it is still growing, or only partly there.
+// block returns the bounds of a block in the file; known reports whether it has a sum, which a
+// block that grows, or is only partly in the file, has not.
 func (s *segment) block(c *content, b int64) (lo, hi int64, known bool) {
 	lo, hi = b*blockBytes, (b+1)*blockBytes
 	fixed := s.fixed(c) // before the end is asked for, which a segment that has ended has reached
@@ -389,8 +390,8 @@ func (s *segment) readBlocks(c *content, p []byte, off int64) error {
 	return nil
 }
 
-// stretch is how many of n bytes at off can be read at once: up to where a block that is to be verified is only
-// partly wanted.
+// stretch returns how many of n bytes at off can be read at once: up to a block that must be
+// verified and is wanted only in part.
 func (s *segment) stretch(c *content, n, off int64) int64 {
 	last := (off + n - 1) / blockBytes
 	if _, hi, known := s.block(c, last); known && hi > off+n && !c.trusted(last) && last*blockBytes > off {
@@ -399,7 +400,7 @@ func (s *segment) stretch(c *content, n, off int64) int64 {
 	return n
 }
 
-// verifyRead verifies the blocks that stand whole in p, but for those that are trusted.
+// verifyRead verifies the blocks that are whole in p, except those that are trusted.
 func (s *segment) verifyRead(c *content, p []byte, off int64) error {
 	for b := blocksOf(off); b*blockBytes < off+int64(len(p)); b++ {
 		lo, hi, known := s.block(c, b)
@@ -430,7 +431,7 @@ func (s *segment) readPart(c *content, p []byte, off, lo, hi int64) error {
 	return nil
 }
 
-// loadBytes reads bytes of the file as they are.
+// loadBytes reads bytes of the file without verification.
 func (s *segment) loadBytes(c *content, p []byte, off int64) error {
 	if c.view != nil {
 		if err := c.view.Load(off, p); err != nil {

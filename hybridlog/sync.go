@@ -26,8 +26,8 @@ func (l *Log) Sync() error {
 	return l.sync(false)
 }
 
-// nameFound makes durable the name of the manifest that was found: the process that swapped it in may have died
-// before. What that says is trimmed would come back else.
+// nameFound makes the name of the found manifest durable: the process that renamed it may have died
+// before it did so. Otherwise entries that it trims could come back.
 func (l *Log) nameFound() error {
 	if l.named.Load() {
 		return nil
@@ -51,7 +51,7 @@ func (l *Log) nameFoundLocked() error {
 	return nil
 }
 
-// sync is Sync; with files, what is durable is so in the files, not in the ring alone.
+// sync is Sync; with files, the files are synced, not only the ring.
 func (l *Log) sync(files bool) error {
 	if files {
 		return l.tails.Alone(func() error { return l.syncOnce(true) })
@@ -102,7 +102,7 @@ func (l *Log) syncOnce(files bool) error {
 	inRing := !files && l.opts.policy == AlwaysSync && l.tails.Ring != nil && len(ended) == 0 && l.synced.end >= l.ringFrom && l.synced.frames >= l.frameFrom
 	r := l.tails.Ring
 	if inRing {
-		l.claimed = true // before it is so: from now on these places stay as they are
+		l.claimed = true // in advance: from now on these places are not overwritten
 	} else {
 		l.tails.DrainsLocked()
 	}
@@ -133,7 +133,7 @@ func (l *Log) syncOnce(files bool) error {
 	return nil
 }
 
-// syncFound makes durable what was there when the log was opened.
+// syncFound makes the entries durable that the log had when it was opened.
 func (l *Log) syncFound() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *Log) syncFound() error {
 		return err
 	}
 	if err := l.redoLocked(); err != nil {
-		if l.tails.Failure() == nil { // the keeper is to try again
+		if l.tails.Failure() == nil { // the keeper tries again
 			l.dirty.Store(true)
 			l.poke()
 		}
@@ -199,7 +199,7 @@ func (l *Log) filesSynced(s *segment, upTo place, n int) {
 // mostWarm is how many segments stay as they were written, to be read, when they have ended and are durable.
 const mostWarm = 8
 
-// settleLocked closes what a segment that has ended and is durable needs no more.
+// settleLocked closes the files that a segment needs no more once it has ended and is durable.
 func (l *Log) settleLocked(x *segment) {
 	x.synced.Store(true)
 	l.tails.ReportError("closing "+x.sumsPath(), x.sums.File.Close())

@@ -10,19 +10,19 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A copy into the ring is not made from front to back: Go's copy of more than 256 bytes stores the first 32
-// bytes last. A process that is killed within one leaves any part of it. What an append leaves then is whole
-// entries, and one broken place behind them: data go before frames, and of several frames the one that makes
-// the others count goes last, alone.
+// A copy into the ring is not made from front to back: Go's copy of more than 256 bytes stores the
+// first 32 bytes last. A process that is killed within one leaves any part of it. An append then
+// leaves whole entries, and one broken place after them: data go before frames, and of several
+// frames the one that makes the others count goes last, alone.
 
-// tearing is a disk on which a store to a mapped file can be interrupted: then only some of the bytes have been
-// stored, and what the process leaves is taken.
+// tearing is a disk on which a store to a mapped file can be interrupted: then only some of the
+// bytes have been stored, and the state that the process leaves is kept.
 type tearing struct {
 	*vfs.Mem
 	at   int                // the store that is interrupted, counted from 1
 	keep func(n int) []bool // which of its n bytes have been stored
 	seen int
-	left *vfs.Mem // what the process has left
+	left *vfs.Mem // the state that the process has left
 }
 
 func (d *tearing) Open(name string, mode vfs.Mode) (vfs.File, error) {

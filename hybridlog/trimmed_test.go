@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What is trimmed is not judged: whatever has become of it, the log opens, in its segment and behind it
-// everything can be read, and compaction takes it away.
+// Trimmed bytes are not verified: whatever has become of them, the log opens, the rest of their
+// segment and all later ones can be read, and compaction removes them.
 func TestTrimmedIsNotJudged(t *testing.T) {
 	for _, x := range []struct {
 		bytes, entries, gone int
@@ -89,7 +89,8 @@ func trimmedAway(t *testing.T, mem *vfs.Mem, want [][]byte, first Address, chang
 	return errors.Join(problem(l, want, first), l.Close())
 }
 
-// A manifest that says that more is trimmed than the log has is damage: nothing could be read behind it.
+// A manifest that says that more is trimmed than the log has is damage: nothing could be read after
+// it.
 func TestTrimmedBeyondTheEnd(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		mem := vfs.NewMem()
