@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// AsideLog is what recovery has told a log, laid aside while a reader recovers the log anew. Nothing
-// of it changes meanwhile: everybody else waits.
+// AsideLog is the recovered state of a log, laid aside while a reader recovers the log again. It
+// does not change meanwhile, because all other callers wait.
 type AsideLog struct {
 	manifest          *Manifest
 	storeID           uint64
@@ -17,7 +17,7 @@ type AsideLog struct {
 	left              leftByRecovery
 }
 
-// LayAside makes the log what it is before recovery, but for slots: those that are in use stay so,
+// LayAside resets the log to its state before recovery, except for slots: those in use stay in use,
 // because iterations may still have addresses in them.
 func (l *Log) LayAside() *AsideLog {
 	l.Mu.Lock()
@@ -35,7 +35,7 @@ func (l *Log) LayAside() *AsideLog {
 	return a
 }
 
-// PutBack makes the log what it was when a was laid aside, and closes what was opened since.
+// PutBack restores the state that was laid aside, and closes the files that were opened since.
 func (l *Log) PutBack(a *AsideLog) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -66,8 +66,8 @@ func (l *Log) SameStore(a *AsideLog) error {
 	return nil
 }
 
-// Retire gives up what was laid aside, for the log has been recovered. It returns the segments, which
-// are in the set no more, and are the caller's to close when nobody reads there.
+// Retire gives up the state that was laid aside, once the log has been recovered. It returns the
+// segments that are no longer in the set; the caller closes them when their readers have left.
 func (a *AsideLog) Retire() []*Segment {
 	for _, seg := range a.left.dropped {
 		seg.File.Close() // it was only read

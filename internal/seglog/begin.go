@@ -13,14 +13,14 @@ import (
 // A process begins to write to the log with a manifest that says so, and ends with one that says
 // that the store is closed and where its log ends. docs/durability.md has the states that a crash leaves in between.
 
-// beginLocked prepares the first append of this process. A tail that was closed
-// cleanly is continued. Behind any other a new segment begins, with a salt of its
-// own, so that no byte of the old tail can ever count again; the manifest that
-// names it also says where the old segments end, and makes a closed store of one that was not.
-// From there on both go the same way: a ring is made, and the manifest says that somebody writes.
+// beginLocked prepares the first append of this process. A tail that was closed cleanly is
+// continued. After any other a new segment begins, with a salt of its own, so that no byte of the
+// old tail can ever count again; the manifest that names it also has the ends of the old segments,
+// so that the store counts as closed. From there on both cases are the same: a ring is made, and
+// the manifest records that a process writes.
 //
-// A crash leaves one of these manifests, and recovery finds what it found this time. A failure,
-// such as a full disk, changes nothing, and the next append tries again.
+// A crash leaves one of these manifests, and recovery finds the same records. A failure, such as a
+// full disk, changes nothing, and the next append tries again.
 func (l *Log) beginLocked() error {
 	if l.ReadOnly {
 		return ErrReadOnly
@@ -31,8 +31,8 @@ func (l *Log) beginLocked() error {
 			return err
 		}
 	} else if err := l.SyncDir(); err != nil {
-		// The process that swapped in this manifest may have died before its name was durable. What the one
-		// before it names must stay until then.
+		// The process that swapped in this manifest may have died before its name was durable. The
+		// files of the previous manifest must stay until then.
 		return err
 	}
 	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
@@ -83,7 +83,7 @@ func (l *Log) EndsAtBegin() []*Segment {
 	return slices.Clone(l.reopened)
 }
 
-// settleLocked makes a closed store, with an empty tail, of what recovery has found.
+// settleLocked turns the records that recovery has found into a closed store with an empty tail.
 func (l *Log) settleLocked() error {
 	if err := l.redoLocked(); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (l *Log) swapTailLocked(x *SavedIndex, change func(*Manifest)) error {
 	return err
 }
 
-// changeManifest swaps in a manifest that differs as change says, and if x is not nil names that snapshot of the
-// index behind those that stay.
+// changeManifest swaps in a manifest after change was applied to it. If x is not nil, the manifest
+// also names that snapshot of the index, after those that stay.
 func (l *Log) changeManifest(x *SavedIndex, change func(*Manifest)) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -169,8 +169,8 @@ func (l *Log) forgetRing() error {
 	return err
 }
 
-// tidyLocked removes what the manifest no longer counts: torn tails, segments that
-// stood beyond one, and files of segments long gone. It has no bearing on what the store holds.
+// tidyLocked removes files and bytes that the manifest does not name: torn tails, segments after
+// one, and files of former segments. The content of the store does not depend on it.
 func (l *Log) tidyLocked() {
 	for _, s := range l.reopened {
 		if size, err := s.File.Size(); err == nil && size > s.End.Load() {
@@ -198,9 +198,9 @@ func (l *Log) tidyLocked() {
 	l.reopened, l.dropped, l.orphans, l.indexFiles = nil, nil, nil, nil
 }
 
-// sayClosed states in the manifest where the log ends, all of which is durable, that nobody writes, and that there is
-// the snapshot x of the index, if x is not nil. Where that fails, the next opening reads the log as after a crash,
-// and finds the same.
+// sayClosed records in the manifest the end of the log, which is durable, that no process writes,
+// and the snapshot x of the index, if x is not nil. If that fails, the next opening reads the log
+// as after a crash, and finds the same.
 func (l *Log) sayClosed(x *SavedIndex) bool {
 	before := l.indexes()
 	err := l.swapClosed(x)

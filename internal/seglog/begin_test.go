@@ -64,8 +64,8 @@ func killedAfterAFailedSync(t *testing.T) *vfs.Mem {
 	return mem.ProcessCrash()
 }
 
-// Where the disk has no room for the copy of what recovery has found, writes and syncs are refused, and succeed when
-// there is room again.
+// If the disk has no room for the copy of the records that recovery has found, writes and syncs are
+// refused, and succeed when there is room again.
 func TestNoRoomForWhatWasFound(t *testing.T) {
 	for name, ask := range map[string]func(s *logbook) error{
 		"a sync":  (*logbook).sync,
@@ -141,8 +141,8 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 	t.Errorf("nobody has synced the parent directory:\n%s", f)
 }
 
-// A sync of the directory that fails is final, whatever has got a name, and the mark says so: it is not known what is
-// on the disk, and another may succeed without it.
+// A sync of the directory that fails is final, whatever has got a name, and the mark says so: it is
+// unknown which names are on the disk, and another sync may succeed without them.
 func TestFailedSyncOfTheDirectoryIsNoted(t *testing.T) {
 	for n := 1; ; n++ {
 		mem := vfs.NewMem()

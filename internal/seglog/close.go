@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Finish makes everything durable, and removes the ring when that has succeeded. Without an append it writes to
-// the segments what recovery has found in the ring alone, so that they can be read without it, and nothing
-// else. The copy of a store that was not closed is closed as if it had been written to: it needs no acceptance
-// then. Of a log that has failed Finish returns the failure, also when all that was acknowledged is durable. save,
-// if it is not nil, is called when all is durable. The last manifest names the snapshot of the index that it
-// returns, or none.
+// Finish makes everything durable, and removes the ring when that has succeeded. Without an append
+// it only writes to the segments the records that recovery has found only in the ring, so that they
+// can be read without it. The copy of a store that was not closed is closed as if it had been
+// written to: it needs no acceptance then. Of a log that has failed Finish returns the failure,
+// also when all that was acknowledged is durable. save, if it is not nil, is called when all is
+// durable. The last manifest names the snapshot of the index that it returns, or none.
 func (l *Log) Finish(save func() *SavedIndex) error {
 	defer l.end()
 	err := l.Failure()
@@ -48,8 +48,8 @@ func (l *Log) Finish(save func() *SavedIndex) error {
 	return errors.Join(err, l.closeRing(closed))
 }
 
-// settleRing writes to the segments what recovery has found in the ring alone. Where that fails, as on a full
-// disk, it is found there again.
+// settleRing writes to the segments the records that recovery has found only in the ring. If that
+// fails, as on a full disk, the next recovery finds them there again.
 func (l *Log) settleRing() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

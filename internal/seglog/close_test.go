@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// countedView counts how often what is mapped is given back.
+// countedView counts how often the mapping is unmapped.
 type countedView struct {
 	vfs.View
 	closed  int
@@ -62,7 +62,7 @@ func TestSegmentIsClosedOnce(t *testing.T) {
 	}
 }
 
-// What is mapped behind the end of a segment is given back when that does not grow any more.
+// The mapping after the end of a segment is given back when that does not grow any more.
 func TestEndedSegmentIsTrimmed(t *testing.T) {
 	s := mustLog(t, vfs.NewMem(), func(o *logSettings) { o.SegmentBytes = 4000 })
 	defer closeLog(t, s)
@@ -100,7 +100,8 @@ func TestFinishTellsTheFailure(t *testing.T) {
 	}
 }
 
-// A recovery that fails, at whatever operation, leaves no file open: not of the segments behind a hole either.
+// A recovery that fails, at whatever operation, leaves no file open: not of the segments after a
+// hole either.
 func TestFailedRecoveryClosesAll(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustLog(t, mem, func(o *logSettings) { o.RingBytes, o.SegmentBytes = -1, 400 })

@@ -14,7 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A coverage says how much of a log a snapshot of the index stands for. Recovery does not read that.
+// A coverage is the part of a log that a snapshot of the index covers. Recovery does not read that
+// part.
 type Coverage struct {
 	Store    uint64
 	Seq      uint64 // of the last record that it covers
@@ -29,7 +30,8 @@ type Coverage struct {
 	synced []ManifestSegment // how far the segments go then that are not known to be durable
 }
 
-// CoveredSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
+// CoveredSegment is a segment to which addresses may refer, by its place in the list, and the
+// covered part of it.
 type CoveredSegment struct {
 	ManifestSegment
 	Dead int64 // bytes that compaction could reclaim, about
@@ -42,7 +44,8 @@ type CoveredGroup struct {
 	Segments       []record.SegmentID // that have members
 }
 
-// Coverage is what a snapshot that is begun now covers: all of the log, up to the first group that is under way.
+// Coverage returns the part of the log that a snapshot begun now covers: all of it, up to the first
+// group that is under way.
 func (l *Log) Coverage() Coverage {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -68,8 +71,8 @@ func (l *Log) Coverage() Coverage {
 	return c
 }
 
-// CoverageOf is what the index of a moment covers, at which no group was under way. Its log is past, and has no segment
-// that this one has not.
+// CoverageOf returns the part of the log that the index of a moment covers, at which no group was
+// under way. Its log is past, whose segments are all in this one, too.
 func (l *Log) CoverageOf(past *Log) Coverage {
 	c := past.Coverage()
 	for i := range c.Segments {
@@ -93,7 +96,7 @@ func (l *Log) coveredGroups(seq uint64) (list []CoveredGroup) {
 	return list
 }
 
-// Place is where in the list the segment stands that has the slot.
+// Place returns the place in the list of the segment with the slot.
 func (c *Coverage) Place(l *Log, slot int) int {
 	at, ok := c.places[slot]
 	if !ok { // it has come since
@@ -119,7 +122,8 @@ func (c *Coverage) Reached(l *Log) (seq uint64, err error) {
 	return c.reach.Seq, l.SyncTo(c.reach.Seq)
 }
 
-// Finish notes for each segment how much of it is of no use, and what the last one ends in, which has been synced.
+// Finish records the dead bytes of each segment, and the checksum of the end of the last one, which
+// has been synced.
 func (c *Coverage) Finish(l *Log) (err error) {
 	for slot, at := range c.places {
 		c.Segments[at].Dead = max(l.Segment(slot).Dead.Load(), 0)
@@ -131,8 +135,8 @@ func (c *Coverage) Finish(l *Log) (err error) {
 	return err
 }
 
-// Saved is what the log is told of a snapshot that is whole and synced, in a file of so many bytes, which end with a
-// checksum.
+// Saved describes a snapshot that is complete and synced, in a file of so many bytes, which end
+// with a checksum.
 func (c *Coverage) Saved(path string, bytes int64, crc uint32) *SavedIndex {
 	line := c.reach
 	line.Bytes, line.CRC = bytes, crc
@@ -152,7 +156,7 @@ func (c *Coverage) named(path string, line ManifestIndex) *SavedIndex {
 	return x
 }
 
-// IsOf reports whether this is of the log, as far as the manifest tells.
+// IsOf reports whether the coverage is of the log, as far as the manifest shows.
 func (c *Coverage) IsOf(l *Log) bool {
 	if c.Store != l.StoreID {
 		return false
@@ -196,7 +200,7 @@ func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("copal: %w", err)
 		}
-		seg.ahead = size // what a snapshot knows has been drained
+		seg.ahead = size // the records of a snapshot have been drained
 	}
 	l.LastTime = max(l.LastTime, c.Time)
 	for i := range c.Groups {
@@ -210,8 +214,8 @@ func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
 	return slots, c.checkTail(l, slots)
 }
 
-// checkTail makes sure that the log ends, for the snapshot, in what it did: a copy of the directory may have
-// gone another way.
+// checkTail checks that the covered part of the log still ends with the same bytes: a copy of the
+// directory may have other ones.
 func (c *Coverage) checkTail(l *Log, slots []int) error {
 	if c.Tail >= len(c.Segments) {
 		return nil
@@ -233,7 +237,7 @@ func (l *Log) coverSegment(seg *Segment, e *CoveredSegment) error {
 		return fmt.Errorf("copal: %w", err)
 	}
 	if size < e.Bytes {
-		return ErrMismatch // the log is read, which finds out what that means
+		return ErrMismatch // the log is read, which finds the reason
 	}
 	seg.End.Store(e.Bytes)
 	seg.Records, seg.First, seg.Last = e.Records, e.First, e.Last
@@ -252,7 +256,7 @@ func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
 	if err != nil || size < e.Bytes {
 		return nil, errors.Join(err, seg.File.Close(), record.ErrShort)
 	}
-	seg.End.Store(size) // what the snapshot knows may be ahead of what it covers
+	seg.End.Store(size) // the snapshot may know records beyond the part that it covers
 	seg.to(Durable)
 	seg.openViewOf(size)
 	l.rest(seg, vfs.ReadOnly)
@@ -275,7 +279,7 @@ func (g *CoveredGroup) spread(set *segmentSet) *SpreadGroup {
 // tailBytes is how much of the end of the log is compared. It holds the last record, or much of it.
 const tailBytes = 1 << 10
 
-// tailCRC is the checksum of what stands before the offset.
+// tailCRC returns the checksum of the bytes before the offset.
 func (s *Segment) tailCRC(end int64) (uint32, error) {
 	b := make([]byte, min(end, tailBytes))
 	if n, err := s.readAt(b, end-int64(len(b))); n < len(b) {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// A cursor reads the records of a log in the order in which they were written, behind the appends.
+// A cursor reads the records of a log in the order in which they were written, while others are
+// appended.
 //
 // It reads only segments as they were written: compacted ones have the same entries, without their
 // history. Such a segment stays in the set while a cursor is in it, and after it has gone the error
@@ -15,7 +16,7 @@ import (
 type Cursor struct {
 	log     *Log
 	Next    uint64   // number of the record that is read next
-	Segment *Segment // where it is looked for, pinned; nil when it is to be found
+	Segment *Segment // the segment of the next record, pinned; nil when it is not known yet
 	scan    Scanner
 }
 
@@ -108,13 +109,13 @@ func (s *Segment) tellsFrom(seq uint64) bool {
 	return s.ID.Generation() == 0 && s.Records > 0 && s.Last >= seq
 }
 
-// Corrupt says that the record at a position cannot be what was written.
+// Corrupt returns the error for a record at a position that cannot be valid.
 func (p Position) Corrupt(reason string) error {
 	return &CorruptError{File: p.segment.Path, Offset: p.offset, Reason: reason}
 }
 
-// EndPosition is the end of what the log has, and reads show. The segment is nil where the log was compacted
-// up to there.
+// EndPosition returns the end of the log as far as reads show it. The segment is nil if the log was
+// compacted up to there.
 func (l *Log) EndPosition() Position {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -133,8 +134,8 @@ func (l *Log) EndPosition() Position {
 	return p
 }
 
-// TellsAfter reports whether a cursor may begin behind a number: compaction has not been there, and the log
-// does not end before.
+// TellsAfter reports whether a cursor may begin after a number: the later records have not been
+// compacted, and the log does not end before.
 func (l *Log) TellsAfter(seq uint64) bool { return l.Floor() <= seq && seq <= l.Last() }
 
 // Floor is the number up to which compaction may have been.
@@ -152,8 +153,8 @@ func (l *Log) LastAtRest() (last uint64, rest bool) {
 	return l.NextSeq - 1, len(l.Parts) == 0 && len(l.groups) == 0
 }
 
-// MembersBefore are, for each group that is committed behind a record, the number of the group and
-// the position of the first of its members, of which the segment may not be known.
+// MembersBefore returns, for each group with members before a record and its commit after it, the
+// number of the group and the position of its first member, of which the segment may not be known.
 func (l *Log) MembersBefore(next uint64) map[uint64]Position {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Somebody has cut the tail of a live store, where everything was durable: to give back the room behind it
-// would fill in zeros, and nobody would know. So whatever ends a tail looks first, and says that what was
-// durable is not any more.
+// Another program has cut the tail of a live store, where everything was durable: to give back the
+// room after it would fill in zeros, unnoticed. So whatever ends a tail checks its length first,
+// and reports that durable records are gone.
 func TestTailCutBeforeItEnds(t *testing.T) { logtest.BothWays(t, tailCutBeforeItEnds) }
 
 func tailCutBeforeItEnds(t *testing.T) {
@@ -46,7 +46,7 @@ func tailCutBeforeItEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if how == "rolling" && s.Ring == nil {
-				s.close() // the next append is a write behind the cut, which fills it in: to look before each costs more than the write
+				s.close() // the next append is a write after the cut, which fills it in: a check before each would cost more than the write
 				continue
 			}
 			if err := end(s); how != "closing" && !errors.Is(err, ErrReadOnly) {
@@ -60,7 +60,7 @@ func tailCutBeforeItEnds(t *testing.T) {
 	}
 }
 
-// cutter cuts a file just before something is done behind the cut, or before the end of the file is looked at.
+// cutter cuts a file just before an operation after the cut, or before its length is read.
 type cutter struct {
 	vfs.FS
 	path string
@@ -107,8 +107,8 @@ func (f *cutFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *cutFile) Truncate(size int64) error { return errors.Join(f.cut(false), f.File.Truncate(size)) }
 
-// TestTailCutWhileItIsWritten: somebody cuts the tail between the look at its length and what is done behind its end,
-// which fills the cut in with zeros.
+// TestTailCutWhileItIsWritten: the tail is cut between the check of its length and the operation
+// after its end, which fills the cut in with zeros.
 func TestTailCutWhileItIsWritten(t *testing.T) {
 	value := strings.Repeat("v", 3000)
 	for how, act := range map[string]func(s *logbook) error{

@@ -10,13 +10,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Going on behind damage is for a store that is only read. What keeps recovery from reading a record is noted,
-// and the log goes on with the next whole record of the segment: a whole record says at which offset and under
-// which salt it was written, so nothing can be mistaken for one.
+// Recovery goes on after damage only in a store that is opened for reading. The damage is noted,
+// and the log goes on with the next whole record of the segment: a whole record contains the offset
+// and the salt with which it was written, so nothing else can be mistaken for one.
 //
-// The owner of the log is told which keys the damaged bytes still name, so that a read of these keys is an
-// error. That is as much as can be known: the checksum is of the whole record, so a key that can be read may be
-// damaged itself, and of bytes that do not parse nobody knows which keys they named.
+// The owner of the log gets the keys that the damaged bytes still name, so that a read of these
+// keys is an error. More cannot be known: the checksum is of the whole record, so a key that can be
+// read may be damaged itself, and the keys in bytes that do not parse are lost.
 
 // Lost is a key that damaged bytes name.
 type Lost struct {
@@ -27,10 +27,10 @@ type Lost struct {
 	Address Address     // a read there is an error
 }
 
-// pass lets recovery go on behind the last record that it has read of a segment, where cause says
-// that something is lost. more tells whether there are bytes to read behind it. It returns cause if
-// the caller has not asked for that, and where it makes no sense: in a file of a newer version,
-// whose records cannot be told, and where nothing follows in a file that may have been cut.
+// pass lets recovery go on after the last record that it has read of a segment, when cause reports
+// a loss. more reports whether there are bytes to read after it. pass returns cause if the caller
+// has not asked to go on, and where that makes no sense: in a file of a newer version, whose
+// records cannot be recognized, and at the end of a file that may have been cut.
 func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
 	corrupt, ok := errors.AsType[*CorruptError](cause)
 	if r.Lose == nil || !ok {
@@ -63,8 +63,9 @@ func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (mor
 	return next != nil, nil
 }
 
-// passHead opens a segment whose first line cannot be read. The manifest says which it is, and the checksums of its
-// records whether it is that. When they were written nobody knows: the times count from when the store was made.
+// passHead opens a segment whose first line cannot be read. The manifest says which it is, and the
+// checksums of its records verify that. The time of writing is unknown: times count from the making
+// of the store.
 func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
 	l, path := r.Log, filepath.Join(r.Log.Dir, e.ID.FileName())
 	corrupt, ok := errors.AsType[*CorruptError](cause)
@@ -80,7 +81,7 @@ func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
 		}
 		err = errors.Join(readErr, s.SkipTo(0))
 	}
-	if err != nil || s.Offset >= s.End { // without a record nothing tells which segment it was
+	if err != nil || s.Offset >= s.End { // without a record the segment cannot be identified
 		return nil, errors.Join(cause, err, f.Close())
 	}
 	r.note(corrupt, "its records are read as ever, and when they were written is not known")
@@ -89,7 +90,8 @@ func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
 	return seg, nil
 }
 
-// lossOf says what the loss of some records means, of which all may name their keys still.
+// lossOf describes the loss of some records; named reports whether all of them still name their
+// keys.
 func lossOf(first, last uint64, named bool) string {
 	switch {
 	case !named:
@@ -100,7 +102,7 @@ func lossOf(first, last uint64, named bool) string {
 	return fmt.Sprintf("reads of the keys that records %d to %d name are errors; if one of those is damaged itself, another is as it was before", first, last)
 }
 
-// note keeps what the owner of the log is to be told.
+// note keeps the damage for the owner of the log.
 func (r *Recovery) note(err *CorruptError, loss string) {
 	r.Damage = append(r.Damage, &CorruptError{File: err.File, Offset: err.Offset, Reason: err.Reason + "; " + loss})
 }
@@ -116,7 +118,7 @@ func (r *Recovery) passEnd(cause error, next uint64) error {
 	return nil
 }
 
-// resume moves behind the damage, to the next whole record, which it returns; nil for none.
+// resume moves past the damage, to the next whole record, which it returns; nil for none.
 func (r *Recovery) resume(seg *Segment, t *TailReader, from int64) (*Record, error) {
 	t.Offset, t.Gaps, t.Last = from, seg.ID.Generation() > 0, r.Next-1
 	follows, err := t.Resume()
@@ -139,18 +141,18 @@ func (r *Recovery) resume(seg *Segment, t *TailReader, from int64) (*Record, err
 	return &e, nil
 }
 
-// chain is a row of what look like records, each behind the other.
+// chain is a sequence of bytes that look like adjacent records.
 type chain struct {
 	records uint64
 	end     int64
 }
 
-// suspect tells the owner of the log of all keys that the bytes in [from, end) of a segment name. It returns
-// the chain that begins there.
+// suspect passes all keys that the bytes in [from, end) of a segment name to the owner of the log.
+// It returns the chain that begins there.
 func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last uint64, reason string) (c chain, err error) {
 	c.end = from
 	s := &Scanner{File: t.Segment, Offset: from, End: t.End}
-	for at := from; at < min(end, s.End); at = s.Offset { // what follows may stand in the ring alone
+	for at := from; at < min(end, s.End); at = s.Offset { // the rest may be only in the ring
 		var h record.Head
 		head, b, err := s.head(&h, at == from)
 		if err != nil {
@@ -174,8 +176,9 @@ func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last ui
 	return c, r.loseGroups(AddressOf(seg.Slot, from), last)
 }
 
-// head parses the head of the record at s.Offset, unverified, and returns what there is of the record. Where it
-// is sure that a record begins, its checksum need not even look like one.
+// head parses the head of the record at s.Offset, unverified, and returns the bytes of the record
+// as far as they exist. If it is sure that a record begins here, its checksum need not even look
+// like one.
 func (s *Scanner) head(h *record.Head, sure bool) (int, []byte, error) {
 	b, err := s.Window(record.MaxHeadBytes)
 	if err != nil {
@@ -200,8 +203,8 @@ func (s *Segment) lose(offset int64, reason string) {
 	s.lost[offset] = &CorruptError{File: s.Path, Offset: offset, Reason: reason}
 }
 
-// loseGroups loses the members of all groups that have no commit yet: it may have been among the damaged bytes, and
-// so may members of which the others tell. Those that have their commit later are found again by that.
+// loseGroups loses the members of all groups that have no commit yet: it may have been among the
+// damaged bytes, as may members. A later commit finds its members again.
 func (r *Recovery) loseGroups(a Address, last uint64) error {
 	for _, members := range r.Groups {
 		for _, m := range members {
@@ -213,7 +216,7 @@ func (r *Recovery) loseGroups(a Address, last uint64) error {
 	return nil
 }
 
-// later is the number of the first record behind a segment, 0 if there is none.
+// later returns the number of the first record after a segment, 0 if there is none.
 func (r *Recovery) later(seg *Segment) uint64 {
 	for _, later := range r.segments {
 		if later.ID <= seg.ID {

@@ -16,12 +16,12 @@ import (
 // Files of a store's directory that are no part of the log.
 const (
 	LockName   = "LOCK"                        // of the process that writes; it is empty
-	BackupName = "BACKUP"                      // in a directory that is a backup: what of
+	BackupName = "BACKUP"                      // in a directory that is a backup: its source
 	BackupTemp = BackupName + files.TempSuffix // while it is written
 )
 
-// CheckDir returns an error if dir is a file or, for a process that is to write there, a directory
-// that is no store and has something else.
+// CheckDir returns an error if dir is a file or, for a process that writes, a directory that is no
+// store and not empty.
 func CheckDir(fsys vfs.FS, dir string, write bool) error {
 	names, err := fsys.List(dir)
 	switch {
@@ -30,7 +30,7 @@ func CheckDir(fsys vfs.FS, dir string, write bool) error {
 	case errors.Is(err, fs.ErrNotExist) && !write:
 		return NoStore(dir)
 	case err != nil:
-		return nil // what comes next says what is wrong
+		return nil // the next step returns the error
 	}
 	if err := NoUnfinished(fsys, dir, names); err != nil || !write || IsStore(names) {
 		return err
@@ -114,8 +114,8 @@ func Within(dir, of string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// Worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what
-// an attempt to make a store has left, or what a file system has made.
+// Worthless reports whether a file of this name, in a directory without a store, can be ignored:
+// left by an attempt to make a store, or made by the file system.
 func Worthless(name string) bool {
 	return name == LockName || name == ManifestTemp || name == BackupTemp || name == UnfinishedTemp || name == "lost+found"
 }

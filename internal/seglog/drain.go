@@ -6,7 +6,7 @@ import (
 	"github.com/copaldb/copal/internal/tail"
 )
 
-// drain writes what the ring holds of the tail to its file. The caller holds l.Mu.
+// drain writes the bytes of the tail that are only in the ring to its file. The caller holds l.Mu.
 func (l *Log) drain(t *Segment) error {
 	l.DrainsLocked()
 	return l.Drain(&t.Tail, t.End.Load())

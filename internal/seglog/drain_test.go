@@ -52,8 +52,8 @@ func (f *stallFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 // TestNoRecordIsTornWhileADrainStalls: as long as appends need not wait for a drain, the file or
-// the ring has every record whole. Here a record stands across the end of a drained piece, and the
-// next piece stalls.
+// the ring has every record whole. Here a record crosses the end of a drained piece, and the next
+// piece stalls.
 func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
@@ -79,7 +79,7 @@ func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
 	for tail.End.Load() < 2*ringBytes-400 && may(300) {
 		set()
 	}
-	if probe := tail.End.Load(); may(2*ringBytes - probe) { // one to the last byte before the place of what stalls
+	if probe := tail.End.Load(); may(2*ringBytes - probe) { // one to the last byte before the place of the stalled piece
 		setIn(t, b, "probe", "")
 		n++
 		length := 2*ringBytes - 2*tail.End.Load() + probe - 2

@@ -5,11 +5,11 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// MaxSegmentBytes is what an offset within an Address can reach.
+// MaxSegmentBytes is the bound of the offset in an Address.
 const MaxSegmentBytes = 1 << 32
 
-// Address is where a record stands: the slot of its segment in this process, and
-// the offset in the segment's file. Zero is no address, for a file begins with its header.
+// Address is the place of a record: the slot of its segment in this process, and the offset in the
+// segment's file. Zero is no address, because a file begins with its header.
 type Address = index.Address
 
 func AddressOf(slot int, offset int64) Address { return Address(slot)<<32 | Address(offset) }

@@ -21,7 +21,7 @@ var (
 	ErrRebuilt     = errors.New("it is made anew from the log, and nothing is lost")
 )
 
-// known is an error whose text says already what kind it is of.
+// known is an error whose text contains the text of its kind already.
 type known struct {
 	text string
 	kind error
@@ -35,10 +35,10 @@ func Known(kind error, format string, args ...any) error {
 func (e *known) Error() string        { return e.text }
 func (e *known) Is(target error) bool { return target == e.kind }
 
-// CorruptError says where bytes are not what was written, and why they cannot be.
+// CorruptError is the place of damage in a file, and the reason why its bytes cannot be valid.
 type CorruptError struct {
 	File   string // path of the file
-	Offset int64  // of the first byte of what is damaged
+	Offset int64  // of the first damaged byte
 	Reason string
 }
 
@@ -49,7 +49,7 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// FailedError is what every write returns after one whose outcome is unknown.
+// FailedError is the error of every write after one whose outcome is unknown.
 type FailedError struct {
 	Cause error
 }

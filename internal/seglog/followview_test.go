@@ -9,7 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// tailed is a log that was opened beside the one that writes, and one look at what that has written since.
+// tailed returns a log that was opened beside the writing one, and a function that reads the later
+// records.
 func tailed(t *testing.T, mem vfs.FS) (l *Log, look func()) {
 	t.Helper()
 	l = NewLog(Options{FS: mem, Dir: "db", Clock: clock.System{}, SegmentBytes: DefaultSegmentBytes, Report: func(err error) { t.Error(err) }})
@@ -36,8 +37,7 @@ func tailed(t *testing.T, mem vfs.FS) (l *Log, look func()) {
 	}
 }
 
-// Who follows a log has the segment mapped that grows, as far as it may become, and of those that do not grow
-// any more what they have.
+// A follower maps the growing segment up to its greatest length, and the others up to their ends.
 func TestFollowedSegmentsAreMapped(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustLog(t, mem, func(o *logSettings) { o.Inline, o.SegmentBytes = true, 4000 })

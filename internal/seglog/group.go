@@ -9,13 +9,13 @@ import (
 
 // A group is records that count together or not at all: its members, and a commit from which on they count.
 //
-// A small one is a single append, so its records stand next to each other in one segment. The members of a
-// large one are written ahead, some at a time, between records of others; only the commit is then written under
-// the locks. While a group is under way,
+// A small one is a single append, so its records are adjacent in one segment. The members of a
+// large one are written ahead, some at a time, between records of others; only the commit is then
+// written under the locks. While a group is under way,
 //
 //   - compaction leaves alone the segments from its first member on, as it does for the parts of large values;
-//   - a snapshot of the index covers nothing from its first member on: an opening replays the members, and the
-//     commit behind them if there is one.
+//   - a snapshot of the index covers nothing from its first member on: an opening replays the
+//     members, and the commit after them if there is one.
 //
 // So a snapshot may divide a group that has committed: members are covered, and the commit is not, because
 // another group began between them and is still under way. The snapshot names the group. When the commit is
@@ -24,17 +24,17 @@ import (
 //
 // A group that is given up leaves members that never count.
 //
-// Compaction copies members that count where they stand, and the commit as long as there are members. Those of a
-// small group stand next to it in the copy as well. Between those of a group that was written ahead, and its commit,
-// other records may stand, and the ends of segments. So that a segment can be compacted wherever the commit
-// is, the log remembers these groups, and so does the snapshot of the index, which may cover the commit of a
-// member that is replayed.
+// Compaction copies members that count in their order, and the commit as long as there are members.
+// Those of a small group are adjacent to it in the copy, too. Between the members of a group that
+// was written ahead, and its commit, there may be other records and ends of segments. So that a
+// segment can be compacted wherever the commit is, the log remembers these groups, and so does the
+// snapshot of the index, which may cover the commit of a member that is replayed.
 type Group struct {
 	Log      *Log   // the rest is empty at first
 	number   uint64 // sequence number of the first member, 0 while none is written
 	members  int
 	segments map[record.SegmentID]int64 // bytes of its members
-	from     covered                    // all that stands before the first member
+	from     covered                    // everything before the first member
 	parts    *Parts                     // nil while nothing is written
 }
 
@@ -49,7 +49,7 @@ type covered struct {
 // SpreadGroup is a committed group that was written ahead: with members in segments that need not have its commit,
 // or with other records among them, so that a snapshot of the index may divide it.
 type SpreadGroup struct {
-	Commit   uint64 // its sequence number, which decides what is newer
+	Commit   uint64 // its sequence number, which decides which record is newer
 	Segments map[record.SegmentID]bool
 }
 
@@ -93,7 +93,7 @@ func (g *Group) Commit(recs ...*Pending) (seq uint64, err error) {
 	g.count(recs[:len(recs)-1])
 	if g.number != 0 { // it was written ahead
 		l.spreadLocked(last.Group, last.Seq, slices.Collect(maps.Keys(g.segments)))
-		l.Tail.Dead.Add(-int64(last.Bytes)) // it is to stay
+		l.Tail.Dead.Add(-int64(last.Bytes)) // it stays
 	}
 	g.leaveLocked()
 	return last.Seq, nil
@@ -119,7 +119,7 @@ func (g *Group) count(recs []*Pending) {
 	}
 }
 
-// End is to be called when the outcome stands in the index. Without a commit, what was written is dead.
+// End must be called when the outcome is in the index. Without a commit, the members are dead.
 func (g *Group) End() {
 	l := g.Log
 	if g.parts == nil {
@@ -154,7 +154,7 @@ func (l *Log) spreadLocked(number, commit uint64, segments []record.SegmentID) {
 	l.Spread[number] = g
 }
 
-// SpreadGroups is a copy of what the log knows of groups that are spread over segments.
+// SpreadGroups returns a copy of the log's list of groups that are spread over segments.
 func (l *Log) SpreadGroups() map[uint64]*SpreadGroup {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -174,8 +174,8 @@ func (l *Log) coveredLocked() covered {
 	return covered{segment: l.Tail, entry: l.Tail.manifestEntry(true), seq: l.NextSeq - 1, time: l.LastTime}
 }
 
-// coverableLocked is what a snapshot of the index may cover: everything before the first member of a group that
-// is under way. The segment is nil when that is all.
+// coverableLocked returns the part that a snapshot of the index may cover: everything before the
+// first member of a group that is under way. The segment is nil if that is the whole log.
 func (l *Log) coverableLocked() covered {
 	if len(l.groups) == 0 {
 		return covered{seq: l.NextSeq - 1, time: l.LastTime}

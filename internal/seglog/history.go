@@ -9,17 +9,17 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A window of history is what is kept of the past: the state as of each moment from its beginning on can be
-// read. The manifest says where it begins, and how long it is to be: in time, and if it says so in bytes of the log.
-// It is so until another length is asked for, by whichever process.
+// A window of history is the part of the past that is kept: the state as of each moment from its
+// beginning on can be read. The manifest has its beginning and its length, in time and perhaps in
+// bytes of the log, until a process asks for another length.
 //
-// The beginning moves when compaction takes away what no moment needs that is as late. Within the window it
-// takes away nothing.
+// The beginning moves when compaction removes records that no later moment needs. Within the window
+// it removes nothing.
 
 // History is the window, as the manifest says it.
 type History struct {
 	Seq, Time uint64 // of the first moment: the number of the last record that it has, and Unix milliseconds
-	Keep      uint64 // for how many milliseconds what is replaced is to be kept, or Forever
+	Keep      uint64 // for how many milliseconds replaced records are kept, or Forever
 	Bytes     int64  // of the log that are enough, though they are younger; 0 for no such bound
 }
 
@@ -81,7 +81,8 @@ func (m *Manifest) beginning() (h History, ok bool) {
 	return History{}, false
 }
 
-// A Moment is a place in the log, and a time: what has a higher number, or was written later, is not there yet.
+// A Moment is a place in the log, and a time: records with a higher number, or written later, do
+// not exist yet.
 type Moment struct{ Seq, Time uint64 }
 
 // Unbounded is in the place of a number, or a time, that says nothing.
@@ -117,8 +118,8 @@ func (l *Log) History() *History {
 	return &h
 }
 
-// HistoryFrom is the number of the last record that the first moment has which can be read. whole says that there
-// is one: otherwise compaction may have left out what came after it.
+// HistoryFrom returns the number of the last record of the first moment that can be read. whole
+// reports whether there is one: otherwise compaction may have left out later records.
 func (l *Log) HistoryFrom() (seq uint64, whole bool) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -126,8 +127,8 @@ func (l *Log) HistoryFrom() (seq uint64, whole bool) {
 	return from.Seq, whole
 }
 
-// keepHistory is what a process that begins to write says in the manifest of the window that was asked for. A
-// log that was never compacted has had all of it from the beginning.
+// keepHistory sets the window that was asked for in the manifest of a process that begins to write.
+// A log that was never compacted has had all of it from the beginning.
 func (l *Log) keepHistory(m *Manifest) {
 	keep := uint64(l.Window)
 	if l.Window == math.MaxInt64 {
@@ -155,7 +156,8 @@ func (l *Log) OlderThan(time uint64, list []*Segment) []*Segment {
 	return list[:sort.Search(len(list), func(i int) bool { return !l.endsBy(list[i], time) })]
 }
 
-// endsBy reports whether every record of a segment was written at a time or before, as far as what follows tells.
+// endsBy reports whether every record of a segment was written at a time or before, as far as the
+// next segments show.
 func (l *Log) endsBy(seg *Segment, time uint64) bool {
 	all := l.Segments()
 	at, _ := findSegment(all, seg.ID)
@@ -170,7 +172,8 @@ func (l *Log) endsBy(seg *Segment, time uint64) bool {
 	return l.LastTime <= time
 }
 
-// FartherThan are the first segments of a list, with which the log begins, that have so many bytes of it behind them.
+// FartherThan returns the first segments of a list, the beginning of the log, after which the log
+// has so many bytes.
 func (l *Log) FartherThan(bytes int64, list []*Segment) []*Segment {
 	behind := int64(0)
 	for _, seg := range l.Segments() {
@@ -184,8 +187,8 @@ func (l *Log) FartherThan(bytes int64, list []*Segment) []*Segment {
 	return list
 }
 
-// Each hands on the records of a segment, front to back, from wherever its bytes stand. A record is valid until f
-// returns. Nobody takes the segment away meanwhile.
+// Each calls f with the records of a segment, front to back, wherever their bytes are. A record is
+// valid until f returns. The segment must not be removed meanwhile.
 func (s *Segment) Each(f func(at int64, e *Record) error) error {
 	sc := &Scanner{File: wholeSegment{s}, Salt: s.Salt, Offset: s.Head, End: s.End.Load()}
 	for sc.Offset < sc.End {

@@ -10,11 +10,12 @@ import (
 	"github.com/copaldb/copal/internal/warm"
 )
 
-// Reading records where they stand: in the mapped file, without copying them first.
+// Reading records in place: in the mapped file, without copying them first.
 //
-// It is for records that the file has, which are nearly all. Read by a copy are very long records, those in the ring
-// alone, where the next lap may overwrite them, those that recovery found there, and those that do not verify, which
-// the copy judges. So inPlace is never wrong, and says no whenever it is not sure.
+// It is for records that the file has, which are nearly all. Some are read by a copy: very long
+// records, those only in the ring, where the next lap may overwrite them, those that recovery found
+// there, and those that do not verify, which the copy judges. So inPlace is never wrong, and
+// returns false whenever it is not sure.
 //
 // A mapped page may turn out to be unreadable when it is touched. A caller of inPlace, or of bytes that it has found,
 // has deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
@@ -96,7 +97,7 @@ func (s *Segment) CopyInPlace(e *Record, offset int64, c clock.Clock) (ok bool) 
 	return true
 }
 
-// mappedEnd is up to where the file has what was appended.
+// mappedEnd returns the offset up to which the mapped file has the appended bytes.
 func (s *Segment) mappedEnd() int64 {
 	if s.mapped == nil || s.overlay.Load() != nil || s.lost != nil {
 		return 0
@@ -104,14 +105,14 @@ func (s *Segment) mappedEnd() int64 {
 	return min(s.InFile(s.Readable()), s.viewed)
 }
 
-// Lend calls fn, which uses what was read in place. Where the file cannot be read any more, fn ends there, and the
-// error says so.
+// Lend calls fn, which uses bytes that were read in place. If the file cannot be read any more, fn
+// ends there, and Lend returns the error.
 func (s *Segment) Lend(fn func() error) (err error) {
 	defer vfs.Caught(vfs.Catch(), s.mapped, &err)
 	return fn()
 }
 
-// nearbyLines is how many cache lines of a record are brought near: what a short one has.
+// nearbyLines is how many cache lines of a record are prefetched: those of a short one.
 const nearbyLines = 4
 
 // BringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse

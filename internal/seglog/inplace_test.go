@@ -34,7 +34,7 @@ func mappedLog(t *testing.T, change ...func(*logSettings)) *logbook {
 	return s
 }
 
-// inPlaceIn reads a value where it stands.
+// inPlaceIn reads a value in place.
 func inPlaceIn(s *logbook, key string) (value []byte, ok bool, err error) {
 	slot, offset := SplitAddress(s.places[key].address)
 	seg := s.Segment(slot)
@@ -44,12 +44,12 @@ func inPlaceIn(s *logbook, key string) (value []byte, ok bool, err error) {
 	return bytes.Clone(e.Value), ok, nil
 }
 
-// TestLongTailIsReadInPlace: what is appended to a tail that has become many times as long as it should, for
-// the next segment takes its time, is read in place, too; and what is mapped of a segment that does not grow
-// any more is what it has.
+// TestLongTailIsReadInPlace: records of a tail that has become many times its nominal length,
+// because the next segment is not ready, are read in place, too; and a segment that does not grow
+// any more is mapped up to its end.
 func TestLongTailIsReadInPlace(t *testing.T) {
 	s := mappedLog(t, func(o *logSettings) { o.SegmentBytes = 64 << 10 })
-	s.Inline = false // so that the next segment is asked for, and nobody makes it
+	s.Inline = false // so that the next segment is asked for, and not made
 	for i := range 100 {
 		key := fmt.Sprint("key ", i)
 		setIn(t, s, key, strings.Repeat("x", 10<<10))
@@ -74,8 +74,8 @@ func TestLongTailIsReadInPlace(t *testing.T) {
 	}
 }
 
-// TestSegmentInPlaceIsReading: records of every length are read in place as they are read otherwise, as soon as
-// the file has them, but for the longest.
+// TestSegmentInPlaceIsReading: records of every length, except the longest, are read in place with
+// the same result, as soon as the file has them.
 func TestSegmentInPlaceIsReading(t *testing.T) {
 	s := mappedLog(t)
 	defer closeLog(t, s)

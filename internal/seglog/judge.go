@@ -26,7 +26,8 @@ func Copied(dir string) error {
 	return Known(ErrCopied, "%s is a copy of a store that was not closed, and may lack the last writes that were acknowledged there: make another by a backup, or when the store is closed; copal.AcceptCopy, or --copied of the command, opens this one as it is", dir)
 }
 
-// MissingRecord says that a record which neither the file nor the ring holds has one behind it.
+// MissingRecord is the error of a record that neither the file nor the ring holds, though a later
+// one exists.
 func MissingRecord(path string, t *TailReader, size, next int64) *CorruptError {
 	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.Offset, next)
 	if size > t.Offset { // it was there, or the beginning of it

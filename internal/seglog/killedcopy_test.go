@@ -12,7 +12,8 @@ import (
 // first bytes last. Whatever is missing then, the log opens, holds everything that was acknowledged,
 // and has the unfinished group whole or not at all.
 //
-// A ring that was left does not say what was acknowledged last, so that what stands behind a broken place counts.
+// A ring that was left does not have the last acknowledged record, so records after a broken place
+// count.
 func TestKilledWithinACopy(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		killedWithinACopy(t, left)

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/internal/tail"
 )
 
-// removeLeftover removes a file that a crash left behind before the manifest named it.
+// removeLeftover removes a file that a crash left before the manifest named it.
 func (l *Log) removeLeftover(id record.SegmentID) error {
 	if err := CheckLeftover(l.FS, l.Dir, id, l.StoreID); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

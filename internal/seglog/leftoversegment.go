@@ -11,11 +11,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// DefaultSegmentBytes is the nominal size of a segment where Options do not say. It is a variable
-// for the sake of tests that stand outside.
+// DefaultSegmentBytes is the nominal size of a segment without one in Options. It is a variable for
+// tests of other packages.
 var DefaultSegmentBytes int64 = 64 << 20
 
-// MaxTornHeader bounds the header as it is written here.
+// MaxTornHeader bounds the header that this version writes.
 const MaxTornHeader = 128
 
 // CheckLeftover returns nil if a segment that no manifest has named yet may be removed: it holds at most a

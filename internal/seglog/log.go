@@ -20,14 +20,14 @@ import (
 
 // Log is the append side: one tail segment, one order.
 //
-// A record is acknowledged when it will outlive this process: it stands in the ring, or without a ring the file
-// system has taken it (write(2) has returned). It is durable when a sync that began later has succeeded, and a
-// sync begins by draining the ring. The two have separate locks: no reader and no append ever waits for the disk
-// to sync.
+// A record is acknowledged when it survives the death of this process: it is in the ring, or
+// without a ring the file system has taken it (write(2) has returned). It is durable when a sync
+// that began later has succeeded, and a sync begins by draining the ring. The two have separate
+// locks: no reader and no append ever waits for the disk to sync.
 //
-// Segments are synced oldest first, so a prefix of the log is durable. A full segment is not closed before the
-// next one stands ready, made in the background. So appending never waits for that either, and a segment may grow
-// beyond its nominal size while the disk is slow.
+// Segments are synced oldest first, so a prefix of the log is durable. A full segment is not closed
+// before the next one is ready, made in the background. So appending never waits for that either,
+// and a segment may grow beyond its nominal size while the disk is slow.
 //
 // Failure: an append for which there is no room is cut back and refused, and the log goes on. After any other
 // failure, and after any failure of a sync, nothing is known about the file, and the log refuses appends until it
@@ -46,22 +46,22 @@ type Log struct {
 	pool         *files.Pool  // of the segments that are sealed
 	wake         chan struct{}
 	dirty        atomic.Bool // something was appended since the last periodic sync began
-	Waiting      atomic.Bool // something is to be appended by it; see touched
+	Waiting      atomic.Bool // it has something to append; see Touched
 	set          atomic.Pointer[segmentSet]
 	Snapshot     atomic.Pointer[SavedIndex] // of the index, that is on the disk; nil for none. The manifest names it, or will
 	Rolled       chan struct{}              // there may be a reason for a snapshot
 	Records      atomic.Int64               // in all segments
-	Shown        atomic.Uint64              // of the writes that are to show, how many do; added to with the lock of the key held
+	Shown        atomic.Uint64              // how many of the writes in toShow are visible; added to with the lock of the key held
 
 	Mu       sync.Mutex
 	Tail     *Segment // nil before the first append of this process
-	spare    *Segment // the next tail, when it stands ready
+	spare    *Segment // the next tail, if it is ready
 	wanted   bool     // a spare has been asked for
 	NextSeq  uint64
-	toShow   uint64    // how many writes have been appended that are to show
+	toShow   uint64    // how many appended writes become visible
 	LastTime uint64    // Unix milliseconds of the newest record
 	NextTime uint64    // of the first record after Recovery.Until, 0 for none
-	ahead    bool      // it has been reported that the clock is behind LastTime
+	ahead    bool      // it has been reported that the clock is earlier than LastTime
 	buf      []byte    // records being appended
 	lastRead time.Time // of the clock
 	lastUnix int64     // the same in nanoseconds
@@ -76,18 +76,18 @@ type Log struct {
 
 	Making sync.Mutex // held by the keeper from before the manifest names the segment that it makes until the list does; see compactable
 
-	lent  bool // what is kept for deletions is compaction's; guarded by mu
+	lent  bool // the room for deletions is lent to compaction; guarded by mu
 	short bool // the disk has less than compaction may need; guarded by Mu
 
 	leftByRecovery
 	over bool // the store is closed; guarded by mu
 
 	manifestMu sync.Mutex
-	Manifest   *Manifest       // as it is on the disk
+	Manifest   *Manifest       // the one on the disk
 	earlier    []ManifestIndex // snapshots of the index beside the last one
 }
 
-// Options is what the owner of a log says about it.
+// Options are the settings of a log and the functions of its owner.
 type Options struct {
 	FS           vfs.FS
 	Dir          string
@@ -101,11 +101,11 @@ type Options struct {
 	Window       int64       // the length of the window of history that is asked for, in milliseconds: 0 for none in particular, negative for no window, math.MaxInt64 for ever
 	WindowBytes  int64       // and in bytes of the log: 0 for as many as there are
 	LogPerIndex  int64       // bytes of the log for each byte of a snapshot of the index that stays beside a newer one; 0 for 8
-	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
+	Flush        func() bool // appends the writes that wait in memory, and reports whether to try again; called with no lock held
 	Begun        func()      // called when this process has begun to write; must not wait
 	Filled       func()      // called when a segment has become full; must not wait
-	ShortOfRoom  func(int64) // called when the disk is short of room, with what it has left; must not wait
-	Report       func(error) // tells the user about an error that no call can return
+	ShortOfRoom  func(int64) // called with the free bytes when the disk is short of room; must not wait
+	Report       func(error) // gets each error that no call can return
 }
 
 // NewLog is a log of which nothing has been read yet.
@@ -123,15 +123,15 @@ func NewLog(o Options) *Log {
 	return l
 }
 
-// leftByRecovery is what recovery leaves to the first append; guarded by Log.Mu.
+// leftByRecovery is the work that recovery leaves to the first append; guarded by Log.Mu.
 type leftByRecovery struct {
 	accepted   bool               // the log is the copy of one that was not closed, and is closed as its own
 	continued  *Segment           // the tail was closed cleanly and goes on
 	reopened   []*Segment         // otherwise: the open segments, to be sealed
 	doubtful   []*Segment         // those of them that may be on the disk in part only
-	holdRoom   []*Segment         // of an earlier process, with what that has kept in them for deletions
+	holdRoom   []*Segment         // of an earlier process, with room that it kept for deletions
 	retained   []*Segment         // of files that only the snapshot of the index names
-	dropped    []*Segment         // those that stand beyond a hole, to be removed
+	dropped    []*Segment         // those after a hole, removed later
 	orphans    []record.SegmentID // files that no manifest names any more, to be removed
 	outlived   []record.SegmentID // those of them that the snapshot of the index on the disk names
 	temps      []string           // names of copies and rings that were not finished
@@ -145,7 +145,7 @@ type Position struct {
 	offset  int64
 }
 
-// Pending is a record to be appended. Append fills in what it learns there.
+// Pending is a record to be appended. Append fills in its place and number.
 type Pending struct {
 	record.Head
 	Key, Value []byte
@@ -180,7 +180,7 @@ func (l *Log) AppendLocked(recs []*Pending) error {
 	return l.refused(err)
 }
 
-// refused asks for room if that is what the error of a write says is missing.
+// refused asks for room if err is that the disk is full.
 func (l *Log) refused(err error) error {
 	if err != nil && errors.Is(err, ErrNoSpace) {
 		l.ShortOfRoom(0)
@@ -211,7 +211,7 @@ func (l *Log) appendableLocked() error {
 // AppendOne is append for one record.
 func (l *Log) AppendOne(p *Pending) error { return l.Append(p) }
 
-// Nominal is how long a segment is to become.
+// Nominal returns the length at which a segment ends.
 func (l *Log) Nominal() int64 {
 	if n := l.NominalBytes.Load(); n > 0 {
 		return n
@@ -236,8 +236,8 @@ func (l *Log) readyLocked() error {
 	return nil
 }
 
-// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask,
-// no time to wait, or hardly any room. Its error says that the tail can take no more.
+// wantSpareLocked asks the keeper for the next segment, or makes it when there is no keeper, no
+// time to wait, or hardly any room. An error means that the tail can take no more.
 func (l *Log) wantSpareLocked(size int64) error {
 	switch {
 	case (l.Inline || l.short) && size >= l.Nominal() || size >= l.hard:
@@ -267,8 +267,8 @@ func (l *Log) AdoptLocked(s *Segment) {
 	s.trimView()
 }
 
-// RollLocked ends the tail and puts the spare in its place, if that has room: else the
-// tail may still have what it reserved.
+// RollLocked ends the tail and puts the spare in its place, if that has room: otherwise the tail
+// may still have the room that it reserved.
 func (l *Log) RollLocked() error {
 	if l.roomLocked(l.spare, l.spare.End.Load(), false) != nil {
 		return nil
@@ -363,8 +363,8 @@ func deletes(recs []*Pending) bool {
 	return !slices.ContainsFunc(recs, func(p *Pending) bool { return !p.IsDeletion() && p.Op != record.Range && p.Op != record.Commit })
 }
 
-// putLocked puts the encoded records, which are l.buf, behind end: into the ring, or into the file
-// where there is no ring and when they are so long that the copy is not worth it.
+// putLocked writes the encoded records, which are l.buf, at end: into the ring, or into the file if
+// there is no ring or they are so long that a copy does not pay.
 func (l *Log) putLocked(t *Segment, end int64, recs []*Pending) error {
 	n := int64(len(l.buf))
 	if p := l.part(); p != nil && n <= p.Longest() {
@@ -396,8 +396,8 @@ func (l *Log) putLocked(t *Segment, end int64, recs []*Pending) error {
 // storeLocked copies the records into the ring, one after the other. A process that is killed in
 // the middle of a copy leaves any part of it: memmove stores in an order of its own, and the first
 // bytes may come last. Copied one by one, an unfinished append is some whole records and one broken
-// place behind them, which recovery takes for the end of the log. Copied in one, it would be whole
-// records behind the broken place, and those are what tells recovery of damage.
+// place after them, which recovery takes for the end of the log. Copied in one, it could be whole
+// records after a broken place, which recovery takes for damage.
 func (l *Log) storeLocked(part *tail.Part, t *Segment, end int64, recs []*Pending) error {
 	rest := l.buf
 	for _, p := range recs {
@@ -409,8 +409,8 @@ func (l *Log) storeLocked(part *tail.Part, t *Segment, end int64, recs []*Pendin
 	return l.acknowledgeLocked(recs)
 }
 
-// acknowledgeLocked notes in the ring that the records, which stand whole in it or in the file, are
-// about to be acknowledged. A ring that is not used any more keeps what it says, which stays true.
+// acknowledgeLocked notes in the ring that the records, which are whole in it or in the file, are
+// about to be acknowledged. The note in a ring that is not used any more stays true.
 func (l *Log) acknowledgeLocked(recs []*Pending) error {
 	if l.Ring == nil {
 		return nil
@@ -421,8 +421,8 @@ func (l *Log) acknowledgeLocked(recs []*Pending) error {
 	return nil
 }
 
-// millisLocked is the time in Unix milliseconds. The machine's clock is asked for the day once a second, and
-// in between for what has passed, which is half the work.
+// millisLocked returns the time in Unix milliseconds. It reads the wall clock once a second, and in
+// between only the elapsed time, which is half the work.
 func (l *Log) millisLocked() uint64 {
 	if _, ok := l.Clock.(clock.System); !ok {
 		return uint64(l.Clock.Now().UnixMilli())
@@ -448,9 +448,9 @@ func (l *Log) cutBackLocked(cause error) error {
 	return err
 }
 
-// refusal is the error of a write for which the next segment could not be made. Nothing of
-// the log is in doubt then, and the next write tries again; only after a failed sync of the
-// directory it is not known what has a name.
+// refusal is the error of a write for which the next segment could not be made. The state of the
+// log is known then, and the next write tries again; only after a failed sync of the directory the
+// names in it are unknown.
 func (l *Log) refusal(err error) error {
 	if errors.Is(err, files.ErrSyncDir) {
 		return l.SyncFailed(err)
@@ -472,9 +472,9 @@ func (l *Log) SyncedSegments() []*Segment {
 // CreateSpare makes the next segment, and seals those given.
 func (l *Log) CreateSpare(seal []*Segment) (*Segment, error) { return l.createNext(seal, nil, false) }
 
-// createNext makes a segment and swaps in a manifest that adds it at the end,
-// seals those of the given segments that are still open, and drops others.
-// If closed, it says that nobody writes.
+// createNext makes a segment and swaps in a manifest that adds it at the end, seals those of the
+// given segments that are still open, and drops others. If closed, it records that no process
+// writes.
 func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -521,8 +521,8 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	return s, nil
 }
 
-// nextManifest is what a swap begins with: the manifest, without those snapshots of the index that nobody can use. The
-// caller holds manifestMu.
+// nextManifest returns the manifest from which a swap begins: the present one, without the unusable
+// snapshots of the index. The caller holds manifestMu.
 func (l *Log) nextManifest() (*Manifest, error) {
 	if err := l.stillOurs(); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 
 var _ = [1]struct{}{}[tail.DrainEvery-logtest.DrainTimer] // they are the same
 
-// A logbook is a log, and the least that it takes to read back what was written: for each key the place of its
-// last record.
+// A logbook is a log with the least that is needed to read records back: for each key the place of
+// its last record.
 type logbook struct {
 	*Log
 	readOnly bool
@@ -32,10 +32,10 @@ type logbook struct {
 
 	noteMu sync.Mutex
 	places map[string]noted // guarded by noteMu
-	told   []error          // what the log has reported; guarded by noteMu
+	told   []error          // errors that the log has reported; guarded by noteMu
 }
 
-// noted is where the last record of a key stands, and by which number it counts.
+// noted is the place of the last record of a key, and the number from which it counts.
 type noted struct {
 	seq     uint64
 	address Address // 0 when it is a deletion
@@ -143,7 +143,7 @@ func erasure(key string) *Pending {
 	return &Pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, Key: []byte(key)}
 }
 
-// put appends a record, and syncs it if it is to be durable.
+// put appends a record, and syncs it if durable.
 func (b *logbook) put(p *Pending, durable bool) error {
 	p.Synced, p.Shows = durable, true
 	if err := b.Append(p); err != nil {
@@ -221,7 +221,7 @@ func (b *logbook) close() error {
 	return errors.Join(b.Finish(nil), b.letGo())
 }
 
-// letGo closes what is open.
+// letGo closes the open files.
 func (b *logbook) letGo() error {
 	err := b.Release()
 	if b.dirLock != nil {

@@ -28,8 +28,8 @@ const (
 	SparseKeys   = 8 << 10
 )
 
-// Reach sees to it that what follows the i-th address has been asked for. The caller has pinned the segments,
-// or uses the store.
+// Reach prefetches the records after the i-th address. The caller has pinned the segments, or uses
+// the store.
 func (l *Lookahead) Reach(i int) {
 	for l.next < len(l.List) && (l.next <= i || l.List[l.next]-l.List[i] < windowsAhead*windowBytes) {
 		l.window()
@@ -44,7 +44,7 @@ func (l *Lookahead) window() {
 	for l.next < len(l.List) && l.List[l.next] < end {
 		l.next++
 	}
-	bytes := int64(windowBytes) // the last record goes on until the next one begins, or nobody knows where
+	bytes := int64(windowBytes) // the last record goes on until the next one begins, or its end is unknown
 	if l.next < len(l.List) {
 		bytes = min(int64(l.List[l.next]-l.List[first]), bytes)
 	}
@@ -58,5 +58,5 @@ func (l *Lookahead) window() {
 	}
 }
 
-// prefetcher is a file that can be asked for what will be read. It is a hint.
+// prefetcher is a file that can load bytes in advance. It is a hint.
 type prefetcher interface{ Prefetch(off, n int64) }

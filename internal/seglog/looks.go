@@ -1,8 +1,8 @@
 package seglog
 
-// Looks are those at a log that another process, or compaction, changes meanwhile: what the manifest names may
-// be gone by the time we look for it, and then the next manifest names others. What is there, and damaged, is
-// so at every look, and the last two have the same to say.
+// Looks counts the attempts to read a log that another process, or compaction, changes meanwhile: a
+// file that the manifest names may be gone when it is opened, and then the next manifest names
+// another. Real damage is found at every attempt, so the last two have the same error.
 type Looks struct {
 	n    int
 	told string

@@ -13,22 +13,23 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The manifest names the segments that are the log, in order. What it does not
-// name is not there: a segment counts from the swap that adds it to the swap
-// that drops it. It is replaced whole: written beside, synced, renamed, and the
-// directory synced, so that a crash leaves the old one or the new one.
+// The manifest names the segments that are the log, in order. Files that it does not name do not
+// count: a segment counts from the swap that adds it to the swap that drops it. It is replaced
+// whole: written beside, synced, renamed, and the directory synced, so that a crash leaves the old
+// one or the new one.
 //
-// A segment is sealed in it, with its length and its sequence numbers, some time
-// after the last record went in and was synced. The others, at the end of the list,
-// are open: what they say of them was synced, and recovery finds out how much more there is.
+// A segment is sealed in it, with its length and its sequence numbers, some time after the last
+// record went in and was synced. The others, at the end of the list, are open: the part in their
+// lines was synced, and recovery finds the rest.
 //
-// The line "writing" says that a process appends, or has died: which ring it has, and which life of
-// the page cache it runs in. Without that line the store was closed, and its last segment ends where
-// the manifest says. The line is there before the first record that could be missed without it, and
-// goes when all records are durable in the segments. It names the manifest's own file, too, so
-// that no copy of it passes for the original: a copied directory has seen nothing of the cache's life. Nor does it
-// have all that the process had acknowledged: tools that copy files compare lengths and times, and a store to a mapping
-// changes neither. So the caller must accept such a copy (ErrCopied).
+// The line "writing" means that a process appends, or has died: it names its ring, and the page
+// cache under which it runs. Without that line the store was closed, and its last segment ends
+// where the manifest says. The line is there before the first record that could be missed without
+// it, and goes when all records are durable in the segments. It names the manifest's own file, too,
+// so that no copy of it passes for the original: the page cache proves nothing about a copied
+// directory. Nor does it have all that the process had acknowledged: tools that copy files compare
+// lengths and times, and a store to a mapping changes neither. So the caller must accept such a
+// copy (ErrCopied).
 
 const (
 	ManifestName = "MANIFEST"
@@ -45,12 +46,12 @@ type Manifest struct {
 	Segments []ManifestSegment
 	Indexes  []ManifestIndex
 	Writing  *Writing // nil for a store that was closed
-	Other    []string // lines of a newer minor format, kept as they are
+	Other    []string // lines of a newer minor format, kept unchanged
 
 	file string // ID of the file that it was read from
 }
 
-// Writing is what the manifest says of the process that appends.
+// Writing is the manifest's line about the process that appends.
 type Writing struct {
 	Ring  uint64 // ID of its ring, 0 for none
 	Cache string // life of the page cache, "" when unknown; see vfs.FS
@@ -101,8 +102,8 @@ func (m *Manifest) Encode() []byte {
 	return record.Seal(append(b, "end"...))
 }
 
-// parseManifest reads what encode writes. A line with an unknown first word is
-// kept when the word is lower case, and refused as ErrVersion when it is not.
+// parseManifest parses the text of encode. A line with an unknown first word is kept when the word
+// is lower case, and refused as ErrVersion when it is not.
 func parseManifest(text []byte) (*Manifest, error) {
 	body, err := record.Unseal(text, "manifest")
 	if err != nil {
@@ -210,7 +211,7 @@ func (m *Manifest) Synced() *files.Mark {
 	return k
 }
 
-// Find returns what the manifest says of a segment.
+// Find returns the manifest's line of a segment.
 func (m *Manifest) Find(id record.SegmentID) (ManifestSegment, bool) {
 	i := slices.IndexFunc(m.Segments, func(e ManifestSegment) bool { return e.ID == id })
 	if i < 0 {
@@ -219,7 +220,8 @@ func (m *Manifest) Find(id record.SegmentID) (ManifestSegment, bool) {
 	return m.Segments[i], true
 }
 
-// bytesBetween is how long the segments are that begin behind one record and not behind another.
+// bytesBetween returns the length of the segments that begin after one record and not after
+// another.
 func (m *Manifest) bytesBetween(from, to uint64) (bytes int64) {
 	for _, e := range m.Segments {
 		if e.First > from && e.First <= to {
@@ -254,8 +256,8 @@ func (m *Manifest) Insert(e ManifestSegment) {
 	m.Segments = list
 }
 
-// Seal states the bounds of those segments that are open, as far as stated knows them and no
-// other open segment stands before them.
+// Seal states the bounds of those segments that are open, as far as stated knows them and no other
+// open segment is before them.
 func (m *Manifest) Seal(stated func(id record.SegmentID) (e ManifestSegment, ok bool)) {
 	for i, e := range m.Segments {
 		if e.Sealed {

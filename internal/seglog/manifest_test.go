@@ -99,7 +99,7 @@ func FuzzManifest(f *testing.F) {
 		f.Add(forever.Encode())
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} { // as it is, and with a checksum
+		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} { // unchanged, and with a checksum
 			m, err := parseManifest(b)
 			if err != nil {
 				continue

@@ -11,11 +11,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A value too large to buffer is written in parts: records that count for nothing,
-// between which other writers' records may stand, because the append lock is held
-// for one part at a time. A last record commits them: it carries the key as any
-// other does, the length of the whole as its L attribute, and as its value the list
-// of the parts,
+// A value too large to buffer is written in parts: records that have no effect by themselves,
+// between which there may be records of other writers, because the append lock is held for one part
+// at a time. A last record commits them: it carries the key as any other does, the length of the
+// whole as its L attribute, and as its value the list of the parts,
 //
 //	<bytes of each part but the last> <segment>.<offset> <segment>.<offset> …
 //
@@ -34,7 +33,7 @@ func (p *Pending) AppendPlace(list []byte) []byte {
 // Parts says that parts are being written which no record lists yet.
 type Parts struct{ From record.SegmentID }
 
-// BeginParts lets compaction leave alone what is appended from now on, until EndParts.
+// BeginParts lets compaction leave alone the records appended from now on, until EndParts.
 func (l *Log) BeginParts() *Parts {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -125,7 +124,7 @@ func (l *Log) HasParts(list []byte) bool {
 	})
 }
 
-// BeginsParts reports whether the first part of a list stands at a position.
+// BeginsParts reports whether the first part of a list is at a position.
 func (p Position) BeginsParts(list []byte) bool {
 	words := strings.SplitN(string(list), " ", 3)
 	if p.segment == nil || len(words) < 2 {

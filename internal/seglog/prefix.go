@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A prefix is the log up to one point, as a copy of it is made: the segments stay until release, and what
-// is appended meanwhile is not of it.
+// A prefix is the log up to one point, for a copy: the segments stay until release, and later
+// records do not belong to it.
 type Prefix struct {
 	Seq      uint64       // of the last record in it; a reader may have gone on to segments that its manifest does not name yet
 	Manifest *Manifest    // of a log that has nothing else: it calls all segments sealed, and none empty
@@ -49,7 +49,7 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 		return false
 	}
 	p.Seq = p.Manifest.Floor
-	p.pins = append(p.pins, l.PinAll()...) // what the manifest named already may be in the list only now
+	p.pins = append(p.pins, l.PinAll()...) // segments in the manifest may be in the list only now
 	p.Manifest.Segments, p.Manifest.Indexes, p.Manifest.Writing = nil, nil, nil
 	set := l.set.Load()
 	for _, e := range named {

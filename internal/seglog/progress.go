@@ -1,15 +1,15 @@
 package seglog
 
-// progress tells how far reading the log has come. It is for long readings: of what is read in a moment nothing
-// is told.
+// progress reports how much of the log has been read. It is for long readings: a short one is not
+// reported.
 type progress struct {
-	Tell        func(done, total int64) // nil for nobody
-	done, total int64                   // bytes, of what has been read before the present segment
+	Tell        func(done, total int64) // may be nil
+	done, total int64                   // bytes; done is those before the present segment
 	start       int64                   // where reading the present one began
 	told        int64
 }
 
-// progressEvery is how many bytes are read between two times that something is told.
+// progressEvery is the number of bytes between two reports.
 const progressEvery = 4 << 20
 
 // begin says that a segment is read from an offset on.
@@ -32,14 +32,14 @@ func (p *progress) end(offset int64) {
 	p.start = offset
 }
 
-// finish tells that everything has been read, if anything was told.
+// finish reports that everything has been read, if anything was reported.
 func (p *progress) finish() {
 	if p.told > 0 {
 		p.Tell(p.done, p.done)
 	}
 }
 
-// measure finds out how much there is to read.
+// measure adds up the bytes that have to be read.
 func (r *Recovery) measure() error {
 	if r.Progress.Tell == nil {
 		return nil

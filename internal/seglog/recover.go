@@ -16,27 +16,27 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Recovery finds the records of the log. It changes nothing on the disk: the first append or sync mends what has to
-// be mended, and Close writes the records of the ring alone. A store can be opened and read on a full disk.
+// Recovery finds the records of the log. It changes nothing on the disk: the first append or sync
+// makes the necessary changes, and Close writes the records that are only in the ring. A store can
+// be opened and read on a full disk.
 //
-//  1. Read the mark, then the manifest. They say how far the log was synced, whether it
-//     was closed, and whether the page cache has survived since it was written to.
-//  2. Read the segments in order. Each record must be whole, and its sequence
-//     number the one after the last. Where the file of an open segment ends, the
-//     ring may have what follows.
-//  3. Where the bytes are no record:
-//     in a sealed segment, or before the mark: damage.
-//     If the page cache has survived, it has all that the dead process wrote, in the order
-//     in which it was written, and the ring says which record was acknowledged last. Before that one
-//     it is damage, and behind it anything may stand. Without a ring it is damage if a whole record
-//     still follows, or if the file goes on with anything but the beginning of a record.
-//     Otherwise: a torn tail, or a hole that a power cut left, as a disk writes in any order.
-//  4. A torn tail, and everything beyond a hole, was never acknowledged as durable. It does not
+//  1. Read the mark, then the manifest. They have the place up to which the log was synced, whether
+//     it was closed, and whether the page cache has survived since it was written to.
+//  2. Read the segments in order. Each record must be whole, and its sequence number the one after
+//     the last. After the end of the file of an open segment, the ring may have more records.
+//  3. Where the bytes are no record: in a sealed segment, or before the mark: damage. If the page
+//     cache has survived, it has all that the dead process wrote, in the order in which it was
+//     written, and the ring says which record was acknowledged last. Before that one it is damage,
+//     and after it anything may follow. Without a ring it is damage if a whole record still
+//     follows, or if the file goes on with anything but the beginning of a record. Otherwise: a
+//     torn tail, or a hole that a power cut left, as a disk writes in any order.
+//  4. A torn tail, and everything after a hole, was never acknowledged as durable. It does not
 //     count, and the next append goes to a new segment.
 //
-// Records behind the mark are in the page cache, and perhaps nowhere else: after a failed sync the kernel shows bytes
-// that the disk never got, and calls their pages clean. Asking it to drop those pages does not help, as it keeps
-// mapped ones. So a record found there is written to a new file before it is called durable (redo.go).
+// Records after the mark are in the page cache, and perhaps nowhere else: after a failed sync the
+// kernel shows bytes that the disk never got, and calls their pages clean. Asking it to drop those
+// pages does not help, as it keeps mapped ones. So a record found there is written to a new file
+// before it is called durable (redo.go).
 //
 // Damage is a *CorruptError and the store does not open.
 type Recovery struct {
@@ -46,23 +46,23 @@ type Recovery struct {
 	syncFailed bool // and then a sync failed
 	ReadOnly   bool
 	replay     func(Record, Address) error // makes a record count
-	ring       *RingReader                 // what another process left, or nil
+	ring       *RingReader                 // the one that another process left, or nil
 	healed     bool                        // records were found in the ring alone
-	Began      func(store uint64)          // is told of which store the log is, before any record counts
-	OpenSeed   func() Seed                 // called when the manifest is known, nil for nobody
+	Began      func(store uint64)          // called with the store's identity, before any record
+	OpenSeed   func() Seed                 // called when the manifest is known; may be nil
 	seed       Seed                        // or nil
-	Replayed   func() error                // called when all records have been replayed, and what the seed knows of can still be read; nil for nobody
+	Replayed   func() error                // called when all records have been replayed, and the records of the seed can still be read; may be nil
 	Divided    map[uint64]*SpreadGroup     // by its number, each group of which the seed covers members, and not the commit
-	Shadow     bool                        // the log is at work: what is dead in it is counted elsewhere
+	Shadow     bool                        // the log is in use: its dead bytes are counted elsewhere
 	Progress   progress
 
-	// Until, where it is not nil, is the moment at which recovery stops: what comes later does not count, and is
+	// Until, if not nil, is the moment at which recovery stops: later records do not count, and are
 	// not read.
 	Until *Moment
-	over  bool // it has come
+	over  bool // the moment Until is reached
 
-	// Lose, where it is not nil, lets recovery go on behind damage (damage.go), and is told of each key that
-	// the damaged bytes name. What is to be said of the damage is in Damage then.
+	// Lose, if not nil, lets recovery go on after damage (damage.go), and is called with each key
+	// that the damaged bytes name. Damage has the errors then.
 	Lose    func(Lost) error
 	Damage  []*CorruptError
 	endless bool // the last of it reaches to the end of an open segment
@@ -74,12 +74,12 @@ type Recovery struct {
 	Spread   map[uint64]*SpreadGroup // committed groups that were written ahead
 	counted  CoveredGroup            // the one whose commit was read last; without segments
 	together func([]Member) error    // replays the members of a group, nil for one by one
-	hole     bool                    // what follows is beyond the end of the log
+	hole     bool                    // the rest is beyond the end of the log
 	Torn     int64                   // bytes that do not count
 	tornAt   *CorruptError           // where they begin
 }
 
-// A seed is what is known of a log without reading it: a snapshot of the index.
+// A seed is knowledge of a log that need not be read: a snapshot of the index.
 type Seed interface {
 	// cover is called when all segments of the manifest have their slots. It lets those begin, for
 	// recovery, where the seed ends.
@@ -107,11 +107,11 @@ func (r *Recovery) Run() error {
 	if m == nil {
 		return r.withoutManifest()
 	}
-	// The mark was read first, or a writer beside us could be ahead of what we see.
+	// The mark is read before the segments: a writer may append meanwhile.
 	if r.mark, err = ReadMark(l.FS, l.Dir, m.Store); err != nil {
 		return err
 	}
-	if r.ReadOnly { // so that the log is not behind the mark
+	if r.ReadOnly { // so that the log does not end before the mark
 		if m, err = ReadManifest(l.FS, l.Dir); err != nil || m == nil {
 			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.Dir))
 		}
@@ -170,7 +170,7 @@ func (r *Recovery) Run() error {
 	return l.closeRetained()
 }
 
-// checkEnd makes sure that the log goes as far as it is known to have gone.
+// checkEnd checks that the log reaches the known end.
 func (r *Recovery) checkEnd() error {
 	l := r.Log
 	if r.mark != nil && r.mark.Seq >= r.Next {
@@ -262,8 +262,8 @@ func (r *Recovery) orphans() error {
 	return nil
 }
 
-// openSegments opens the segments of the manifest, and gives them their slots: what the snapshot knows may be
-// in any of them.
+// openSegments opens the segments of the manifest, and gives them their slots: the snapshot may
+// refer to any of them.
 func (r *Recovery) openSegments() error {
 	mode := vfs.ReadWrite
 	if r.ReadOnly {
@@ -408,7 +408,7 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 	return nil
 }
 
-// judgeEnd tells damage from the end of a segment, behind which d stands, if it is not nil.
+// judgeEnd distinguishes damage from the end of a segment, after which comes d, if it is not nil.
 func (r *Recovery) judgeEnd(seg *Segment, t *TailReader, d *Damage, size int64) error {
 	end := seg.End.Load()
 	if d != nil && errors.Is(d.Reason, record.ErrNewer) {
@@ -434,9 +434,9 @@ func (r *Recovery) judgeEnd(seg *Segment, t *TailReader, d *Damage, size int64) 
 	return nil
 }
 
-// beyondHole decides whether the segment belongs to the log: its first record, if it
-// has one, must follow on the last one before it. If not, records between them are
-// lost, and what stands here does not count.
+// beyondHole decides whether the segment belongs to the log: its first record, if it has one, must
+// follow on the last one before it. If not, records between them are lost, and those of this
+// segment do not count.
 func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 	_, e, _, err := r.reader(seg, size).Next()
 	_, damaged := errors.AsType[*Damage](err)
@@ -466,8 +466,8 @@ func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 	return true, nil
 }
 
-// dropTail takes out a segment, and those behind it. The first append closes and removes them, Release closes
-// them else.
+// dropTail takes out a segment, and those after it. The first append closes and removes them;
+// without one Release closes them.
 func (l *Log) dropTail(seg *Segment) {
 	list := l.Readable()
 	at, _ := findSegment(list, seg.ID)
@@ -494,8 +494,8 @@ func (r *Recovery) reader(seg *Segment, size int64) *TailReader {
 	return t
 }
 
-// judgeRing tells damage of the ring from the end of the log: when the cache is all there,
-// and with it the ring, no record can follow on one that is missing.
+// judgeRing distinguishes damage of the ring from the end of the log: if the cache has survived,
+// and with it the ring, no record can follow a missing one.
 func (r *Recovery) judgeRing(seg *Segment, t *TailReader, size int64) error {
 	if r.Log.Manifest.Writing == nil && r.ring != nil {
 		return r.judgeUnnamed(seg)
@@ -520,7 +520,7 @@ func (r *Recovery) judgeUnnamed(seg *Segment) error {
 	return &CorruptError{File: filepath.Join(r.Log.Dir, ManifestName), Reason: fmt.Sprintf("it says that the store was closed, and %s goes on with record %d of %s: it is an older one", RingName, e.Seq, seg.ID)}
 }
 
-// judge tells damage from a torn tail. It returns nil for the latter.
+// judge distinguishes damage from a torn tail. It returns nil for the latter.
 func (r *Recovery) judge(seg *Segment, d *Damage, size int64) error {
 	if m := r.mark; m != nil && (m.Segment == seg.ID && m.Offset > d.Offset || m.Segment > seg.ID && m.Seq >= r.Next) {
 		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: d.Reason.Error()}
@@ -634,7 +634,7 @@ func (r *Recovery) record(seg *Segment, at int64, e Record) error {
 	return r.apply(seg, at, e)
 }
 
-// finish hands over to the log what the first append needs.
+// finish passes the state that the first append needs to the log.
 func (r *Recovery) finish() {
 	l := r.Log
 	l.NextSeq = max(r.Next, l.Manifest.Floor+1)
@@ -662,8 +662,8 @@ func (r *Recovery) finish() {
 		s.openView(l.hard)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
-	// Of a log without a record nothing is noted before the first append, not even a failure: the name of
-	// SYNCED might outlive the name of MANIFEST, which nobody may have made durable yet.
+	// Of a log without a record nothing is noted before the first append, not even a failure: the
+	// name of SYNCED might survive without the name of MANIFEST, which may not be durable yet.
 	if len(l.Readable()) > 0 && l.NextSeq > 1 {
 		durable := l.NextSeq - 1
 		if len(l.doubtful) > 0 {

@@ -74,8 +74,8 @@ func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	return nil
 }
 
-// noteSpread remembers a group that the snapshot divides, or of which the members and the commit do not stand next to
-// each other in one segment. named is how many members it had.
+// noteSpread remembers a group that the snapshot divides, or of which the members and the commit
+// are not adjacent in one segment. named is how many members it had.
 func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []Member) {
 	g, together := r.Divided[e.Group], false
 	if g == nil {
@@ -94,14 +94,15 @@ func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []M
 		r.Spread[e.Group] = g
 	}
 	if !r.Shadow && (!together || seg.ID.Generation() > 0) {
-		seg.Dead.Add(-int64(e.Bytes)) // it is to stay
+		seg.Dead.Add(-int64(e.Bytes)) // it stays
 	}
 }
 
-// CountsFrom is the number from which on a record counts that the snapshot covers. Between the members of a group that
-// is not remembered and its commit no other record stands, so to all but each other their own numbers say as much: a
-// member of the group whose commit was read last counts from that. The snapshot may know of a commit that is yet to be
-// read, too, because a group that began earlier was under way.
+// CountsFrom returns the number from which on a record that the snapshot covers counts. Between the
+// members of a group that is not remembered and its commit there is no other record, so compared
+// with other records their own numbers serve as well: a member of the group whose commit was read
+// last counts from that. The snapshot may know of a commit that is yet to be read, too, because a
+// group that began earlier was under way.
 func (r *Recovery) CountsFrom(seq, group uint64) uint64 {
 	switch {
 	case len(r.Groups[group]) > 0:

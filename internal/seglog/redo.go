@@ -12,14 +12,15 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What recovery has found in an open segment is written anew before it counts as durable, see package tail: the
-// segment is copied, with what stood in the ring alone. It stands under the same addresses.
+// Records that recovery has found in an open segment are rewritten before they count as durable,
+// see package tail: the segment is copied, with the bytes that were only in the ring. Addresses do
+// not change.
 //
-// Where the disk has no room for the copy, the file is synced as it is, unless the mark says that a sync
-// has failed: a full disk is no reason to refuse deletions.
+// If the disk has no room for the copy, the file is synced in place, unless the mark says that a
+// sync has failed: a full disk is no reason to refuse deletions.
 
-// redoLocked makes durable what recovery has found. The caller holds l.mu. On an error that is not
-// final a later call does the same again.
+// redoLocked makes the records that recovery has found durable. The caller holds l.mu. After an
+// error that is not final a later call does the same again.
 func (l *Log) redoLocked() error {
 	for len(l.doubtful) > 0 {
 		if l.over {
@@ -45,7 +46,8 @@ func (l *Log) redoLocked() error {
 	return nil
 }
 
-// SettleSoon lets what recovery has found be durable within the sync interval. It is called before the keeper begins.
+// SettleSoon lets the records that recovery has found become durable within the sync interval. It
+// is called before the keeper begins.
 func (l *Log) SettleSoon() {
 	if len(l.doubtful) > 0 {
 		l.dirty.Store(true)
@@ -117,7 +119,7 @@ func (l *Log) verifyFound(s *Segment, file io.ReaderAt) error {
 	return nil
 }
 
-// settleInPlace writes to the segment's file what stood in the ring alone, and syncs it.
+// settleInPlace writes the bytes that were only in the ring to the segment's file, and syncs it.
 func (l *Log) settleInPlace(s *Segment) error {
 	if err := l.SettleInPlace(s.File, s.Path, 0, s.foundInRing()); err != nil {
 		return err
@@ -128,7 +130,7 @@ func (l *Log) settleInPlace(s *Segment) error {
 	return l.SyncDir()
 }
 
-// foundInRing is what recovery found in the ring alone.
+// foundInRing returns the bytes that recovery found only in the ring.
 func (s *Segment) foundInRing() laps.Overlay {
 	if o := s.overlay.Load(); o != nil {
 		return *o
@@ -141,7 +143,7 @@ func (s *Segment) foundInRing() laps.Overlay {
 type replaceable struct {
 	now      atomic.Pointer[vfs.File]
 	segment  *Segment // of which it is the file
-	unmapped bool     // a copy is to come, so the file is never mapped
+	unmapped bool     // a copy will replace it, so the file is never mapped
 }
 
 // newReplaceable makes f the file of a segment.
@@ -151,12 +153,12 @@ func newReplaceable(s *Segment, f vfs.File) *replaceable {
 	return r
 }
 
-// replace puts f into the place of the file, which is closed: its space would be gone for as long as it is open.
+// replace puts f into the place of the file, which is closed: while it is open, it takes space.
 func (r *replaceable) replace(f vfs.File) error { return (*r.now.Swap(&f)).Close() }
 
 func (r *replaceable) file() vfs.File { return *r.now.Load() }
 
-// ReadAt reads anew what it did not get because the file was replaced meanwhile.
+// ReadAt reads again the bytes that it did not get because the file was replaced meanwhile.
 func (r *replaceable) ReadAt(p []byte, off int64) (int, error) {
 	for {
 		f := r.file()

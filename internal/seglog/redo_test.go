@@ -15,9 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
-// a write-back after its death. Whoever is told afterwards that something is durable, finds
-// all that was there before it, too, when the power is cut.
+// Records that an earlier process left are in the page cache, and perhaps nowhere else: its sync
+// has failed, or a write-back after its death. When a later record is reported durable, all earlier
+// ones survive a power cut, too.
 func TestWhatWasFoundIsMadeDurable(t *testing.T) { logtest.BothWays(t, whatWasFoundIsMadeDurable) }
 
 func whatWasFoundIsMadeDurable(t *testing.T) {
@@ -87,7 +87,7 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 
 const foundValue = "what was found"
 
-// killedWithFound is what a process leaves that has synced a record, and written another.
+// killedWithFound returns the disk of a process that has synced a record, and written another.
 func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
 	t.Helper()
 	s := mustLog(t, mem)
@@ -112,9 +112,9 @@ func noRoomForCopies() *vfs.Fault {
 	return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, files.TempSuffix) }}
 }
 
-// A kernel tells of a write-back that has failed once. Where it tells the first opening after a
-// kill, which had no room for a copy and syncs the file as it is, the next one knows: it believes
-// no sync of that file, though it succeeds, and waits for room.
+// A kernel reports a failed write-back once. If it reports it to the first opening after a kill,
+// which had no room for a copy and syncs the file in place, the next opening knows: it believes no
+// sync of that file, though it succeeds, and waits for room.
 func TestFailedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	logtest.BothWays(t, failedSyncOfWhatWasFoundIsNoted)
 }
@@ -146,8 +146,8 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	closeLog(t, last)
 }
 
-// A process is killed when it has renamed a copy. The next one has no room for another, and syncs what it finds under
-// the name. That is durable, too, when it calls it durable.
+// A process is killed when it has renamed a copy. The next one has no room for another, and syncs
+// the file with that name. The name is durable, too, when the file counts as durable.
 func TestNameOfCopyIsSyncedInPlace(t *testing.T) { logtest.BothWays(t, nameOfCopyIsSyncedInPlace) }
 
 func nameOfCopyIsSyncedInPlace(t *testing.T) {
@@ -172,7 +172,7 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 	closeLog(t, next)
 }
 
-// A sync of the directory that fails behind the renaming of a copy is noted, too.
+// A sync of the directory that fails after the renaming of a copy is noted, too.
 func TestFailedSyncOfNameIsNoted(t *testing.T) { logtest.BothWays(t, failedSyncOfNameIsNoted) }
 
 func failedSyncOfNameIsNoted(t *testing.T) {
@@ -241,9 +241,10 @@ func failedSyncOfDirectoryIsNoted(t *testing.T) {
 	}
 }
 
-// Records that were found when the log was opened, and have changed before they were copied, are not called durable:
-// a kernel forgets at any time what it could not write. The call that asked says so, and so does each later one,
-// without a look at the files; the next opening judges the files anew. When the records are back, they are durable.
+// Records that were found when the log was opened, and have changed before they were copied, are
+// not reported durable: a kernel may drop pages that it could not write at any time. The call
+// returns an error, and so does each later one, without reading the files; the next opening judges
+// the files again. When the records are back, they are durable.
 func TestChangedBeforeItIsCopied(t *testing.T) { logtest.BothWays(t, changedBeforeItIsCopied) }
 
 func changedBeforeItIsCopied(t *testing.T) {
@@ -296,7 +297,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 
 // A crash in the middle of a copy, or while a ring is made, leaves no file for ever: the next
 // process that writes removes it, though the segment may be no longer one that is copied, because
-// the power cut has taken what there was to copy.
+// the power cut has taken the records to copy.
 func TestUnfinishedCopiesGo(t *testing.T) { logtest.BothWays(t, unfinishedCopiesGo) }
 
 func unfinishedCopiesGo(t *testing.T) {

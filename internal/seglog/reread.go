@@ -27,7 +27,7 @@ func (r *Recovery) reread(seg *Segment) error {
 	})
 }
 
-// wholeSegment reads a segment from wherever its bytes stand.
+// wholeSegment reads a segment wherever its bytes are.
 type wholeSegment struct{ *Segment }
 
 func (s wholeSegment) ReadAt(p []byte, off int64) (int, error) { return s.readAt(p, off) }

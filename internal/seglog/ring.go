@@ -15,8 +15,8 @@ var Rings = &tail.RingFormat{
 	Title: "ring", Log: "store", ID: "id", Parts: []string{"size"}, Unit: tail.PartUnit, Most: MaxSegmentBytes, Acks: true,
 }
 
-// DefaultRingBytes is the size of the ring where Options do not say. It is a variable for the
-// sake of tests that stand outside.
+// DefaultRingBytes is the size of the ring without one in Options. It is a variable for tests of
+// other packages.
 var DefaultRingBytes int64 = 4 << 20
 
 // leastRingBytes is the size of the ring where there is little memory.
@@ -32,8 +32,8 @@ func RingFor(memory int64) int64 {
 	return size
 }
 
-// RingShare is what a ring takes of the memory that a store may use. Where it is the least that there is, it
-// comes on top.
+// RingShare returns the part of a store's memory that a ring takes. A ring of the least size is not
+// counted.
 func RingShare(ring, memory int64) int64 {
 	if ring <= leastRingBytes || ring > memory/4 {
 		return 0

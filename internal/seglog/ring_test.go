@@ -52,7 +52,7 @@ func TestRingIsGoneAfterClose(t *testing.T) {
 }
 
 // TestRoundTheRing writes many laps of records of all sizes, on the heap and on the disk, while
-// others read what has been written, and iterate. The race detector sees the heap.
+// others read the records, and iterate. The race detector sees the heap.
 func TestRoundTheRing(t *testing.T) {
 	for name, where := range map[string]struct {
 		fsys vfs.FS
@@ -101,8 +101,8 @@ func TestRoundTheRing(t *testing.T) {
 	}
 }
 
-// TestRingIsMended: the first append after a crash writes to the segment what was in the ring
-// alone; where there is no room for that, it is refused, and all can be read.
+// TestRingIsMended: the first append after a crash writes the records that were only in the ring to
+// the segment; if there is no room for that, it is refused, and all can be read.
 func TestRingIsMended(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
@@ -287,7 +287,7 @@ func TestRingCannotBeMade(t *testing.T) {
 	}
 }
 
-const withinAPage = -1 // a few bytes less than what is in use
+const withinAPage = -1 // a few bytes less than the part in use
 
 // TestRingTruncated: somebody cuts the ring off under the map. Every call ends with the right
 // data or an error, the process lives, and nothing that is wrong gets into the log.
@@ -300,7 +300,7 @@ func TestRingTruncated(t *testing.T) {
 			for i := range 60 {
 				setIn(t, s, fmt.Sprint("key ", i), value)
 			}
-			if size == withinAPage { // what is gone reads as zeros, and nothing faults
+			if size == withinAPage { // the missing part reads as zeros, and nothing faults
 				setIn(t, s, "last", strings.Repeat("v", 4096-int(s.Tail.End.Load()+60)%4096))
 				size = RingHead + s.Tail.End.Load() - 20
 			}
@@ -341,8 +341,8 @@ func TestRingTruncated(t *testing.T) {
 	}
 }
 
-// TestRecordsFlippedInTheRing: what is not in the file yet is damaged in the ring, and a
-// later record is not. That is damage, and said to be in the ring.
+// TestRecordsFlippedInTheRing: a record that is not in the file yet is damaged in the ring, and a
+// later record is not. That is damage, and the error names the ring.
 func TestRecordsFlippedInTheRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
@@ -501,8 +501,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestLittleRoomKept: where there is less than what is kept for deletions, they get what there is,
-// and it stays theirs when the store is closed.
+// TestLittleRoomKept: if there is less room than deletions should have, they get all of it, and
+// keep it when the store is closed.
 func TestLittleRoomKept(t *testing.T) { logtest.BothWays(t, littleRoomKept) }
 
 func littleRoomKept(t *testing.T) {
@@ -518,7 +518,7 @@ func littleRoomKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.Give("db/00000001.log", int64(len(text)))
-	disk.SetFree(RoomKept/logtest.DiskBlock - 1) // somebody has taken some of what was kept
+	disk.SetFree(RoomKept/logtest.DiskBlock - 1) // another program has taken some of the kept room
 	s = mustLog(t, disk)
 	next := 0
 	remove := func() error {
@@ -573,7 +573,7 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 			if acked%2 == 0 {
 				continue
 			}
-			dead := mustLog(t, mem.ProcessCrash()) // what a process that dies here leaves, with a part of a record drained
+			dead := mustLog(t, mem.ProcessCrash()) // the log of a process that dies here, with a part of a record drained
 			for i := max(acked-12, 0); i <= acked && !t.Failed(); i++ {
 				if e, err := dead.read(fmt.Sprint("key ", i)); err != nil || string(e.Value) != value(i) {
 					t.Errorf("a ring of %d bytes, after a crash: record %d of %d is %.40q, %v", size, i, acked, e.Value, err)
@@ -594,8 +594,8 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 	}
 }
 
-// TestRingDamagedWhileOpen changes a byte of the ring under the map. A reader gets what was
-// written, or an error. When the ring has been drained, it is damage in the log.
+// TestRingDamagedWhileOpen changes a byte of the ring under the map. A reader gets the written
+// bytes, or an error. When the ring has been drained, it is damage in the log.
 func TestRingDamagedWhileOpen(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
@@ -675,9 +675,9 @@ func (f *ringWriterFile) Size() (int64, error) {
 }
 
 // TestOpenWhileTheRingGoesRound: a reader opens a store beside a process that appends before some
-// of its reads: a little, or so much that what it is about to read in the ring has been
-// overwritten. It finds all that was acknowledged before it came, of what came meanwhile the
-// beginning, and no damage.
+// of its reads: a little, or so much that the records it is about to read in the ring have been
+// overwritten. It finds all records acknowledged before it came, a prefix of the later ones, and no
+// damage.
 func TestOpenWhileTheRingGoesRound(t *testing.T) {
 	logtest.NeedsRing(t)
 	for _, each := range []int{1, 3, 10, 60} { // appends at a time
@@ -726,7 +726,7 @@ func TestOpenWhileTheRingGoesRound(t *testing.T) {
 	}
 }
 
-// TestFirstLineOfTheRing: it is what docs/format.md says.
+// TestFirstLineOfTheRing: it is as in docs/format.md.
 func TestFirstLineOfTheRing(t *testing.T) {
 	text := string(Rings.Encode(&tail.RingHeader{Log: 0x77aa00000000beef, ID: 0x5f3a, Sizes: [2]int64{4 << 20}, File: "80f1-6921b3c0.1f"}))
 	if want := "copal ring 1 store 77aa00000000beef id 0000000000005f3a size 400000 file 80f1-6921b3c0.1f "; !strings.HasPrefix(text, want) {
@@ -737,7 +737,7 @@ func TestFirstLineOfTheRing(t *testing.T) {
 	}
 }
 
-// TestNoRingIsAskedFor: then there is none, and nobody is told that it could not be made.
+// TestNoRingIsAskedFor: then there is none, and no error is reported.
 func TestNoRingIsAskedFor(t *testing.T) {
 	for _, size := range []int64{0, -1} {
 		mem := vfs.NewMem()

@@ -32,7 +32,7 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 	from := t.Room()
 	var err error
 	ahead := end + RoomKept + RoomAhead
-	if l.short { // what is behind the segment's end the next one needs
+	if l.short { // the next segment needs the room after this one's end
 		ahead = min(ahead, max(end, l.Nominal())+RoomKept)
 	}
 	for _, to := range [...]int64{ahead, end + RoomKept, need} {
@@ -59,8 +59,8 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 	return NoSpace(err)
 }
 
-// sparesLocked reports whether so much can be taken without what is lent to compaction, which is what makes
-// room for all that follows.
+// sparesLocked reports whether so many bytes can be taken without the room that is lent to
+// compaction, which makes room for all later writes.
 func (l *Log) sparesLocked(bytes int64) bool {
 	free, known := l.FS.Free(l.Dir)
 	return !known || free >= bytes+2*RoomKept
@@ -73,8 +73,8 @@ func (l *Log) beginRoomLocked() {
 	}
 }
 
-// takeRoomLocked gives back what an earlier process has kept in segments to which nothing is added any more,
-// for the tail that is.
+// takeRoomLocked releases the room that an earlier process has kept in segments that do not grow
+// any more, for the present tail.
 func (l *Log) takeRoomLocked() {
 	for _, s := range l.holdRoom {
 		if size, err := s.File.Size(); err == nil && size == s.End.Load() && !l.NoReserve {
@@ -84,7 +84,7 @@ func (l *Log) takeRoomLocked() {
 	l.holdRoom = nil
 }
 
-// keepLocked reserves for deletions as much of their part as there is, but for what is lent.
+// keepLocked reserves as much as possible of the room for deletions, less the room that is lent.
 func (l *Log) keepLocked(s *Segment) {
 	most := int64(RoomKept)
 	if l.lent {
@@ -102,8 +102,8 @@ func (l *Log) keepSomeLocked(s *Segment, most int64) {
 	}
 }
 
-// releaseLocked gives back what is reserved beyond the end of the segment, all of which
-// is in the file. If it may go on some day, the room for deletions is kept.
+// releaseLocked releases the room reserved after the end of the segment, which is all in the file.
+// If the segment may grow again, the room for deletions is kept.
 func (l *Log) releaseLocked(s *Segment, keep bool) error {
 	if !keep {
 		return l.GiveBack(&s.Tail, 0)
@@ -138,7 +138,7 @@ func (l *Log) lendLocked() error {
 	return l.releaseLocked(l.Tail, false)
 }
 
-// TakeBack reserves again what was lent.
+// TakeBack reserves the lent room again.
 func (l *Log) TakeBack() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

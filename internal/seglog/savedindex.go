@@ -11,16 +11,17 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A snapshot of the index counts if the manifest names it, with its length and its checksum. So it comes and goes in
-// one step, by a swap that may do something else, too: compaction drops with the snapshot what keeps that from being
-// wrong. A file that no manifest names is of no account, and one that is missing costs time, so files come before
-// the swap and go whenever it suits. Each swap names what this process knows to be usable, and nothing else.
+// A snapshot of the index counts if the manifest names it, with its length and its checksum. So it
+// is added and dropped in one step, by a swap that may do something else, too: compaction drops the
+// snapshot in the swap that makes it wrong. A file that no manifest names is ignored, and a missing
+// one only costs time, so files are written before the swap and removed at any time after. Each
+// swap names the snapshots that this process knows to be usable, and no others.
 //
-// The last one that is named is the one to open the store from. With a window of history earlier ones stay beside it,
-// far enough apart: a moment of the past is read from the nearest before it. What they stand for is the same log, so
-// they go when compaction puts copies in the place of what they name.
+// The last one that is named is the one to open the store from. With a window of history earlier
+// ones stay beside it, far enough apart: a moment of the past is read from the nearest before it.
+// They cover the same log, so they are dropped when compaction replaces segments that they name.
 
-// ManifestIndex is what the manifest says of a snapshot of the index.
+// ManifestIndex is the manifest's line of a snapshot of the index.
 type ManifestIndex struct {
 	Number uint64 // of the first manifest that names it, by which its file is called
 	Seq    uint64 // no entry is of a record with a higher number, and the log was synced up to there
@@ -29,7 +30,7 @@ type ManifestIndex struct {
 	CRC    uint32 // with which its text ends
 }
 
-// Helps reports whether the state as of a moment can be made from the snapshot and what follows on it.
+// Helps reports whether the state as of a moment can be made from the snapshot and later records.
 func (x *ManifestIndex) Helps(at Moment) bool { return !at.before(x.Seq, x.Time) }
 
 const indexSuffix = ".index"
@@ -232,8 +233,8 @@ func (l *Log) apart(m *Manifest, list []ManifestIndex) (stay []ManifestIndex) {
 	return stay
 }
 
-// nameLocked lets m name a snapshot behind those that stay, and say what was synced when it was made: the log does
-// not end before. The caller holds manifestMu.
+// nameLocked adds a snapshot to m after those that stay, and the place up to which the log was
+// synced then: the log does not end before. The caller holds manifestMu.
 func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 	if err := l.nameFile(m, x); err != nil {
 		return err
@@ -261,7 +262,7 @@ func (l *Log) nameFile(m *Manifest, x *SavedIndex) error {
 		if err := l.FS.Rename(x.path, path); err != nil {
 			return NoSpace(err)
 		}
-		x.path = path // its name is durable when that of the manifest is, or the snapshot is missing
+		x.path = path // its name is durable with the name of the manifest, or the snapshot is missing
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A Scanner reads a segment from front to back, record by record. It says what
-// the bytes are; what follows from that is decided in recovery and in Check.
+// A Scanner reads a segment from front to back, record by record. It reports the kind of the bytes;
+// recovery and Check draw the conclusions.
 type Scanner struct {
 	File   io.ReaderAt
 	Salt   record.Salt
@@ -36,9 +36,9 @@ func (d *Damage) Error() string { return fmt.Sprintf("at offset %d: %v", d.Offse
 
 const ScanWindow = 256 << 10
 
-// Next returns the record at s.Offset and moves behind it. The entry is valid until
-// the next call. The error is io.EOF at the end, a *Damage where the bytes are no
-// record, and any other when the file cannot be read.
+// Next returns the record at s.Offset and moves past it. The entry is valid until the next call.
+// The error is io.EOF at the end, a *Damage where the bytes are no record, and any other when the
+// file cannot be read.
 func (s *Scanner) Next() (at int64, e Record, err error) {
 	at, err = s.NextTo(&e)
 	return at, e, err
@@ -115,10 +115,10 @@ func (s *Scanner) fill(n int) error {
 	return nil
 }
 
-// Resume looks for the next offset behind s.Offset where a whole record stands, and
-// moves there. It reports whether there is one: a record at another offset than it
-// was written at does not count, nor one that is part of a value. Values that imitate
-// records can make the search long; it is given up when it has read the file four times.
+// Resume looks for the next offset after s.Offset with a whole record, and moves there. It reports
+// whether there is one: a record at another offset than it was written at does not count, nor one
+// that is part of a value. Values that imitate records can make the search long; it is given up
+// when it has read the file four times.
 func (s *Scanner) Resume() (bool, error) { return s.resumeAt(s.Offset+1, s.Offset) }
 
 // resumeAt is resume from a later place on; records have been lost from damaged on.
@@ -160,9 +160,8 @@ func (s *Scanner) resumeAt(from, damaged int64) (bool, error) {
 	return false, nil
 }
 
-// plausible looks at the head of what looks like a record, before its checksum is worth the
-// effort: it must fit into the file, and not more records can be missing before it than fit
-// into the lost bytes.
+// plausible checks the head of a possible record before its checksum is computed: it must fit into
+// the file, and not more records can be missing before it than fit into the lost bytes.
 func (s *Scanner) plausible(b []byte, lost int64) bool {
 	h, head, err := record.Parse(b)
 	if err != nil {

@@ -69,8 +69,9 @@ func TestResumeReadsTheFileOnce(t *testing.T) {
 	}
 }
 
-// TestScanGoesBack: a search that has found nothing has moved the window to the end of the file, and the next record is
-// read from before it. So it is where only the ring has what follows damage.
+// TestScanGoesBack: a search that has found nothing has moved the window to the end of the file,
+// and the next record is read from before it. That happens when only the ring has the records after
+// damage.
 func TestScanGoesBack(t *testing.T) {
 	const salt record.Salt = 5
 	h := record.Head{Op: record.Set, Kind: record.Value, Seq: 1}

@@ -31,8 +31,8 @@ type Segment struct {
 	tail.Tail        // its end is the end of the last whole record
 
 	Dead    atomic.Int64                 // bytes that compaction could reclaim, about
-	Pins    atomic.Int32                 // how many keep it open beside the log; -1 when nobody does, the log neither
-	overlay atomic.Pointer[laps.Overlay] // what recovery found in the ring alone; nil when the file has all
+	Pins    atomic.Int32                 // how many readers keep it open besides the log; -1 when it is open to neither
+	overlay atomic.Pointer[laps.Overlay] // bytes that recovery found only in the ring; nil when the file has all
 	view    vfs.View                     // of the file, for short reads; nil where there is none
 	viewed  int64                        // its length
 	mapped  []byte                       // its bytes, where they can be touched; see inPlace
@@ -43,14 +43,14 @@ type Segment struct {
 	Last    uint64
 	lost    map[int64]error // of a store that is only read: the places at which no record can be read, and why
 	newest  int64           // offset of the last record that was read in order; 0 for none
-	fileID  string          // of the file when it was opened; "" where it was made here, or the platform does not tell
+	fileID  string          // of the file when it was opened; "" if this process made it, or the platform has no such name
 	resumes bool            // the store was closed when it was opened, and may go on in the segment
 
-	// While the store is being opened, a snapshot of the index may know records that have not been replayed
-	// yet: this is up to where they may stand. 0 otherwise.
+	// While the store is being opened, a snapshot of the index may know records that have not been
+	// replayed yet: this is the end of such records. 0 otherwise.
 	ahead int64
 
-	state atomic.Uint32 // a State; what grows ends under Log.Mu
+	state atomic.Uint32 // a State; a growing segment ends under Log.Mu
 }
 
 // State is how far a segment has come. It goes on to a later one, some may be left out, and never goes back.
@@ -135,21 +135,21 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want ManifestSegment, mo
 	return s, nil
 }
 
-// manifestEntry is what the manifest says of the segment, of which all must have been synced.
+// manifestEntry returns the manifest's line of the segment, which must have been synced.
 func (s *Segment) manifestEntry(sealed bool) ManifestSegment {
 	return ManifestSegment{ID: s.ID, Salt: s.Salt, Sealed: sealed, Bytes: s.End.Load(), Records: s.Records, First: s.First, Last: s.Last}
 }
 
-// firstLoad is the same for a mapped file, where the copy is all that it costs, and
-// longRead is what is too long to be read there: a page that is missing holds a processor.
+// firstLoad is the same for a mapped file, where only the copy costs time. Reads of longRead or
+// more do not use the mapping: a page fault blocks a processor.
 const (
 	firstLoad = 192
 	longRead  = 64 << 10
 )
 
-// openView maps the file for reading, as far as it is, or up to most if it grows: a tail may become many times
-// as long as it is to be, while the next segment takes its time. It is called when recovery has read the file,
-// for what is mapped cannot be dropped from the cache.
+// openView maps the file for reading, up to its end, or up to most if it grows: a tail may become
+// many times its nominal length before the next segment is ready. It is called when recovery has
+// read the file, because mapped pages cannot be dropped from the cache.
 func (s *Segment) openView(most int64) {
 	n := s.End.Load()
 	if s.State() == Grows {
@@ -168,8 +168,9 @@ func (s *Segment) openViewOf(n int64) {
 	}
 }
 
-// rest lets the file of a segment be one of the pool: the segment is sealed in the manifest, which the caller has
-// read or written. A reader beside a writer needs what is mapped, because the writer may remove the file.
+// rest lets the file of a segment be one of the pool: the segment is sealed in the manifest, which
+// the caller has read or written. A reader in another process than the writer needs the mapping,
+// because the writer may remove the file.
 func (l *Log) rest(s *Segment, mode vfs.Mode) {
 	r, ok := s.File.(*replaceable)
 	if !ok || mode == vfs.ReadOnly && (s.view == nil || s.viewed < s.End.Load()) || s.State() == Closed || s.rests() {
@@ -191,7 +192,7 @@ func (s *Segment) rests() bool {
 	return ok
 }
 
-// restSealed lets rest what a manifest of this process calls sealed.
+// restSealed calls rest for the segments that a manifest of this process has as sealed.
 func (l *Log) restSealed(m *Manifest) {
 	byID := l.set.Load().byID
 	for i := range m.Segments {
@@ -203,8 +204,8 @@ func (l *Log) restSealed(m *Manifest) {
 	}
 }
 
-// loadInstead reads what is mapped of a file that cannot be opened again: there is no descriptor to be had, or another
-// process has removed it.
+// loadInstead reads the mapped part of a file that cannot be opened again, because there are no
+// descriptors left, or another process has removed it.
 func (s *Segment) loadInstead(p []byte, off int64, n int, err error) (int, error) {
 	if !errors.Is(err, files.ErrNotOpened) || s.view == nil || off+int64(len(p)) > s.viewed {
 		return n, err
@@ -215,7 +216,7 @@ func (s *Segment) loadInstead(p []byte, off int64, n int, err error) (int, error
 	return len(p), nil
 }
 
-// trimView gives back what is mapped behind the end of a segment that does not grow any more.
+// trimView unmaps the part after the end of a segment that does not grow any more.
 func (s *Segment) trimView() {
 	if s.view != nil {
 		s.view.Trim(s.End.Load())
@@ -244,8 +245,8 @@ func (s *Segment) Pin() bool {
 	}
 }
 
-// Unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go
-// with the process at the latest.
+// Unpin takes a pin back. After Close, the last one unmaps the file. An error is ignored: the pages
+// are released at the end of the process at the latest.
 func (s *Segment) Unpin() {
 	if s.Pins.Add(-1) < 0 {
 		s.unmap()
@@ -255,12 +256,12 @@ func (s *Segment) Unpin() {
 // Pinned reports whether somebody has pinned the segment.
 func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
 
-// Release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and
-// nobody pins it any more.
+// Release gives up the log's hold on the segment, if it is not pinned. The caller then closes it,
+// and it cannot be pinned any more.
 func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
 
-// Close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
-// reading. It takes back what the log has of the segment. A second call does nothing.
+// Close closes the file, and unmaps it once it is not pinned any more. There are no other readers.
+// It gives up the log's hold on the segment. A second call does nothing.
 func (s *Segment) Close() error {
 	if !s.to(Closed) {
 		return nil
@@ -272,7 +273,7 @@ func (s *Segment) Close() error {
 	return errors.Join(s.unmap(), err)
 }
 
-// unmap gives back what is mapped.
+// unmap unmaps the file.
 func (s *Segment) unmap() error {
 	if s.view == nil {
 		return nil
@@ -280,7 +281,8 @@ func (s *Segment) unmap() error {
 	return s.view.Close()
 }
 
-// sealedIn says what the manifest is to say of those segments of the list that it does not call sealed.
+// sealedIn returns the function that gives the manifest the lines of those segments of the list
+// that it does not have as sealed.
 func sealedIn(list []*Segment) func(id record.SegmentID) (ManifestSegment, bool) {
 	return func(id record.SegmentID) (ManifestSegment, bool) {
 		i := slices.IndexFunc(list, func(s *Segment) bool { return s.ID == id })
@@ -294,7 +296,7 @@ func sealedIn(list []*Segment) func(id record.SegmentID) (ManifestSegment, bool)
 // Scratch holds buffers for reads whose result the caller does not keep.
 var Scratch = sync.Pool{New: func() any { b := make([]byte, ReadBytes); return &b }}
 
-// readAt reads the segment's bytes before its end from wherever they stand.
+// readAt reads the segment's bytes before its end, wherever they are.
 func (s *Segment) readAt(p []byte, off int64) (int, error) {
 	if inFile, err := s.LoadNewest(p, off); inFile < len(p) || err != nil {
 		return s.completed(p, off, inFile, err)
@@ -315,7 +317,7 @@ func (s *Segment) readAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// completed reads from the file what the ring did not have of the bytes.
+// completed reads from the file those of the bytes that the ring did not have.
 func (s *Segment) completed(p []byte, off int64, inFile int, err error) (int, error) {
 	if err != nil {
 		return 0, err
@@ -351,10 +353,10 @@ func (s *Segment) ReadTo(e *Record, offset int64, buf []byte) error {
 	return nil
 }
 
-// Readable is the end of what may be read.
+// Readable returns the end of the readable bytes.
 func (s *Segment) Readable() int64 { return max(s.End.Load(), s.ahead) }
 
-// errNoSegment is what a damaged index comes to.
+// errNoSegment is the error of a damaged index.
 var errNoSegment = &CorruptError{File: "*" + indexSuffix, Reason: "an entry of the index leads to a segment that is not there"}
 
 // ReadHead reads as much of the record at offset as fits buf (at least firstRead
@@ -408,11 +410,11 @@ func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
 	return b, nil
 }
 
-// PartWeight is about what a part takes in the log.
+// PartWeight estimates the bytes of a part in the log.
 func PartWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
 
-// DeadAtOnce is how many bytes of a record count as dead when it is written. What a system record says stays
-// for ever.
+// DeadAtOnce returns how many bytes of a record count as dead when it is written. A system record
+// is never dead.
 func DeadAtOnce(h *record.Head, bytes int) int64 {
 	switch {
 	case h.Op == record.Set || h.Kind == record.System && h.Op != record.Commit:

@@ -13,7 +13,7 @@ type segmentSet struct {
 	bySlot  []*Segment // nil where one has gone
 	byID    map[record.SegmentID]*Segment
 	ordered []*Segment // as the log runs
-	log     []*Segment // those of them that are the log: not what compaction is making, nor what it has replaced
+	log     []*Segment // those of them that are the log: neither those that compaction is making, nor those that it has replaced
 }
 
 // Segment returns the segment that has a slot, nil if it has gone.
@@ -98,7 +98,7 @@ func (l *Log) replaceSegments(out, in []*Segment) {
 	l.set.Store(set)
 }
 
-// Remove takes s out, of which nobody knows an address any more. It stays open.
+// Remove takes s out, once no address refers to it any more. It stays open.
 func (l *Log) Remove(s *Segment) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -10,16 +10,18 @@ import (
 	"github.com/copaldb/copal/internal/tail"
 )
 
-// Compaction puts segments that it has made into the places of a run of adjacent ones. What of that concerns files,
-// their names and the manifest is here; which records count, and how an index learns of it, is the caller's business.
+// Compaction puts segments that it has made into the places of a run of adjacent ones. This file
+// has the part that concerns files, their names and the manifest; the caller decides which records
+// count, and changes its index.
 
-// Compactable are the segments that will not change any more and have no parts of a value that is being
-// written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while
-// the keeper makes a segment, an appender may make another and go on to a third, and what has taken the place
-// of one that ended behind the keeper's would be sealed behind one that nobody can seal yet.
+// Compactable returns the segments that will not change any more and have no parts of a value that
+// is being written, in order. Those that follow on each other in the list do so in the log, and in
+// the manifest: while the keeper makes a segment, an appender may make another and go on to a
+// third, and the copies of one that ended after the keeper's would be sealed after one that cannot
+// be sealed yet.
 //
-// Before the first append they are those that the manifest of the process before calls sealed. Begin comes before
-// they are compacted.
+// Before the first append they are the sealed segments in the manifest of the previous process.
+// Begin comes before they are compacted.
 func (l *Log) Compactable() []*Segment {
 	l.Making.Lock()
 	defer l.Making.Unlock()
@@ -35,10 +37,10 @@ func (l *Log) Compactable() []*Segment {
 	return list
 }
 
-// HeaderOfCopies is the first line of the first segment that is made of a run. Its name is one that no file
-// has, or ever had: the generation is higher than those of the run, of files that stay for a snapshot of the
-// index, and of earlier runs there. The next ones have names behind it, up to Through. The caller is the only
-// one who compacts.
+// HeaderOfCopies is the first line of the first segment that is made of a run. Its name is one that
+// no file has, or ever had: the generation is higher than those of the run, of files that stay for
+// a snapshot of the index, and of earlier runs there. The next ones have the following names, up to
+// Through. There is one compaction at a time.
 func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
 	h := record.SegmentHeader{Store: l.StoreID, Start: run[0].Start}
 	l.manifestMu.Lock()
@@ -77,7 +79,7 @@ func (l *Log) NoteGeneration(id record.SegmentID) {
 // SegmentCopy is a segment that compaction writes.
 type SegmentCopy struct {
 	Seg         *Segment
-	End, synced int64 // of what was added, and of what is durable
+	End, synced int64 // of the added records, and of the durable ones
 	Buf         []byte
 }
 
@@ -119,24 +121,25 @@ type CopyMark struct {
 	first, last uint64
 }
 
-// Mark returns the place behind the last record.
+// Mark returns the place after the last record.
 func (o *SegmentCopy) Mark() CopyMark {
 	return CopyMark{o.End, o.Seg.Dead.Load(), o.Seg.Records, o.Seg.First, o.Seg.Last}
 }
 
-// header is the first line of the copy, if it stands for what has a name up to through.
+// header returns the first line of the copy, if it replaces the segments with names up to through.
 func (o *SegmentCopy) header(store uint64, through uint32) []byte {
 	h := record.SegmentHeader{ID: o.Seg.ID, Salt: o.Seg.Salt, Start: o.Seg.Start, Store: store, Through: through}
 	return h.Append(nil)
 }
 
-// CanCover reports whether the copy can be made to stand for fewer segments than when it was created.
+// CanCover reports whether the copy can be changed to replace fewer segments than when it was
+// created.
 func (l *Log) CanCover(o *SegmentCopy, through uint32) bool {
 	return int64(len(o.header(l.StoreID, through))) == o.Seg.Head
 }
 
-// Cover makes the copy stand for the segments with a name up to through, and for no other: without the manifest
-// repair goes by that. The copy is in no manifest yet.
+// Cover makes the copy replace the segments with names up to through, and no others: repair relies
+// on that if the manifest is lost. The copy is in no manifest yet.
 func (l *Log) Cover(o *SegmentCopy, through uint32) error {
 	if _, err := o.Seg.File.WriteAt(o.header(l.StoreID, through), 0); err != nil {
 		return NoSpace(err)
@@ -144,7 +147,7 @@ func (l *Log) Cover(o *SegmentCopy, through uint32) error {
 	return o.Seg.File.Sync()
 }
 
-// BackTo takes back what was added behind a place.
+// BackTo removes the records that were added after a place.
 func (o *SegmentCopy) BackTo(m CopyMark) error {
 	written := o.End - int64(len(o.Buf))
 	if written > m.end {
@@ -159,10 +162,10 @@ func (o *SegmentCopy) BackTo(m CopyMark) error {
 	return nil
 }
 
-// Full reports whether there is so much in memory that it is to be written.
+// Full reports whether there is enough in memory to be written.
 func (o *SegmentCopy) Full() bool { return len(o.Buf) >= tail.DrainBytes }
 
-// Write writes what was added.
+// Write writes the added records.
 func (o *SegmentCopy) Write() error {
 	_, err := o.Seg.File.WriteAt(o.Buf, o.End-int64(len(o.Buf)))
 	if err != nil {
@@ -195,7 +198,8 @@ func (o *SegmentCopy) Finish() error {
 // ReplaceRun replaces a run by the segments that were made of it. They are readable before the
 // manifest names them, so that a reader of the manifest finds them. entered is called for each,
 // with Log.Mu held, and left when the manifest could not be swapped. members has, by the numbers of
-// groups, the segments with copies of members. No moment from at on needs what the copies lack.
+// groups, the segments with copies of members. No moment from at on needs the records that the
+// copies lack.
 func (l *Log) ReplaceRun(run, made []*Segment, at Moment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
 	was, is := uint64(0), uint64(0)
 	for _, seg := range run {
@@ -277,8 +281,8 @@ func (l *Log) regroupLocked(run []*Segment, members map[uint64]map[record.Segmen
 	}
 }
 
-// Still calls f while nothing is appended. It is told the number of the last record, and whether all that was
-// appended shows.
+// Still calls f while nothing is appended, with the number of the last record, and whether all
+// appended records are visible.
 func (l *Log) Still(f func(last uint64, shows bool)) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

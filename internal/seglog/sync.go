@@ -57,10 +57,10 @@ func (l *Log) SyncEnded() error {
 	return nil
 }
 
-// syncOnce syncs what has been appended up to now, oldest first. It is a round.
+// syncOnce syncs the records appended up to now, oldest first. It is a round.
 func (l *Log) syncOnce() error {
 	l.Mu.Lock()
-	err := l.redoLocked() // what is said to be durable includes what recovery has found
+	err := l.redoLocked() // the durable records include those that recovery has found
 	if l.over && err == nil {
 		err = ErrClosed
 	}
@@ -96,7 +96,7 @@ func (l *Log) syncOnce() error {
 		}
 	}
 	if t != nil {
-		if err := l.stillNamed(t); err != nil { // after the sync: what is durable now can be found
+		if err := l.stillNamed(t); err != nil { // after the sync: durable records must be found by their names
 			return err
 		}
 	}
@@ -112,7 +112,7 @@ func (l *Log) markHere() files.Mark {
 	return files.Mark{Log: l.StoreID, Segment: l.Tail.ID, Offset: l.Tail.End.Load(), Seq: l.NextSeq - 1}
 }
 
-// ReportRebuilt tells of damage to a file that the log stands for.
+// ReportRebuilt reports damage to a file that is derived from the log.
 func (l *Log) ReportRebuilt(err error) {
 	if err != nil {
 		l.Report(fmt.Errorf("%w; %w", err, ErrRebuilt))
@@ -134,8 +134,8 @@ func (l *Log) Poke() {
 	}
 }
 
-// Keep is the log's one goroutine: it syncs what was appended within the sync
-// interval, and makes the next segment before it is needed. It ends when stop is closed.
+// Keep is the log's one goroutine: it syncs appended records within the sync interval, and makes
+// the next segment in advance. It ends when stop is closed.
 func (l *Log) Keep(interval time.Duration, stop <-chan struct{}) {
 	var (
 		timer  <-chan time.Time
@@ -179,21 +179,21 @@ func (l *Log) prepareSpare() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	l.AdoptLocked(s)
-	if l.spare == s && l.Tail.End.Load() >= l.Nominal() { // it has waited for that, and perhaps nobody appends any more
+	if l.spare == s && l.Tail.End.Load() >= l.Nominal() { // it has waited for that, and there may be no further append
 		l.ReportError("ending a segment", l.RollLocked())
 	}
 }
 
-// Touched says that something is in memory which flush will append: it is to be in the log,
-// and durable, within the sync interval.
+// Touched notes that a write waits in memory for Flush: it must be in the log, and durable, within
+// the sync interval.
 func (l *Log) Touched() {
 	if !l.Waiting.Load() && !l.Waiting.Swap(true) {
 		l.Poke()
 	}
 }
 
-// PeriodicSync makes durable what was written with less than SetFSync, and before that
-// appends what waits in memory. When there was nothing to append nothing is written.
+// PeriodicSync appends the writes that wait in memory, and makes all writes durable. If there is
+// nothing to append or sync, it writes nothing.
 func (l *Log) PeriodicSync() {
 	waited := l.Waiting.Swap(false)
 	if !l.dirty.Load() && !waited || l.Failure() != nil {
@@ -202,7 +202,7 @@ func (l *Log) PeriodicSync() {
 	if l.Flush != nil && l.Flush() {
 		l.Touched() // not all could be written
 	}
-	l.dirty.Store(false) // what is appended from now on is synced now, or marks it again
+	l.dirty.Store(false) // a later append is synced now, or sets it again
 	if l.SyncInTime(l.Last(), l.syncOnce) {
 		l.dirty.Store(true)
 	}

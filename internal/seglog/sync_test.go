@@ -124,7 +124,7 @@ func segmentsArePreparedInTheBackground(t *testing.T) {
 	}
 	for i := 0; len(s.segments()) < 6; i++ {
 		setIn(t, s, fmt.Sprint("key ", i%100), strings.Repeat("x", 100))
-		logtest.Until(func() bool { // the keeper has made what was asked for
+		logtest.Until(func() bool { // the keeper has made the segment that was asked for
 			s.Mu.Lock()
 			defer s.Mu.Unlock()
 			return !s.wanted
@@ -160,15 +160,15 @@ func TestFullDiskWhileTheNextSegmentIsMade(t *testing.T) {
 	}
 }
 
-// A writer that has appended before Close, and comes to wait for its sync when Close is through, or
-// in the midst of its sync, is told that its record is durable.
+// A writer that has appended before Close, and waits for its sync only when Close is through, or in
+// the midst of its sync, learns that its record is durable.
 func TestSyncAfterCloseHasSynced(t *testing.T) { logtest.BothWays(t, syncAfterCloseHasSynced) }
 
 func syncAfterCloseHasSynced(t *testing.T) {
 	for _, meets := range []bool{false, true} {
 		mem := vfs.NewCrashMem()
 		s := mustLog(t, mem)
-		setIn(t, s, "a", "1") // what a durable write does, up to where it waits
+		setIn(t, s, "a", "1") // a durable write, up to its wait
 		seq, told := s.Last(), make(chan error, 1)
 		if meets {
 			mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {

@@ -13,24 +13,25 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A tailer reads a log on beside the process that writes it. It is recovery that does not end: it hands
-// on each record as recovery does, in order, when it counts.
+// A tailer follows a log while another process writes it. It is recovery that does not end: it
+// replays each record as recovery does, in order, when it counts.
 //
 //   - A reader may be there before the first write. It has an empty log then, and learns the identity
 //     of the store from the first manifest.
-//   - A record that stands in the ring alone is kept in memory until the file has it.
-//   - The log goes on in the first segment behind that begins with the next sequence number, for one
-//     that was made in vain stays empty; or in the next one, when the manifest says that the present
-//     one is complete.
-//   - Where compaction has replaced old segments by new ones, all of the log is read first. So an
-//     entry whose record stands in an old segment is the one that the new segment has of its key;
-//     no deleted entry comes back.
+//   - A record that is only in the ring is kept in memory until the file has it.
+//   - The log goes on in the first later segment that begins with the next sequence number, because
+//     one that was made in vain stays empty; or in the next one, when the present one is complete
+//     in the manifest.
+//   - When compaction has replaced old segments by new ones, all of the log is read first. So an
+//     entry with a record in an old segment is the one that the new segment has for its key; no
+//     deleted entry comes back.
 //
-// The error ErrBehind says that the log cannot be followed from where the tailer is: compaction has removed the next
-// records, or the last ones that were read are not in the log any more. A *CorruptError may concern a file that was
-// changed while it was read; it is worth another look, as Looks says.
+// The error ErrBehind means that the log cannot be followed from the place of the tailer:
+// compaction has removed the next records, or the last ones that were read are not in the log any
+// more. A *CorruptError may concern a file that was changed while it was read; it is worth another
+// look, as Looks says.
 //
-// Nothing is written, and no lock is taken that the other process knows. A tailer is used by one
+// A tailer writes nothing, and takes no lock of the other process. A tailer is used by one
 // goroutine at a time, and others read the log meanwhile.
 type Tailer struct {
 	log    *Log
@@ -54,7 +55,7 @@ func (l *Log) goneError() error {
 func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]Member) error) *Tailer {
 	t := &Tailer{log: r.Log, R: r}
 	r.replay, r.together = replay, together
-	r.Spread, r.Log.Spread = nil, nil // which are for who compacts, or replays what comes before a snapshot of the index
+	r.Spread, r.Log.Spread = nil, nil // which are for compaction, and for replaying records from before a snapshot of the index
 	for _, seg := range r.Log.Readable() {
 		if t.at == nil || seg.Last > 0 {
 			t.at = seg
@@ -74,8 +75,8 @@ func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]
 	return t
 }
 
-// Look reads the manifest. It is nil if nothing was ever written. What the first one says of the store is
-// taken over by alone, which runs a function while nobody else uses the log.
+// Look reads the manifest. It is nil if nothing was ever written. The identity and settings in the
+// first one are taken over by alone, which runs a function while no other goroutine uses the log.
 func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 	l := t.log
 	if t.Missed {
@@ -97,9 +98,9 @@ func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 	return m, l.accepts(m)
 }
 
-// Advance hands on the records from where we are to the end of the log, and none with a number beyond until. It reports
-// whether it has halted before such a one: then it goes on when it is called with the same manifest again, and Leave
-// gives up.
+// Advance replays the records from the present place to the end of the log, and none with a number
+// beyond until. It reports whether it has halted before such a one: then it goes on when it is
+// called with the same manifest again, and Leave gives up.
 func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 	l := t.log
 	if m.Writing != nil && t.R.ring == nil {
@@ -116,7 +117,7 @@ func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 		e, named := ManifestSegment{}, false
 		if t.at != nil {
 			if e, named = m.Find(t.at.ID); named && (e.Salt != t.at.Salt || e.Sealed && e.Bytes < t.at.End.Load()) {
-				return false, ErrBehind // it is not what we have read
+				return false, ErrBehind // it is not the log that was read
 			}
 			if halted, err := t.read(t.at, e, until); halted || err != nil {
 				return halted, err
@@ -143,7 +144,7 @@ func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 // Stay gives up the place where the log would go on. The segment there is whole, and may be replaced.
 func (t *Tailer) Stay() { t.at = nil }
 
-// Leave gives back what Advance has open where it has halted.
+// Leave closes the files of an Advance that has halted.
 func (t *Tailer) Leave() {
 	t.halted = nil
 	t.R.closeRing()
@@ -152,12 +153,12 @@ func (t *Tailer) Leave() {
 // next is the segment that follows on the present one in the manifest, nil when there is none.
 func (t *Tailer) next(m *Manifest) (*Segment, error) {
 	if m.Floor >= t.R.Next {
-		return nil, ErrBehind // compaction has left out what we do not know
+		return nil, ErrBehind // compaction has left out records that were not read
 	}
 	for _, e := range m.Segments {
 		switch {
 		case e.ID.Generation() > 0 && e.Last >= t.R.Next:
-			return nil, ErrBehind // it has more than we know, also where it begins with what we have read
+			return nil, ErrBehind // it has more than was read, also if it begins with that
 		case t.at != nil && e.ID.Order() <= t.at.ID.Order():
 			continue
 		case e.ID.Generation() > 0:
@@ -191,8 +192,8 @@ func (t *Tailer) open(e ManifestSegment) (*Segment, error) {
 	return seg, nil
 }
 
-// begun is the segment that begins with the next record of the log, nil if there is none: the one that is
-// next, or one behind it, for where two are made at once, one stays empty.
+// begun returns the segment that begins with the next record of the log, nil if there is none: the
+// next segment, or a later one, because one of two that are made at once stays empty.
 func (t *Tailer) begun(m *Manifest, next *Segment) (*Segment, error) {
 	for _, e := range m.Segments {
 		if e.ID < next.ID || e.Sealed {
@@ -235,14 +236,13 @@ func (t *Tailer) reader(seg *Segment, end int64) (*TailReader, error) {
 	return tail, nil
 }
 
-// read hands on the records of a segment that are new. e is what the manifest says of it, zero when it says
-// nothing any more. It halts before one with a number
-// beyond until.
+// read replays the new records of a segment. e is the manifest's line of it, zero if it has none
+// any more. It halts before one with a number beyond until.
 func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted bool, err error) {
 	tail := t.halted
 	t.halted = nil
 	switch {
-	case tail != nil && tail.Ring == nil && !e.Sealed: // what it has read ahead may have been cut back
+	case tail != nil && tail.Ring == nil && !e.Sealed: // records that it has read ahead may have been cut back
 		if err := tail.lookAgain(); err != nil {
 			return false, err
 		}
@@ -300,10 +300,11 @@ func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted boo
 	}
 }
 
-// exchanged reports whether a segment has become another file since it was opened. overlayfs copies a file of a lower
-// layer when a writer opens it: the open file is the copy then, and what is mapped of it is not. In a store that was
-// closed, a file may have been put in the place of the last segment before a writer went on there. A sealed one is a
-// copy by a writer that came after a crash, and the open file has the same records up to where it ends.
+// exchanged reports whether a segment has become another file since it was opened. overlayfs copies
+// a file of a lower layer when a writer opens it: the open file is the copy then, and the mapping
+// is not. In a store that was closed, a file may have been put in the place of the last segment
+// before a writer went on there. A sealed one is a copy by a writer that came after a crash, and
+// the open file has the same records up to where it ends.
 func (t *Tailer) exchanged(seg *Segment, sealed bool) bool {
 	if seg.fileID == "" {
 		return false
@@ -312,8 +313,8 @@ func (t *Tailer) exchanged(seg *Segment, sealed bool) bool {
 	return id != "" && id != seg.fileID || seg.resumes && !sealed && t.replaced(seg)
 }
 
-// replaced reports whether another file has the segment's name by now: a writer that came after a crash
-// has copied to it what stood in the ring alone (redo.go).
+// replaced reports whether another file has the segment's name by now: a writer that came after a
+// crash has copied to it the bytes that were only in the ring (redo.go).
 func (t *Tailer) replaced(seg *Segment) bool {
 	now, err := t.log.FS.Open(seg.Path, vfs.ReadOnly)
 	if err != nil {
@@ -328,9 +329,9 @@ func (t *Tailer) replaced(seg *Segment) bool {
 	return err == nil && errWas == nil && size > was
 }
 
-// unchanged returns ErrBehind if the file is another one, or the record that was read last does not stand there any
-// more. Without a ring, a write for which there is not enough room is cut back when some of its records may have been
-// read already, and others are written in their place.
+// unchanged returns ErrBehind if the file is another one, or the record that was read last is not
+// there any more. Without a ring, a write for which there is not enough room is cut back when some
+// of its records may have been read already, and others are written in their place.
 func (t *Tailer) unchanged(seg *Segment, sealed bool) error {
 	if t.exchanged(seg, sealed) {
 		return ErrBehind
@@ -374,7 +375,7 @@ func (t *Tailer) show() {
 	l.wakeAllLocked()
 }
 
-// heal is the recovery's, beside readers: what they see is never changed.
+// heal is recovery's heal, while there are readers: bytes that they see never change.
 func (s *Segment) heal(at int64, text []byte) {
 	var o laps.Overlay
 	if old := s.overlay.Load(); old != nil {
@@ -474,8 +475,8 @@ func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	l.Mu.Unlock()
 }
 
-// Settle takes over the manifest, of which all has been handed on, and forgets what the files have by now
-// of what stood in the ring alone.
+// Settle takes over the manifest, all records of which were replayed, and drops the bytes that were
+// only in the ring and are in the files by now.
 func (t *Tailer) Settle(m *Manifest) error {
 	l := t.log
 	l.manifestMu.Lock()
@@ -495,7 +496,7 @@ func (t *Tailer) Settle(m *Manifest) error {
 	return nil
 }
 
-// trim takes out of the overlay what the file has.
+// trim removes the bytes that the file has from the overlay.
 func (s *Segment) trim() error {
 	old := s.overlay.Load()
 	if old == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// RingReader is the ring of a process that has died, or of one that is at work beside us,
-// seen from the outside: by reading the file, with no idea of what in it still counts.
+// RingReader is the ring of another process, dead or alive, read as a file. It does not know which
+// of the bytes still count.
 type RingReader struct {
 	File vfs.File // nil for a copy in memory
 	Data io.ReaderAt
@@ -24,10 +24,10 @@ type RingReader struct {
 	buf []byte
 }
 
-// OpenRing opens the ring that the manifest names, or if it names none the one that there is. It
-// returns nil without an error where no ring is to be asked: there is none, or sameCache is false
-// and a power cut has left it unwritten. A ring that ought to be there, and is not, is a *CorruptError, as a
-// damaged one is, and one that a power cut cannot leave; a newer one is ErrVersion.
+// OpenRing opens the ring that the manifest names, or if it names none the existing one. It returns
+// nil without an error if there is no usable ring: there is none, or sameCache is false and a power
+// cut has left it unwritten. A missing ring that should exist is a *CorruptError, as is a damaged
+// one, and one that a power cut cannot leave; a newer one is ErrVersion.
 func OpenRing(fsys vfs.FS, dir string, m *Manifest, sameCache bool) (*RingReader, error) {
 	path := filepath.Join(dir, RingName)
 	named := m.Writing != nil && m.Writing.Ring != 0
@@ -77,11 +77,12 @@ func judgeRing(h *tail.RingHeader, path string, m *Manifest) error {
 	return nil
 }
 
-// Tells reports whether the ring, in a page cache that has survived, says what was acknowledged last.
+// Tells reports whether the ring, in a page cache that has survived, has the last acknowledged
+// record.
 func (r *RingReader) Tells() bool { return !r.Left }
 
-// ReadAt reads what stands at the places of the segment's bytes from off on, whether it
-// belongs there or not.
+// ReadAt reads the bytes at the places of the segment's bytes from off on, whether they belong to
+// the segment or not.
 func (r *RingReader) ReadAt(p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -96,7 +97,7 @@ func (r *RingReader) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// Place is where in the file the byte at the segment's offset would stand.
+// Place returns the place in the file of the byte at the segment's offset.
 func (r *RingReader) Place(off int64) int64 { return RingHead + off%r.Size }
 
 // Record looks for a record of the segment with that salt at offset off. The entry and
@@ -138,14 +139,14 @@ func (r *RingReader) Record(salt record.Salt, off int64) (b []byte, e Record, ok
 	return b, Record{Head: h, Key: key, Value: value, Bytes: total}, true, nil
 }
 
-// A TailReader reads an open segment from front to back, each record from its file or,
-// where that holds no whole one, from the ring. What the file lacks may stand between
-// records that it has: a process died, or the power went, before all was written.
+// A TailReader reads an open segment from front to back, each record from its file or, if that
+// holds no whole one, from the ring. The file may lack records between others that it has: a
+// process died, or the power failed, before all was written.
 //
-// The ring may belong to a process at work, which drains and overwrites it while we look.
-// So, when neither has the next record, the file is looked at once more: what was in the
-// ring when the file was looked at first, and is not any more, must be there. That way
-// nothing is missed that was acknowledged before the reading began.
+// The ring may belong to a live process, which drains and overwrites it meanwhile. So, if neither
+// has the next record, the file is read once more: a record that was in the ring at the first
+// reading of the file, and is not any more, must be in the file. So no record is missed that was
+// acknowledged before the reading began.
 type TailReader struct {
 	Scanner
 	Segment vfs.File
@@ -158,7 +159,7 @@ func NewTailReader(file vfs.File, salt record.Salt, offset, end int64) *TailRead
 	return &TailReader{Scanner: Scanner{File: file, Salt: salt, Offset: offset, End: end}, Segment: file}
 }
 
-// WithRing lets the reader ask the ring, for what the mark does not say was synced.
+// WithRing lets the reader use the ring, for the part after the mark.
 func (t *TailReader) WithRing(r *RingReader, id record.SegmentID, m *files.Mark) *TailReader {
 	switch {
 	case r == nil || m != nil && m.Segment > id:
@@ -193,7 +194,8 @@ func (t *TailReader) Next() (at int64, e Record, healed []byte, err error) {
 	return at, e, nil, err
 }
 
-// Text is the record at an offset that next has just read, with what came from the ring.
+// Text returns the bytes of the record at an offset that next has just read, with those from the
+// ring.
 func (t *TailReader) Text(at int64, healed []byte) []byte {
 	if healed != nil {
 		return healed
@@ -210,7 +212,7 @@ func (t *TailReader) mayBeElsewhere(at int64, err error) bool {
 	return err == io.EOF || damaged && !errors.Is(d.Reason, record.ErrNewer)
 }
 
-// lookAgain forgets what was read of the file.
+// lookAgain drops the bytes that were read of the file.
 func (t *TailReader) lookAgain() error {
 	size, err := t.Segment.Size()
 	if err != nil {
@@ -220,8 +222,8 @@ func (t *TailReader) lookAgain() error {
 	return nil
 }
 
-// RingFollows reports whether the ring holds a whole record of the segment behind the
-// place where next has ended, though not at this place. at is where in the segment.
+// RingFollows reports whether the ring holds a whole record of the segment after the place where
+// next has ended, though not at this place. at is its offset in the segment.
 func (t *TailReader) RingFollows() (at int64, follows bool, err error) {
 	if t.Ring == nil || t.Offset < t.from {
 		return 0, false, nil
@@ -230,8 +232,8 @@ func (t *TailReader) RingFollows() (at int64, follows bool, err error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("copal: %w", err)
 	}
-	// What was not drained stands behind the end of the file, within one lap; nearer to
-	// this place is what was.
+	// Undrained records are after the end of the file, within one lap; drained ones are nearer to
+	// this place.
 	at, follows, err = t.ringHolds(t.Offset+1, t.Offset+1+t.Ring.Size)
 	if err == nil && !follows && size > t.Offset {
 		at, follows, err = t.ringHolds(size, size+t.Ring.Size)
@@ -239,7 +241,7 @@ func (t *TailReader) RingFollows() (at int64, follows bool, err error) {
 	if err != nil || !follows {
 		return 0, false, err
 	}
-	// A process at work may have written this place before the one behind it.
+	// A live process may have written this place before the next one.
 	again := *t
 	again.Buf = nil
 	if err := again.lookAgain(); err != nil {

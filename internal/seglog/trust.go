@@ -30,7 +30,7 @@ func (t *trust) bit(offset, now int64) (word *atomic.Uint32, bit uint32) {
 	return &t.pages[page/32], 1 << (page % 32)
 }
 
-// trusting returns what is trusted of the segment, which is nothing at first.
+// trusting returns the trusted places of the segment, none at first.
 func (s *Segment) trusting() *trust {
 	if t := s.trust.Load(); t != nil {
 		return t

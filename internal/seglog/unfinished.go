@@ -15,9 +15,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Work that makes a store takes a while, and may be killed. The file UNFINISHED in the directory says which work it is,
-// and of which source. It is durable before anything else of the work is there, and is removed when everything else is
-// durable. So a directory with the file is never taken for a damaged store, and the same work knows what it may remove.
+// Work that makes a store takes a while, and may be killed. The file UNFINISHED in the directory
+// names the work and its source. It is durable before any other file of the work exists, and is
+// removed when everything else is durable. So a directory with the file is never taken for a
+// damaged store, and the same work knows which files it may remove.
 //
 // A restore, a repair and the first backup make a store in one piece: until the file is gone there is none. An import
 // and a copy write to a store, which opens and has a part of the source.
@@ -43,7 +44,7 @@ const (
 // IsPartial reports whether the work writes to a store that opens meanwhile.
 func (w Work) IsPartial() bool { return w == ImportWork || w == CopyWork }
 
-// Unfinished is what UNFINISHED says.
+// Unfinished is the content of UNFINISHED.
 type Unfinished struct {
 	Work   Work
 	Source string // as the work knows it: a path from the root on, an address, or "-"
@@ -76,7 +77,7 @@ func parseUnfinished(text []byte) (u Unfinished, err error) {
 	return u, err
 }
 
-// escapeSource writes spaces, "%" and what is not printable ASCII as % and two digits.
+// escapeSource writes spaces, "%" and bytes that are not printable ASCII as % and two digits.
 func escapeSource(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -189,8 +190,8 @@ type Making struct {
 	lock io.Closer
 }
 
-// CheckMaking returns an error unless dir is missing or empty, or has only what an interrupted run of the same
-// work has left.
+// CheckMaking returns an error unless dir is missing or empty, or has only files that an
+// interrupted run of the same work has left.
 func CheckMaking(fsys vfs.FS, dir string, u Unfinished) error {
 	names, err := fsys.List(dir)
 	if err != nil || !slices.Contains(names, UnfinishedName) {
@@ -219,7 +220,8 @@ func CheckMaking(fsys vfs.FS, dir string, u Unfinished) error {
 	return nil
 }
 
-// Make begins work in dir, and removes what an interrupted run of the same work has left there.
+// Make begins work in dir, and removes the files that an interrupted run of the same work has left
+// there.
 func Make(fsys vfs.FS, dir string, u Unfinished) (*Making, error) {
 	if err := CheckMaking(fsys, dir, u); err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func Make(fsys vfs.FS, dir string, u Unfinished) (*Making, error) {
 		return nil, err
 	}
 	m := &Making{fsys, dir, lock}
-	if err = CheckMaking(fsys, dir, u); err == nil { // nobody else changes it now
+	if err = CheckMaking(fsys, dir, u); err == nil { // no other process changes it now
 		err = m.begin(u)
 	}
 	if err != nil {
@@ -273,7 +275,8 @@ func (m *Making) End() error {
 	return nil
 }
 
-// Abandon removes what was made, as far as that is possible, and the note only if nothing else stays.
+// Abandon removes the files that were made, as far as possible, and the note only if no other file
+// stays.
 func (m *Making) Abandon() {
 	if m.clear() == nil && files.SyncDir(m.fsys, m.dir) == nil { // else a power cut may bring back a part alone
 		m.fsys.Remove(filepath.Join(m.dir, UnfinishedName))
@@ -281,5 +284,5 @@ func (m *Making) Abandon() {
 	m.Leave()
 }
 
-// Leave gives the directory back as it is.
+// Leave unlocks the directory without changing it.
 func (m *Making) Leave() { m.lock.Close() }

@@ -49,7 +49,8 @@ func FuzzUnfinished(f *testing.F) {
 	})
 }
 
-// TestMakeTakesOnlyItsOwn: what another work has left, or somebody has put there, stays as it is.
+// TestMakeTakesOnlyItsOwn: files that other work has left, or that belong to another program, stay
+// unchanged.
 func TestMakeTakesOnlyItsOwn(t *testing.T) {
 	u := Unfinished{RestoreWork, "/backup"}
 	for name, there := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Any bit of the last acknowledged record is flipped, wherever it stands, and the page cache has survived. The
-// death of a process does not do that, so it is damage.
+// Any bit of the last acknowledged record is flipped, wherever it is, and the page cache has
+// survived. The death of a process does not do that, so it is damage.
 func TestDamagedLastRecord(t *testing.T) { logtest.BothWays(t, damagedLastRecord) }
 
 func damagedLastRecord(t *testing.T) {
@@ -66,7 +66,7 @@ func damagedLastRecord(t *testing.T) {
 	}
 }
 
-// lengthened reports whether what stands in a record says that it is longer than the file.
+// lengthened reports whether a record states a length beyond the end of the file.
 func lengthened(b []byte) bool {
 	_, _, err := (&Scanner{File: bytes.NewReader(b), End: int64(len(b))}).Next()
 	var d *Damage

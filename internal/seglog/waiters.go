@@ -1,6 +1,6 @@
 package seglog
 
-// waiters are those who are to be told that the log has become longer. Guarded by Log.Mu.
+// waiters are the channels that are signalled when the log has become longer. Guarded by Log.Mu.
 type waiters struct {
 	List  []chan<- struct{} // with room for one
 	ended bool              // the store is closed

@@ -1,7 +1,7 @@
 package seglog
 
-// Without leaves out of a list what is gone, in the memory of the list. It is slices.DeleteFunc, of which a program has
-// a copy for each type of a slice; of this it has one for all pointers.
+// Without removes the elements that are gone from a list, in its memory. It is slices.DeleteFunc,
+// which a program has once for each type of slice, while it has Without once for all pointers.
 func Without[E any](list []E, gone func(E) bool) []E {
 	kept := list[:0]
 	for _, e := range list {
