@@ -13,8 +13,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestDeletionBehindWhatReplacesIt: a deletion stays for as long as there may be what it deletes, though the entry has
-// a record, which was written ahead, that stands before both. When that has expired, neither is there.
+// TestDeletionBehindWhatReplacesIt: a deletion stays while there may be an older record of its
+// entry, even if the entry has a record, written ahead, that is before both. When that has expired,
+// neither exists.
 func TestDeletionBehindWhatReplacesIt(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	options := func(o *engine.Options) { o.NoSnapshot, o.Clock, o.NoCompaction = true, clock, true }

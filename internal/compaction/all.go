@@ -9,15 +9,14 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Compact gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
-// its business.
+// Compact gives back all the space that can be given back, then returns. It does not compact
+// segments written meanwhile.
 //
-// On a full disk that is what there is room for, and what counts of a segment has to fit beside it. What does
-// not fit stays, and is no reason for an error but where nothing else could be given back either: so who calls
-// it again and again comes to an end.
+// On a full disk the live records of a segment must fit beside it. Segments that do not fit stay,
+// which is an error only if nothing else could be given back: so repeated calls come to an end.
 //
-// progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does
-// Compact, with its error; what it has done stays done.
+// progress, which may be nil, is called with the garbage given back so far and all garbage, in
+// bytes. When ctx ends, so does Compact, with its error; the space given back by then stays free.
 func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) error {
 	if err := k.writable(); err != nil {
 		return err
@@ -34,7 +33,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 			return err
 		}
 	}
-	if k.log.TailNow() == nil { // nobody has written yet, and it is not worth beginning
+	if k.log.TailNow() == nil { // nothing was written yet, and it is not worth beginning
 		return errors.Join(lost, refused, ctx.Err())
 	}
 	last := k.log.Last()
@@ -53,7 +52,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 		switch {
 		case errors.Is(err, seglog.ErrNoSpace) && !lent:
 			lent, more, err = true, true, k.borrow()
-		case more && err != nil: // what is damaged stays, and the rest goes on
+		case more && err != nil: // the damaged segment stays, and the rest goes on
 			damage, err = append(damage, err), nil
 		}
 	}
@@ -73,7 +72,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 		lost, err = errors.Join(lost, more), errors.Join(err, again)
 	}
 	if err == nil && progress != nil {
-		progress(garbage, garbage) // what is left cannot be given back
+		progress(garbage, garbage) // the rest cannot be given back
 	}
 	return errors.Join(append(damage, lost, err)...)
 }
@@ -99,7 +98,8 @@ func (k *Keeper) repay() {
 // smallest is for logs of segments below a MiB, which a test makes to have many: they are compacted for less.
 const smallest = 1 << 10
 
-// openGain is how many bytes count for nothing in segments that are not sealed, or in all when nobody has written yet.
+// openGain returns the bytes of garbage in segments that are not sealed, or in all segments before
+// the first write.
 func (k *Keeper) openGain() (bytes int64) {
 	var sealed []*seglog.Segment
 	if k.log.Wrote() {
@@ -119,8 +119,8 @@ func (k *Keeper) garbage() int64 {
 	return max(u.log-u.live, 0)
 }
 
-// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and
-// lets everything be tried again.
+// withoutSnapshot removes the snapshot of the index from the disk, so that compacted segments can
+// be removed at once, and lets everything be tried again.
 func (k *Keeper) withoutSnapshot() (had bool, err error) {
 	err = k.store.Housekeep(func() error {
 		for _, seg := range k.log.Readable() {
@@ -134,8 +134,8 @@ func (k *Keeper) withoutSnapshot() (had bool, err error) {
 	return had, err
 }
 
-// shrinkOnce compacts one run of what was there when Compact began. If there may be more when it returns an
-// error, that is of damage.
+// shrinkOnce compacts one run of the segments from before Compact began. An error with more set is
+// one of damage.
 func (k *Keeper) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
 	err = k.store.Housekeep(func() error {
 		more, err = k.shrinkLocked(ctx, last)

@@ -17,8 +17,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestCompactAllGoesOnBehindDamage: Compact reports a damaged segment and leaves it, and the
-// segments behind it give back their space.
+// TestCompactAllGoesOnBehindDamage: Compact reports a damaged segment and leaves it, and the later
+// segments give back their space.
 func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 2000 })

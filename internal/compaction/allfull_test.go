@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What Compact has been lent is not taken back by housekeeping before it is done.
+// Housekeeping does not take back room that is lent to Compact before Compact is done.
 func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 50_000 })
@@ -28,8 +28,9 @@ func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 	}
 }
 
-// Compact on a full disk gives back what there is room for, and that is no error, though what counts of another
-// segment does not fit beside it. It is one when nothing can be given back.
+// Compact on a full disk compacts the segments for which there is room, without an error, though
+// the live records of another segment do not fit beside it. It is an error if nothing can be given
+// back.
 func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)

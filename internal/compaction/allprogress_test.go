@@ -45,7 +45,7 @@ func TestCompactAllTellsHowFarItIs(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// Whoever ends it early keeps what was gained, and all that is in the store.
+// If it is ended early, the gain and all entries stay.
 func TestCompactAllEndsWithItsContext(t *testing.T) {
 	s := wasteful(t)
 	before := compaction.Of(s).Garbage()

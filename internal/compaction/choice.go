@@ -7,10 +7,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// gain is what a compaction of the segment would give back, about.
+// gain estimates the bytes that a compaction of the segment would give back.
 func (n noted) gain() int64 { return max(n.dead()-n.kept, 0) }
 
-// cost is what it would copy.
+// cost estimates the bytes that it would copy.
 func (n noted) cost() int64 { return n.End.Load() - n.gain() + 4<<10 }
 
 func (k *Keeper) costOf(run []*seglog.Segment) (bytes int64) {
@@ -20,7 +20,8 @@ func (k *Keeper) costOf(run []*seglog.Segment) (bytes int64) {
 	return bytes
 }
 
-// worth reports whether a compaction of the segment was not given up when it was as it is now.
+// worth reports whether a compaction of the segment would gain anything, and was not given up since
+// the segment last changed.
 func (n noted) worth() bool { return n.gain() > 0 && !n.left() }
 
 // pays reports whether a quarter of the segment comes back by a compaction.
@@ -51,8 +52,8 @@ func (k *Keeper) bestRun() []*seglog.Segment {
 	return k.keepers(list)
 }
 
-// widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment. They
-// are maxRun at most, or as many as are no longer than one.
+// widen adds to a segment the neighbours that are worth it as well, as far as the copies fit one
+// segment. They are maxRun at most, or as many as are no longer than one.
 func (k *Keeper) widen(list []*seglog.Segment, at int) []*seglog.Segment {
 	i, j, cost, read := at, at, k.of(list[at]).cost(), list[at].End.Load()
 	for more := true; more && (j-i+1 < maxRun || read < k.log.Nominal()); {
@@ -87,8 +88,9 @@ func (k *Keeper) small(list []*seglog.Segment, least int) []*seglog.Segment {
 	return nil
 }
 
-// keepers finds what has to be compacted so that deletions need not be kept any more, when they are much: the oldest
-// segment that may hold what they say is gone, or, when there is none, the first that has such deletions.
+// keepers returns the segments to compact so that deletions need not be kept any more, if these
+// take much space: the oldest segment that may hold deleted records or, if there is none, the first
+// that has such deletions.
 func (k *Keeper) keepers(list []*seglog.Segment) []*seglog.Segment {
 	if u := k.usage(); 4*u.kept < u.log {
 		return nil
@@ -96,7 +98,8 @@ func (k *Keeper) keepers(list []*seglog.Segment) []*seglog.Segment {
 	return k.firstKeeper(list)
 }
 
-// firstKeeper never chooses what would have to keep all that it has kept: that would go on for ever.
+// firstKeeper never chooses a segment that would have to keep all its deletions again: that would
+// never end.
 func (k *Keeper) firstKeeper(list []*seglog.Segment) []*seglog.Segment {
 	clean := uint64(math.MaxUint64) // deletions that came later have to stay
 	if seq, ok := k.log.SnapshotSeq(); ok {
@@ -136,8 +139,8 @@ func (k *Keeper) mayGoFrom(n noted, clean uint64) uint64 {
 	return from
 }
 
-// cheapest is the segment that takes the least room to compact, with each of which the next has more, of those
-// of which more than one of so many parts is garbage, but none that is to be left out.
+// cheapest returns a run around the segment that takes the least room to compact, among those with
+// more than one part in parts of garbage that out does not exclude; nil for none.
 func (k *Keeper) cheapest(list []*seglog.Segment, parts int64, out func(*seglog.Segment) bool) []*seglog.Segment {
 	var best noted
 	at := 0

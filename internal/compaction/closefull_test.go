@@ -21,8 +21,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A store is closed while its disk is full, room is made, somebody shrinks it and looks at it as it was: all
-// calls return, and what was acknowledged is there.
+// A store is closed while its disk is full, room is made, and the store is compacted and read as of
+// earlier moments: all calls return, and acknowledged writes are there.
 func TestCloseOnAFullDisk(t *testing.T) {
 	rounds := 2
 	if storetest.Long() {

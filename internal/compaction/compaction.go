@@ -10,26 +10,29 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Compaction gives back the space of records that do not count any more. It takes a run of adjacent segments that
-// will not change, copies what counts into new ones, and puts those in their place.
+// Compaction gives back the space of records that do not count any more. It takes a run of adjacent
+// segments that will not change, copies the live records into new ones, and puts those in their
+// place.
 //
-//  1. Read the run from front to back and copy what still counts (copying.go). Nothing of the run
-//     changes; reads and writes go on, and what they make of an entry meanwhile shows in step 5.
+//  1. Read the run from front to back and copy the records that still count (copying.go). The run
+//     does not change; reads and writes go on, and changes of an entry meanwhile are found in step
+//     5.
 //  2. Sync the new segments, and their names.
-//  3. Sync the log: what made a record count no more must not be lost when that record is gone.
+//  3. Sync the log: the newer record that made one dead must not be lost when the older one is
+//     gone.
 //  4. Swap the manifest. A crash before leaves the old segments and files that no manifest names,
 //     which the next writer removes; a crash after it leaves the new segments and such files.
 //  5. Move the entries, one by one under the lock of its key, if the index or the cell still has the
 //     old address; else the copy is dead.
-//  6. Retire the old segments, and let those go that nobody holds (hold.go of the engine).
+//  6. Retire the old segments, and remove those that are not held (hold.go of the engine).
 //
-// A run in which something is damaged is left alone and reported: no record is lost because it could not be
-// read. A large value that begins in the run and whose record is beyond it is written anew at the end of the
-// log. Members of a group stay what they are (group.go of the log); those without a commit are of a group that was
-// given up.
+// A run in which something is damaged is left alone and reported: no record is lost because it
+// could not be read. A large value that begins in the run and has its record after it is rewritten
+// at the end of the log. Members of a group stay members (group.go of the log); those without a
+// commit are of a group that was given up.
 //
-// What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
-// says is gone. A segment that was compacted when the deletion stood in the log already does not.
+// A deletion must stay while an older segment may hold a record that it deletes. A segment that was
+// compacted when the deletion was in the log already holds none.
 type compaction struct {
 	keeper *Keeper
 	store  *engine.Store
@@ -44,14 +47,14 @@ type compaction struct {
 	target  int64 // size of a new segment
 	outputs []*output
 	places  map[partPlace]string
-	waiting []seglog.Member                      // of a group that was one append: what stands behind them is its commit, or it was given up
+	waiting []seglog.Member                      // of a group that was one append: the next record is its commit, or it was given up
 	givenUp map[uint64]bool                      // such groups
 	spread  map[uint64]*seglog.SpreadGroup       // those of the log, when the reading began
 	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
-	lists   [2]largeList                         // of the value whose parts are read: as it was at the moment, and as it is
+	lists   [2]largeList                         // of the value whose parts are read: at the moment, and now
 	past    *engine.Store                        // as it was at a moment, beside which nothing is dropped that counted there; nil without a window of history
 	at      seglog.Moment                        // that moment, or now
-	behind  map[partPlace]bool                   // see listedBehind; nil while nobody has asked
+	behind  map[partPlace]bool                   // see listedBehind; nil until it is called
 }
 
 // errLeft is why a run is left alone. It is not worth another try before something has changed.
@@ -79,7 +82,7 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 	}
 	c := k.newCompaction(run, past, pause)
 	err = c.copy()
-	if c.paused && c.done.segments > 0 { // what is whole need not be copied again
+	if c.paused && c.done.segments > 0 { // whole copies need not be made again
 		err = c.cutBack()
 		run = c.run
 	}
@@ -155,7 +158,7 @@ func (k *Keeper) newCompaction(run []*seglog.Segment, past *engine.Store, pause 
 		c.at = past.Moment()
 	}
 	k.moving.Store(&run)
-	k.store.PassKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
+	k.store.PassKeys() // all records appended up to now are in the index, too, and no new record will list parts of the run
 	c.header = l.HeaderOfCopies(run)
 	for _, seg := range run {
 		c.target = max(c.target, seg.End.Load())
@@ -195,7 +198,7 @@ func (c *compaction) finish() error {
 	return nil
 }
 
-// slice is how much of a segment is copied between two looks at what else there is to do.
+// slice is how much of a segment is copied before other work is considered.
 const slice = 64 << 10
 
 func (c *compaction) copySegment(seg *seglog.Segment) error {
@@ -212,7 +215,7 @@ func (c *compaction) copySegment(seg *seglog.Segment) error {
 	return nil
 }
 
-// copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
+// copySlice copies some records, inside the gate: the tables do not change meanwhile.
 func (c *compaction) copySlice(seg *seglog.Segment, r *seglog.Scanner) error {
 	var e seglog.Record
 	for until := r.Offset + slice; r.Offset < until; {
@@ -261,7 +264,7 @@ func (c *compaction) swap() error {
 	made := []*seglog.Segment{}
 	for _, o := range c.outputs {
 		made = append(made, o.Seg)
-		o.note.cleanTo = c.at.Seq // what is newer may have left dead records behind
+		o.note.cleanTo = c.at.Seq // newer records may have left dead ones
 		c.keeper.put(o.Seg, o.note)
 	}
 	if err := c.forgetIndex(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// partPlace is where a part of a value stands.
+// partPlace is the place of a part of a value.
 type partPlace struct {
 	segment record.SegmentID
 	offset  int64
@@ -67,12 +67,12 @@ func (c *compaction) single(a seglog.Address, e seglog.Record) error {
 	return nil
 }
 
-// tombstone copies a record that says that something is gone, unless nothing of that can be in an older segment.
-// It becomes a deletion, if it is not one.
+// tombstone copies a deletion or an expired record, unless no older segment can have a record of
+// its entry. The copy is a deletion.
 //
-// What has expired left the index at a time that no number tells, so an index snapshot may have it that covers
-// its record. It is a deletion with a deadline then, until there is a snapshot that was begun
-// after that was written: one that names its segment.
+// An expired entry left the index at a time without a sequence number, so an index snapshot that
+// covers its record may still have it. The copy is a deletion with a deadline then, until there is
+// a snapshot that was begun after it was written: one that names its segment.
 func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
 	slot, _ := seglog.SplitAddress(a)
 	_, snapshot := c.log.SnapshotSeq()
@@ -108,7 +108,7 @@ func (c *compaction) part(at partPlace, e seglog.Record) error {
 	return c.putPart(at, &e)
 }
 
-// putPart copies a part, and notes where the copy stands.
+// putPart copies a part, and notes the place of the copy.
 func (c *compaction) putPart(at partPlace, e *seglog.Record) error {
 	if err := c.put(e, 0); err != nil {
 		return err
@@ -193,7 +193,7 @@ type output struct {
 	note  *note            // of the segment
 	last  int64            // offset of the last record
 	group uint64           // of that, 0 for none
-	from  []seglog.Address // where the entries stood before, in their order
+	from  []seglog.Address // the previous addresses of the entries, in their order
 }
 
 // put appends a record to the new segments. from is the old address of an entry, or 0.

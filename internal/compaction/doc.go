@@ -1,3 +1,3 @@
-// Package compaction gives back the space of what counts no more: it chooses runs of segments, copies what counts of
-// them, and keeps the log at a length that befits its entries.
+// Package compaction gives back the space of dead records: it chooses runs of segments, copies
+// their live records, and keeps the length of the log in proportion to its entries.
 package compaction

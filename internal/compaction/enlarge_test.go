@@ -32,7 +32,7 @@ func TestCompactNeverEnlarges(t *testing.T) {
 					storetest.Set(t, s, key, strings.Repeat("v", rnd.IntN(60)))
 				}
 			}
-			if rnd.IntN(2) == 0 { // beside what is written
+			if rnd.IntN(2) == 0 { // during the writes
 				before := s.Stats().LogBytes
 				if err := compaction.Of(s).Compact(context.Background(), nil); err != nil {
 					t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// What the tests look into.
+// Seams for the tests.
 
 // LeastSegment is the nominal size of a segment of a small store.
 const LeastSegment = leastSegment
@@ -16,7 +16,7 @@ const LeastSegment = leastSegment
 // Usage is how the log's bytes are used.
 type Usage struct{ Log, Live, Kept int64 }
 
-// Garbage is what counts for nothing.
+// Garbage returns the bytes of dead records.
 func (u Usage) Garbage() int64 { return u.Log - u.Live }
 
 func SegmentFor(live, limit int64) int64 { return segmentFor(live, limit) }
@@ -42,7 +42,7 @@ func (k *Keeper) ShrinkOnce(ctx context.Context, last uint64) (more bool, err er
 	return k.shrinkOnce(ctx, last)
 }
 
-// CompactRun compacts a run that is to be compacted, or left alone with an error.
+// CompactRun compacts a run, or leaves it alone with an error.
 func (k *Keeper) CompactRun(run []*seglog.Segment) error {
 	return k.store.Housekeep(func() error { return k.compact(run, k.goOn) })
 }
@@ -71,7 +71,7 @@ func (k *Keeper) MembersInMemory() (most, left int, err error) {
 	return most, left, err
 }
 
-// ClosingTime is how long what is compacted at Close may be copied.
+// ClosingTime bounds the copying of a compaction at Close.
 const ClosingTime = closingTime
 
 // SetNow gives the keeper another clock for that.

@@ -7,9 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// GiveBack gives back the space of parts that no record lists, in the segments from one on,
-// because the disk is full. What it cannot give back stays until compaction comes by. The caller
-// holds no lock.
+// GiveBack gives back the space of parts that no record lists, in the segments from one on, because
+// the disk is full. The rest stays until a later compaction. The caller holds no lock.
 func (k *Keeper) GiveBack(from record.SegmentID) {
 	tail := k.log.TailNow()
 	if tail == nil {

@@ -6,9 +6,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// What compaction does about groups is said with them, in group.go of the log.
+// group.go of the log describes the compaction of groups.
 
-// member copies a member of a group if it counts, or lets it wait for the commit, which stands next to it.
+// member copies a member of a group if it counts, or lets it wait for the commit, which is
+// adjacent.
 func (c *compaction) member(a seglog.Address, e seglog.Record) error {
 	g := c.spread[e.Group]
 	switch {
@@ -42,9 +43,9 @@ func (c *compaction) commit(e seglog.Record) error {
 	return c.put(&e, 0)
 }
 
-// giveUpGroup forgets the members that wait for a commit where something else stands. It is nowhere: the log knows
-// of every group whose commit does not stand next to its members, and of one that is under way the segments are
-// left alone.
+// giveUpGroup drops the members that wait for a commit when another record follows. They have no
+// commit: the log knows every group whose commit is not adjacent to its members, and segments of a
+// group under way are left alone.
 func (c *compaction) giveUpGroup() {
 	for _, m := range c.waiting {
 		c.givenUp[m.Group] = true
@@ -52,7 +53,7 @@ func (c *compaction) giveUpGroup() {
 	c.waiting = nil
 }
 
-// keepsCommit reports whether there are members of a group, the commit of which stands in the run, that need it.
+// keepsCommit reports whether members of a group still need its commit, which is in the run.
 func (c *compaction) keepsCommit(number uint64) bool {
 	g := c.spread[number]
 	switch {

@@ -17,9 +17,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestNumbersAreNeverRewritten: whatever compaction copies has the number, the group, the key and the time with which
-// it was written, numbers rise all over the log, and a commit stands there for as long as a member of its group
-// does. A group that was one append stays in one segment.
+// TestNumbersAreNeverRewritten: whatever compaction copies has the number, the group, the key and
+// the time with which it was written, numbers rise all over the log, and a commit stays as long as
+// a member of its group. A group that was one append stays in one segment.
 func TestNumbersAreNeverRewritten(t *testing.T) {
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -74,7 +74,7 @@ func writeSome(t *testing.T, s *engine.Store, rng *rand.Rand) {
 	}
 }
 
-// noteRecords goes through the log: what has a number that is known must be the same.
+// noteRecords goes through the log: a record with a known number must be the same.
 func noteRecords(t *testing.T, s *engine.Store, written map[uint64]string, compacted bool) {
 	t.Helper()
 	type group struct {

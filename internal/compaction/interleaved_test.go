@@ -19,8 +19,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestGroupsAmongOthers writes groups ahead among each other and among other records, and holds what a store shows
-// against what the log says to those who read it anew, follow it or repair it.
+// TestGroupsAmongOthers writes groups ahead among each other and among other records, and compares
+// the store with other readers of its log: a recovery, a follower and a repair.
 func TestGroupsAmongOthers(t *testing.T) {
 	first, seeds := uint64(0), uint64(4)
 	switch {
@@ -217,7 +217,7 @@ func some(t *testing.T, s *engine.Store, r *rand.Rand, keys int, text string, cl
 	}
 }
 
-// mended repairs a store, and what came of it again, with compaction in between.
+// mended repairs a store, and repairs the result again, with compaction in between.
 func mended(t *testing.T, mem *vfs.Mem, rng *rand.Rand, clock *logtest.Clock, want string, damaged bool) {
 	t.Helper()
 	random := func() uint64 { return rng.Uint64() | 1 }

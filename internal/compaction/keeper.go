@@ -10,17 +10,18 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Keeper keeps the log from growing for ever: one goroutine, which compacts when the log has become twice as
-// long as what counts in it, and at least a segment longer; or has more records for each entry than it was told to
-// allow. It works on the run that gives back most for what has to be copied.
+// A Keeper keeps the log from growing for ever: one goroutine, which compacts when the log has
+// become twice as long as its live records, and at least a segment longer; or has more records for
+// each entry than the option allows. It works on the run that gives back most for the bytes to
+// copy.
 //
 // It rests for as long as it has worked, and less the longer the log is. A log that grows
 // nevertheless slows down its writers: from a little over that length on each write waits, by an amount that
 // grows with the excess, for a millisecond at most. No write is ever refused or stopped.
 //
-// When the disk is short of room, what little garbage there is goes as well (MakeRoom).
+// When the disk is short of room, even little garbage is given back (MakeRoom).
 //
-// A store that nobody writes to is not touched, and wakes nobody up.
+// In a store without writes it does nothing, and does not wake up.
 type Keeper struct {
 	store *engine.Store
 	log   *seglog.Log
@@ -38,14 +39,14 @@ type Keeper struct {
 
 	lacks atomic.Bool  // the last compaction lacked a descriptor or a right, and is tried again a second later
 	tight atomic.Bool  // a write has found that the disk is short of room, and the keeper has not seen to it yet
-	free  atomic.Int64 // what the disk had then, in bytes
+	free  atomic.Int64 // free bytes of the disk then
 
-	// What there was no room for, and is not tried again before there is less of it, or more room.
-	tooMuch  int64 // what a compaction takes, 0 for anything; guarded by Housekeep, as lent
+	// Work for which there was no room, not tried again before it is less, or there is more room.
+	tooMuch  int64 // the room that a compaction takes, 0 for anything; guarded by Housekeep, as lent
 	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
 	lent     bool  // the room that is kept for deletions is in use
 
-	past   *engine.Store // as it was at the beginning of the window of history, while that is asked; guarded by Housekeep, as what follows
+	past   *engine.Store // the store at the beginning of the window of history, while it is needed; guarded by Housekeep, as the following fields
 	whole  bool          // its entries are in the segments that compaction has made, and no group was under way
 	looked uint32        // up to which place in the log the last look at the past went
 
@@ -58,7 +59,7 @@ const (
 	leastSegment = 16 << 20             // nominal size of a segment of a small store
 	smallSegment = 1 << 20              // the same on a disk that is as small
 	mergeFrom    = 8                    // adjacent small segments are made one when there are so many
-	newSegment   = 1 << 10              // what one more takes at most: its first line, and what manifest, mark and INDEX say of it
+	newSegment   = 1 << 10              // the most that one more takes: its first line, and its lines in manifest, mark and INDEX
 )
 
 // New is the keeper of a store that has just been read.
@@ -78,7 +79,7 @@ func Of(s *engine.Store) *Keeper { return s.Compaction().(*Keeper) }
 // usage is how the log's bytes are used.
 type usage struct {
 	log, live, kept int64
-	disk            int64 // log, and what compaction is about to remove, or to put in its place; not what is retired
+	disk            int64 // log, and files that compaction is about to remove or to add; not retired ones
 }
 
 // DiskBytes is how much of the disk counts when writes are slowed down.
@@ -154,7 +155,7 @@ func (k *Keeper) manyFiles() bool {
 	return int64(len(list)) > someSegments+2*bytes/k.log.Nominal() && k.small(k.compactable(), mergeFrom) != nil
 }
 
-// leastGarbage is what compaction for the sake of a ratio is not worth the while for.
+// leastGarbage is the garbage below which compaction for the sake of a ratio does not pay.
 const leastGarbage = 64 << 10
 
 // press sets how long writes wait, by the excess of the log.
@@ -187,7 +188,7 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 		for k.due() && k.tidyOnce(k.rest) {
 		}
 		k.store.SlowDown(0)
-		k.once(func() error { k.store.DropRetired(); return nil }) // what somebody had pinned
+		k.once(func() error { k.store.DropRetired(); return nil }) // segments that had been pinned
 		if d := k.nextLook(); d > 0 {
 			cancel()
 			timer, cancel = k.opts.Clock.After(d)
@@ -203,15 +204,16 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 	}
 }
 
-// Finish compacts what is due when the store is closed: a goroutine that lives for a short time only may never have
-// its turn, and a log of short lives would grow for ever. It takes closingTime at most, together with the compaction
-// that was under way when Close began, but for the end of a compaction that has copied all.
+// Finish compacts when the store is closed, if that is due: in a process that runs only for a short
+// time the goroutine may never have its turn, and the log of many such processes would grow for
+// ever. It takes closingTime at most, together with the compaction that was under way when Close
+// began, except for the end of a compaction that has copied everything.
 func (k *Keeper) Finish() {
 	for k.due() && k.tidyOnce(k.rest) {
 	}
 }
 
-// closingTime is how long what is compacted at Close may be copied.
+// closingTime bounds the copying of a compaction at Close.
 const closingTime = 50 * time.Millisecond
 
 // lastly is the pause when Close has begun. A store without goroutines has all the time.
@@ -231,9 +233,9 @@ func (k *Keeper) lastly() error {
 	return nil
 }
 
-// size makes the segments to come as long as befits the log, and no longer than an eighth of the room that
-// the disk has for it: when it is full, what of a segment still counts has to fit beside it before the rest
-// comes back.
+// size sets the length of later segments in proportion to the log, at most an eighth of the room
+// that the disk has for it: on a full disk, the live records of a segment have to fit beside it
+// before the rest is given back.
 func (k *Keeper) size() {
 	u := k.usage()
 	nominal := segmentFor(u.live, k.log.SegmentBytes)
@@ -256,12 +258,12 @@ func (k *Keeper) nextLook() time.Duration {
 	return d
 }
 
-// lookBack is look, as far as it is worth it.
+// lookBack is look on the keeper's own account.
 func (k *Keeper) lookBack() {
 	k.log.ReportError("reading the log as of the beginning of its window", k.store.Housekeep(func() error { return k.look(false) }))
 }
 
-// Wake lets Keep look what there is to do.
+// Wake lets Keep look for work.
 func (k *Keeper) Wake() {
 	select {
 	case k.wake <- struct{}{}:
@@ -297,7 +299,7 @@ func (k *Keeper) tidyLocked(pause func() error) bool {
 			return false // and the next write returns it
 		}
 	}
-	if k.log.Wrote() && k.log.SyncEnded() != nil { // so that what is full can be compacted
+	if k.log.Wrote() && k.log.SyncEnded() != nil { // so that full segments can be compacted
 		return false
 	}
 	k.since = time.Now()
@@ -414,8 +416,8 @@ func (k *Keeper) writable() error {
 	})
 }
 
-// Moves reports whether a segment is being compacted. It begins with none whose parts somebody who holds the
-// lock of the key is about to list again.
+// Moves reports whether a segment is being compacted. None begins whose parts a holder of the key's
+// lock is about to list again.
 func (k *Keeper) Moves(seg *seglog.Segment) bool {
 	run := k.moving.Load()
 	return run != nil && slices.Contains(*run, seg)

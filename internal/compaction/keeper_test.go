@@ -123,8 +123,8 @@ func TestSnapshotBesideDroppedDeletions(t *testing.T) {
 	}
 }
 
-// TestHousekeepingEndsBesideExpiredEntries: what expired entries leave behind, and a snapshot of
-// the index may know, is not copied again and again. Compact removes it.
+// TestHousekeepingEndsBesideExpiredEntries: records that expired entries leave, and a snapshot of
+// the index may have, are not copied again and again. Compact removes it.
 func TestHousekeepingEndsBesideExpiredEntries(t *testing.T) {
 	clock := logtest.NewClock()
 	mem := vfs.NewMem()
@@ -197,7 +197,7 @@ func TestCloseEndsCompaction(t *testing.T) {
 	}
 }
 
-// stopped is a clock that stands still. Waiting for it fails the test.
+// stopped is a clock that does not move. Waiting for it fails the test.
 type stopped struct{ t *testing.T }
 
 func (c stopped) Now() time.Time { return time.UnixMilli(1_700_000_000_000) }
@@ -210,7 +210,7 @@ func (c stopped) After(time.Duration) (<-chan time.Time, func()) {
 }
 
 // TestHousekeepingDoesNotWaitForTheClock: neither a writer that is slowed down nor a compaction
-// that rests waits for the clock of the entries, which may stand still.
+// that rests waits for the clock of the entries, which may not move.
 func TestHousekeepingDoesNotWaitForTheClock(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.Clock = stopped{t} })
 	s.SlowDown(1)
@@ -222,8 +222,8 @@ func TestHousekeepingDoesNotWaitForTheClock(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestSegmentSizeFollowsTheStore: a segment is a sixty-fourth of what counts in the store, at least 16
-// MiB and at most the limit that was set.
+// TestSegmentSizeFollowsTheStore: a segment is a sixty-fourth of the live records of the store, at
+// least 16 MiB and at most the limit that was set.
 func TestSegmentSizeFollowsTheStore(t *testing.T) {
 	for _, test := range []struct{ live, limit, want int64 }{
 		{0, 64 << 20, 16 << 20},
@@ -264,8 +264,8 @@ func TestSegmentsOnAnEndlessDisk(t *testing.T) {
 	}
 }
 
-// TestLargeValuesAreCompacted: large values whose parts stand across the ends of segments do not
-// keep the log from being compacted.
+// TestLargeValuesAreCompacted: large values whose parts are in several segments do not prevent
+// compaction.
 func TestLargeValuesAreCompacted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many megabytes")

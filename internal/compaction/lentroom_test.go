@@ -43,7 +43,7 @@ func (r *refusing) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return r.FS.Open(name, mode)
 }
 
-// What is kept for deletions is lent to compaction and comes back, whatever becomes of that.
+// The room for deletions is lent to compaction and comes back, whatever the outcome.
 func TestRoomForDeletionsComesBack(t *testing.T) {
 	fsys := &refusing{FS: vfs.NewMem()}
 	disk := logtest.NewSmallDisk(fsys, 500)
@@ -102,7 +102,8 @@ func mustDeleteWithin(t *testing.T, s *engine.Store, disk *logtest.SmallDisk, fr
 	mustDelete(t, s, from, to)
 }
 
-// What a view reads would stay beside its copies, so that to compact it takes room and makes none.
+// A segment that a view reads would stay beside its copies, so that compacting it takes room and
+// makes none.
 func TestNoRoomIsTakenForWhatAViewKeeps(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 1000)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 100_000 })

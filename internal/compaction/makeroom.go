@@ -8,20 +8,21 @@ import (
 
 // A disk that is short of room is a reason to compact, however little garbage there is.
 //
-// Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than
-// compaction may need, or a write was refused, the keeper is told, and writes wait until it has seen what can
-// be done: if the garbage is a quarter of what is left, or more, it takes out of the way segment by segment of
-// which a quarter is garbage, those first that have least to be copied, and the tail where that is mostly
-// garbage. The snapshot of the index goes before anything is given up, and the room that is kept for deletions
-// is lent. So what is overwritten again and again fits a disk of a few times its size, and deletions make room
-// on a full one, as far as what still counts of some segment fits beside it. For that segments are no longer
-// than an eighth of the room that there is (size).
+// When room is reserved for the tail, a MiB at a time, the free bytes of the disk are read. If they
+// are less than compaction may need, or a write was refused, the keeper is called, and writes wait
+// for its decision: if the garbage is a quarter of the free bytes, or more, it compacts segments of
+// which a quarter is garbage one by one, those with the least to copy first, and the tail if that
+// is mostly garbage. The snapshot of the index goes before anything is given up, and the room that
+// is kept for deletions is lent. So entries that are overwritten again and again fit a disk of a
+// few times their size, and deletions make room on a full one, if the live records of some segment
+// fit beside it. Therefore segments are at most an eighth of the room (size).
 //
-// What did not fit is not tried again before it has become less, or there is more room.
+// A segment that did not fit is not tried again before it has fewer live records, or there is more
+// room.
 
-// MakeRoom compacts whatever gives back a quarter of what it takes, when the disk is short of room, and lets
-// writes wait meanwhile, so that as few as possible are refused. Keep does so; of a store without goroutines it
-// is for the caller.
+// MakeRoom compacts segments that give back at least a quarter of their length, when the disk is
+// short of room, and lets writes wait meanwhile, so that as few as possible are refused. Keep calls
+// it; in a store without goroutines the caller does.
 func (k *Keeper) MakeRoom() {
 	if !k.tight.Load() {
 		return
@@ -39,11 +40,11 @@ func (k *Keeper) MakeRoom() {
 			k.tailLeft = 0 // there is some now
 		}
 	}
-	k.hasRoom() // also of what was lent when all else was due
+	k.hasRoom() // also takes back room that was lent for other reasons
 	k.tight.Store(false)
 }
 
-// hasRoom takes back what was lent.
+// hasRoom takes back the lent room.
 func (k *Keeper) hasRoom() {
 	k.store.Housekeep(func() error { k.hasRoomLocked(); return nil })
 }
@@ -61,18 +62,18 @@ func (k *Keeper) hasRoomLocked() {
 	}
 }
 
-// ShortOfRoom is told by a write after which the disk has so few bytes left that compaction might have to do
-// without. Writes wait until Keep has looked.
+// ShortOfRoom is called by a write after which the disk has fewer free bytes than compaction may
+// need. Writes wait until Keep has looked.
 func (k *Keeper) ShortOfRoom(free int64) {
 	k.free.Store(free)
 	if !k.tight.Swap(true) {
-		k.store.SlowDown(1) // until the keeper has seen what is to be done
+		k.store.SlowDown(1) // until the keeper has decided
 		k.Wake()
 	}
 }
 
-// roomiest is the run that gives back most easily a quarter of what it takes, or nil. It has nothing of which
-// the files would stay because somebody reads there yet: copies of that would take what room there is.
+// roomiest returns the run that gives back a quarter of its length at the least cost, or nil. It
+// has no segment whose file would stay for a reader: copies of that would take the remaining room.
 func (k *Keeper) roomiest() []*seglog.Segment {
 	list := k.compactable()
 	stays := k.store.Stays(list)
@@ -85,9 +86,9 @@ func (k *Keeper) roomiest() []*seglog.Segment {
 	return nil
 }
 
-// hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly
-// anything is copied that is never said: it may be that somebody else had what it takes, at that moment. And
-// what is left is asked for anew: the write that was refused may have been longer.
+// hopeless reports whether there is no room for a run, because there was none for as much. It is
+// false for a run of which hardly anything is copied: another program may have had the room at that
+// moment. The free bytes are read again, because the refused write may have been longer.
 func (k *Keeper) hopeless(run []*seglog.Segment) bool {
 	cost := k.costOf(run)
 	if k.tooMuch == 0 || cost < k.tooMuch || cost <= seglog.RoomKept/2 {

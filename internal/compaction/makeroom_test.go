@@ -34,8 +34,8 @@ func setForSure(t *testing.T, s *engine.Store, key string, value []byte) (refuse
 	}
 }
 
-// What is overwritten again and again fits a disk that is smaller than the garbage that is let lie where there
-// is room, also when it is all in the tail.
+// Entries that are overwritten again and again fit a disk that is smaller than the garbage that
+// compaction otherwise leaves, also when they are all in the tail.
 func TestOverwritingOnASmallDisk(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		for _, megabytes := range []int{6, 24} {
@@ -68,9 +68,9 @@ func TestOverwritingOnASmallDisk(t *testing.T) {
 	})
 }
 
-// On a full disk there is room again when something was deleted, without a Compact. What cannot be had is not
-// tried for again and again. The keeper may have its turn late: then it makes the segment that it was asked for
-// while there was room, and that is no such try.
+// On a full disk there is room again when something was deleted, without a Compact. Compaction
+// without a chance is not tried again and again. The keeper may have its turn late: then it makes
+// the segment that it was asked for while there was room, and that is no such try.
 func TestDeletionsMakeRoom(t *testing.T) {
 	t.Run("the keeper is in time", func(t *testing.T) { deletionsMakeRoom(t, false) })
 	t.Run("the keeper is late", func(t *testing.T) { deletionsMakeRoom(t, true) })
@@ -93,7 +93,7 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 			break
 		}
 	}
-	// Those that hold records. The log has one or two more that are to be the next.
+	// Those that hold records. The log has one or two more for later.
 	segments := func() (used int) {
 		s.Log().Mu.Lock()
 		defer s.Log().Mu.Unlock()
@@ -143,8 +143,8 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	}
 }
 
-// What there was no room for is tried again when there is some, also when it was a write that is too long for
-// that which said so.
+// A compaction for which there was no room is tried again when there is some, also if the lack was
+// found by a write that is still too long.
 func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 200_000 })
@@ -154,7 +154,7 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 		storetest.Set(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
 	}
 	free := disk.SetFree(0)
-	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, engine.Process) == nil; i++ { // into what is reserved
+	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, engine.Process) == nil; i++ { // into the reserved room
 	}
 	compaction.Of(s).MakeRoom()
 	if s.Log().Compacted.Load() > 0 {
@@ -171,8 +171,8 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A compaction that fails because somebody else has, at that moment, what it takes is tried again, though there
-// is no more room than before.
+// A compaction that fails because another program has the room at that moment is tried again,
+// though there is no more room than before.
 func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 100_000 })
@@ -202,7 +202,7 @@ func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 	storetest.Set(t, s, "key 0", "there is room")
 }
 
-// While compaction has what is kept for deletions no write takes it, unless the disk has more.
+// While compaction has the room for deletions, no write takes it, unless the disk has more.
 func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 100 << 20 })
@@ -211,7 +211,7 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	if err := s.Log().Lend(); err != nil {
 		t.Fatal(err)
 	}
-	disk.SetFree(seglog.RoomKept/logtest.DiskBlock + 20) // enough for another record and what is kept behind it
+	disk.SetFree(seglog.RoomKept/logtest.DiskBlock + 20) // enough for another record and the room kept after it
 	lent, _ := disk.Free("")
 	for range 3 {
 		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, engine.Process); !errors.Is(err, seglog.ErrNoSpace) {
@@ -235,8 +235,9 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	storetest.Set(t, s, "key 1", string(make([]byte, 20_000)))
 }
 
-// While the disk is short of room, no segment becomes longer than it is to be, though the goroutine that makes
-// the next one has no turn: of one that has grown over the whole disk nothing could be given back.
+// While the disk is short of room, no segment becomes longer than its nominal length, though the
+// goroutine that makes the next one has no turn: a segment as large as the disk could not be
+// compacted.
 func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)

@@ -94,7 +94,7 @@ func (m *compactModel) step(n int) {
 	m.content[key] = value
 }
 
-// A store that is compacted at random is, at any time, what a map would be.
+// A store that is compacted at random always equals a map.
 func TestCompactionModel(t *testing.T) {
 	seeds := uint64(2)
 	if storetest.Long() {
@@ -138,8 +138,8 @@ func TestCompactionModel(t *testing.T) {
 	}
 }
 
-// What was deleted stays away, though the deletion and what it deletes are compacted apart, and the
-// index is made from the log; and the deletion itself goes when nothing is left that it deletes.
+// Deleted entries stay away, though the deletion and the deleted records are compacted apart, and
+// the index is made from the log; and the deletion is removed when it has no records to delete.
 func TestDeletionsDoNotComeBack(t *testing.T) {
 	mem := vfs.NewMem()
 	open := func() *engine.Store {
@@ -211,8 +211,8 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestCompactionOfLargeValues: where each segment ends within a large value, space comes back nevertheless, and
-// the values, deadlines and what memory has stay what they are.
+// TestCompactionOfLargeValues: where each segment ends within a large value, space comes back
+// nevertheless, and the values, deadlines and values in memory do not change.
 func TestCompactionOfLargeValues(t *testing.T) {
 	mem := vfs.NewMem()
 	open := func() *engine.Store {

@@ -8,8 +8,8 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// note is what is remembered of a segment that compaction has made, or has left alone. It is guarded by
-// Housekeep, but for kept, which does not change.
+// note has facts about a segment that compaction has made, or has left alone. It is guarded by
+// Housekeep, except kept, which does not change.
 type note struct {
 	deletions
 	leftAt  int64        // a compaction was given up when fewer bytes than that were dead
@@ -31,7 +31,7 @@ type noted struct {
 	windowed bool
 }
 
-// dead is how much of the segment is garbage, what has to be kept of it included.
+// dead returns the bytes of garbage in the segment, including those that must be kept.
 func (n noted) dead() int64 {
 	if n.windowed {
 		return n.then.Load()

@@ -8,22 +8,24 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Where a window of history is kept, what is dead now may be what a moment of the window shows. So compaction asks
-// about two moments, and drops what counts in neither:
+// In a store with a window of history, a record that is dead now may count at a moment of the
+// window. So compaction considers two moments, and drops the records that count at neither:
 //
-//   - It compacts segments of which all is older than the window, and leaves the others as they were written.
-//   - A record is dead if it counts neither now nor at the end of the last of these segments. A store of that moment
-//     tells (moment.go of the engine). What it drops no later moment needs, for a record that does not count at one
-//     moment counts at none that comes after it.
-//   - Deletions go by the same rule as without a window: what they say is gone no older segment may have, and
-//     a segment is clean of what was dead at that moment.
+//   - It compacts segments that are entirely older than the window, and leaves the others
+//     unchanged.
+//   - A record is dead if it counts neither now nor at the end of the last of these segments. A
+//     store of that moment decides (moment.go of the engine). No later moment needs the dropped
+//     records, because a record that does not count at one moment counts at no later one.
+//   - Deletions are dropped by the same rule as without a window: no older segment may have the
+//     deleted records, and a compacted segment has no records that were dead at that moment.
 //   - The window begins at that moment from the swap on.
 //
-// How much of a segment is garbage the store of the moment tells as well. To open it costs a reading of the log up
-// to there, so the keeper looks when an eighth of what is older than the window has become so since the last look.
+// The store of the moment also counts the garbage of a segment. Opening it costs a reading of the
+// log up to there, so the keeper looks when an eighth of the part older than the window has become
+// so since the last look.
 //
-// Three things keep a run as it is: parts of a value of which the record stands behind it, whenever that counts;
-// members of a group that commits after the moment; and what damage hides.
+// Three things prevent the compaction of a run: parts of a value with its record after the run,
+// whenever that counts; members of a group that commits after the moment; and damage.
 
 // compactable are the segments that can be compacted, oldest first.
 func (k *Keeper) compactable() []*seglog.Segment {
@@ -42,9 +44,9 @@ func (k *Keeper) compactable() []*seglog.Segment {
 	return list[:old]
 }
 
-// look finds out how much of what is older than the window is garbage. If it is not asked for, it looks only
-// when so much has become older that it may be worth it. The caller is in Housekeep, and calls endPast when all that
-// is worth it has been compacted.
+// look counts the garbage in the part older than the window. If it is not asked for, it looks only
+// when so much has become older that it may pay. The caller is in Housekeep, and calls endPast when
+// everything that pays has been compacted.
 func (k *Keeper) look(asked bool) error {
 	list := k.compactable()
 	if !k.windowed.Load() || len(list) == 0 {
@@ -99,7 +101,7 @@ func knows(past *engine.Store, run []*seglog.Segment) bool {
 func (k *Keeper) openPast(list []*seglog.Segment) (*engine.Store, error) {
 	k.endPast()
 	seq := uint64(0)
-	if h := k.log.History(); h != nil { // what came before cannot be read any more, and need not be
+	if h := k.log.History(); h != nil { // earlier records cannot be read any more, and need not be
 		seq = h.Seq
 	}
 	for _, seg := range list {
@@ -164,9 +166,9 @@ func (c *compaction) standing(t *engine.Table, e *seglog.Record, a seglog.Addres
 	return t.Standing(e, seglog.AddressOf(c.past.Log().ByID(c.log.Segment(slot).ID).Slot, offset))
 }
 
-// forgetIndex takes the snapshot of the index off the disk, before the swap, where a window is kept: among the
-// copies are records that do not count any more. They would count again for a reader that has an index which
-// covers what has replaced them, and does not know the segments.
+// forgetIndex removes the snapshot of the index from the disk, before the swap, if a window is
+// kept: among the copies are records that do not count any more. They would count again for a
+// reader with an index that covers the newer records and does not know the segments.
 func (c *compaction) forgetIndex() error {
 	if c.past == nil {
 		return nil
@@ -202,7 +204,8 @@ func (c *compaction) pastPart(at partPlace, e *seglog.Record) error {
 	return err
 }
 
-// listedBehind reports whether a record behind the run lists a part in it, whether that counts now or not.
+// listedBehind reports whether a record after the run lists a part in it, whether that counts now
+// or not.
 func (c *compaction) listedBehind(at partPlace) (bool, error) {
 	if c.behind != nil {
 		return c.behind[at], nil

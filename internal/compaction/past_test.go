@@ -19,8 +19,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A store with a window of which half is older, and what it had at each moment: crashed, cut off from power, and failed
-// at each operation of Compact it must show every moment of the window afterwards.
+// A store of which half is older than its window, and its content at each moment: after a crash, a
+// loss of power or a failure at each operation of Compact it must show every moment of the window.
 
 const windowLength = 60 // milliseconds, in each of which something is written
 
@@ -87,7 +87,7 @@ func (w *windowedStore) group(t *testing.T, s *engine.Store, key, value string, 
 	}
 }
 
-// check opens what a crash has left, and looks at each moment of the window, or at every n-th.
+// check opens the store after a crash, and reads each moment of the window, or every n-th.
 func (w *windowedStore) check(t *testing.T, mem *vfs.Mem, what string, n int) {
 	t.Helper()
 	s, err := storetest.TryOpen(mem, w.options)
@@ -150,7 +150,7 @@ func TestCrashAtEveryStepOfAWindow(t *testing.T) {
 			cuts = append(cuts, cut)
 		}
 	})
-	storetest.Set(t, s, "begun", "1") // a store that nobody has written to is not compacted
+	storetest.Set(t, s, "begun", "1") // a store without writes is not compacted
 	w.last++
 	now := maps.Clone(w.moments[w.last-1])
 	now["begun"] = "1"
@@ -187,7 +187,7 @@ func TestFaultAtEveryStepOfAWindow(t *testing.T) {
 		fault := &vfs.Fault{Kinds: vfs.Mutating}
 		fsys := vfs.Inject(mem, fault)
 		s := storetest.Open(t, fsys, w.options)
-		for key, value := range w.moments[w.last] { // a store that nobody has written to is not compacted
+		for key, value := range w.moments[w.last] { // a store without writes is not compacted
 			storetest.Set(t, s, key, value)
 			break
 		}
@@ -215,7 +215,7 @@ func TestIndexBesideCopiesOfTheDead(t *testing.T) {
 	storetest.Close(t, s) // with an index
 	w.clock.Advance(windowLength / 2 * time.Millisecond)
 	s = storetest.Open(t, mem, w.options)
-	storetest.Set(t, s, "begun", "1") // a store that nobody has written to is not compacted
+	storetest.Set(t, s, "begun", "1") // a store without writes is not compacted
 	if _, err := compaction.Of(s).Run(func(list []*seglog.Segment) ([]*seglog.Segment, error) { return list[:1], nil }, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +229,9 @@ func TestIndexBesideCopiesOfTheDead(t *testing.T) {
 	storetest.Want(t, s, "dead", storetest.Absent)
 }
 
-// TestWindowBeginsWithAnIndex: when compaction has come to rest there is an index of the window's beginning, and each
-// moment behind it is made from there or from a later one, in this process and after a kill.
+// TestWindowBeginsWithAnIndex: when compaction has come to rest there is an index of the window's
+// beginning, and each later moment is made from there or from a later one, in this process and
+// after a kill.
 func TestWindowBeginsWithAnIndex(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		w, mem := newWindowed(t)
@@ -272,8 +273,8 @@ func TestWindowBeginsWithAnIndex(t *testing.T) {
 	})
 }
 
-// TestIndexOfAMoment: an index of any moment is as good as one that was taken then, where a group is written, where
-// other snapshots were taken, for opening the store and for the moments behind it.
+// TestIndexOfAMoment: an index of any moment is as good as one that was taken then, where a group
+// is written, where other snapshots were taken, for opening the store and for later moments.
 func TestIndexOfAMoment(t *testing.T) {
 	w := &windowedStore{logtest.NewClock(), map[uint64]map[string]string{}, map[uint64]int64{}, 0}
 	mem := vfs.NewMem()
@@ -332,7 +333,7 @@ func TestIndexOfAMoment(t *testing.T) {
 		}
 		w.check(t, mem.ProcessCrash(), fmt.Sprint("with the index as of ", seq), 3)
 	}
-	storetest.Close(t, s) // with another one behind them
+	storetest.Close(t, s) // with another one after them
 	s = storetest.Open(t, mem, options)
 	past, err := s.OpenMoment(seglog.AtSeq(first-1), false)
 	if err != nil {

@@ -7,15 +7,16 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A compaction that is interrupted keeps the copies of those segments of its run that it has copied whole. The run is
-// cut behind them, and goes on to the swap. So work that is interrupted again and again, as by each Close of a process
-// that lives for a short time, comes to an end. The segment that was being copied is given up.
+// A compaction that is interrupted keeps the copies of those segments of its run that it has copied
+// whole. The run is cut after them, and goes on to the swap. So work that is interrupted again and
+// again, as by each Close of a process that lives for a short time, comes to an end. The segment
+// that was being copied is given up.
 //
 // The run cannot be cut everywhere:
 //
 //   - Parts of a large value stay with the record that lists them.
-//   - The names of the copies belong in front of the rest of the run, and their first lines say so: those are
-//     written anew, in as many bytes.
+//   - The names of the copies come before the rest of the run, and so do their first lines, which
+//     are rewritten in as many bytes.
 
 // progress is how far a run has been copied, at the last place at which it can be cut.
 type progress struct {

@@ -137,8 +137,8 @@ func TestInterruptedRunsModel(t *testing.T) {
 	}
 }
 
-// TestCloseGivesCompactionSomeTime: Close lets compaction go on for as long as it may, and no longer, and what it has
-// copied whole stays compacted.
+// TestCloseGivesCompactionSomeTime: Close lets compaction go on for as long as it may, and no
+// longer, and segments that it has copied whole stay compacted.
 func TestCloseGivesCompactionSomeTime(t *testing.T) {
 	mem := vfs.NewMem()
 	options := func(o *engine.Options) { o.Inline, o.SegmentBytes = false, 1000 }

@@ -20,9 +20,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Writers, updates, readers and iterations go on while one goroutine compacts without a rest. Each key that is
-// written to has one writer, so it is known what a reader must find at least; counters are added to by
-// everybody; and some keys stay.
+// Writers, updates, readers and iterations go on while one goroutine compacts without a rest. Each
+// key that is written to has one writer, so the oldest value that a reader may find is known; all
+// goroutines add to counters; and some keys do not change.
 func TestCompactionAmongOthers(t *testing.T) { logtest.BothWays(t, compactionAmongOthers) }
 
 func compactionAmongOthers(t *testing.T) {
@@ -94,7 +94,7 @@ func compactionAmongOthers(t *testing.T) {
 			key := []byte("m:" + own(w, i))
 			err := s.Read(&e, c.Cells, true, s.Hash(own(w, i)), key, nil)
 			switch {
-			case errors.Is(err, engine.ErrNotFound): // between its deletion and what follows
+			case errors.Is(err, engine.ErrNotFound): // between its deletion and the next write
 			case err != nil:
 				t.Error(err)
 			case binary.BigEndian.Uint64(e.Value) < want:
@@ -209,7 +209,8 @@ func TestIterationPinsWhatItReads(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// A record that does not verify is a reason to leave a run alone, and to say so, not to lose what follows.
+// A record that does not verify is a reason to leave a run alone, with an error, and not to lose
+// later records.
 func TestCompactionLeavesDamageAlone(t *testing.T) {
 	mem := vfs.NewMem()
 	var told []error

@@ -33,13 +33,13 @@ func TestRefusedLargeValueMakesRoom(t *testing.T) {
 	storetest.Want(t, s, "large", large)
 }
 
-// silentDisk does not tell what is left.
+// silentDisk does not report its free bytes.
 type silentDisk struct{ *logtest.SmallDisk }
 
 func (silentDisk) Free(string) (int64, bool) { return 0, false }
 
-// A large value that is refused leaves to deletions what was kept for them, also where that is less than it
-// should be.
+// A large value that is refused leaves the room for deletions, also if that is less than it should
+// be.
 func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 10 << 20 })
@@ -57,7 +57,7 @@ func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
 	mustDeleteWithin(t, s, disk, 0, 400)
 }
 
-// unreserved is a file system that cannot reserve space, and does not tell what is left.
+// unreserved is a file system that cannot reserve space, and does not report its free bytes.
 type unreserved struct{ silentDisk }
 
 type unreservedFile struct{ vfs.File }
@@ -72,8 +72,8 @@ func (u unreserved) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return unreservedFile{f}, nil
 }
 
-// Whatever write is refused makes room, also of records that count together, where nothing but that tells that
-// the disk is full.
+// Any refused write makes room, also one of a group, when only the refusal shows that the disk is
+// full.
 func TestRefusedGroupsMakeRoom(t *testing.T) {
 	for name, change := range map[string]func(*engine.Options){
 		"in one append": func(*engine.Options) {},
@@ -99,7 +99,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 					if !compaction.Of(s).Tight() {
 						t.Fatalf("group %d is refused, and nobody is told", i)
 					}
-					disk.SetFree(disk.SetFree(0) + 30) // what was written ahead has taken all there was
+					disk.SetFree(disk.SetFree(0) + 30) // the members written ahead have taken all room
 					compaction.Of(s).MakeRoom()
 					s.SlowDown(0) // as the goroutine does
 					err = write(i)

@@ -151,7 +151,7 @@ func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
 	}
 }
 
-// TestCompactionBesideASpareThatIsMade: in the manifest, what compaction writes never follows an
+// TestCompactionBesideASpareThatIsMade: in the manifest, the copies of compaction never follow an
 // open segment, because no store with such a manifest can be opened. Here the keeper makes a
 // segment while another becomes the tail, ends and is compacted.
 func TestCompactionBesideASpareThatIsMade(t *testing.T) {

@@ -26,8 +26,8 @@ const (
 
 func shortLived(o *engine.Options) { o.SegmentBytes = shortSegment }
 
-// TestShortLivesStayBounded: a store of lives that are too short for a goroutine to have its turn is never longer than
-// twice what counts, and three segments.
+// TestShortLivesStayBounded: a store whose processes run too briefly for the goroutine to have its
+// turn is never longer than twice its live records, and three segments.
 func TestShortLivesStayBounded(t *testing.T) {
 	clock := logtest.NewClock()
 	sets := func(keys, bytes int) func(*testing.T, *engine.Store, int) {
