@@ -24,13 +24,14 @@ func (m *memory) WriteAt(b []byte, off int64) (int, error) {
 
 const testStore = 0x77aa00000000beef
 
-// due and part are what a test file has of a shard.
+// due and part are the content of a shard in a test file.
 var (
 	dueOf  = func(shard int) []byte { return bytes.Repeat([]byte{byte(shard) + 1}, 3*DueBytes) }
 	partOf = func(shard int) []byte { return bytes.Repeat([]byte{byte(shard) + 100}, 5*index.SlotBytes) }
 )
 
-// written is a file with a table of two queues and two parts, behind a queue that was taken back.
+// written returns a file with a table of two queues and two parts, after a queue that was taken
+// back.
 func written(t *testing.T) []byte {
 	t.Helper()
 	var file memory
@@ -74,7 +75,7 @@ func readAll(file []byte) (*Index, error) {
 	return x, nil
 }
 
-// errUnnoticed says that bytes are read which nobody has written.
+// errUnnoticed: bytes were read that were never written.
 var errUnnoticed = errors.New("not noticed")
 
 func cmpErr(err error, what string) error {
@@ -84,7 +85,8 @@ func cmpErr(err error, what string) error {
 	return errors.Join(errUnnoticed, errors.New(what))
 }
 
-// TestFile: what is written is read, also behind a queue that was taken back and is longer than all of it.
+// TestFile: the written content is read, also after a queue that was taken back and is longer than
+// all of it.
 func TestFile(t *testing.T) {
 	file := written(t)
 	x, err := readAll(file)
@@ -108,7 +110,7 @@ func TestEveryFlipIsFound(t *testing.T) {
 		}
 	}
 	for at := range file {
-		if at < Head || at >= Head+100*DueBytes { // between them is what nothing leads to
+		if at < Head || at >= Head+100*DueBytes { // between them are bytes to which nothing refers
 			b := bytes.Clone(file)
 			b[at] ^= 1 << (at % 8)
 			wantDamage("a flipped bit", at, b)

@@ -17,7 +17,7 @@ import (
 
 const (
 	Head     = 256 // bytes of the first line
-	DueBytes = 16  // what an item of a queue of deadlines takes
+	DueBytes = 16  // length of an item of a queue of deadlines
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -45,7 +45,7 @@ type Table struct {
 	Kind     string // one of the kinds below
 	Declared bool   // by a record of the log
 	Keys     string // name of the order of the keys, as that record says; "" for none
-	Ordered  bool   // likewise: the keys are kept in that order
+	Ordered  bool   // as that record says: the keys are kept in that order
 	Expiry   bool   // as that record says: the end of an entry at its deadline is a record
 	Name     string // escaped; "" but for maps
 	Order    *Order // nil for none
@@ -53,7 +53,7 @@ type Table struct {
 	Parts    []Part
 }
 
-// Due says where the queue of deadlines of a shard stands. A shard without items has none.
+// Due is the place of the queue of deadlines of a shard. A shard without items has none.
 type Due struct {
 	Shard  int
 	Offset int64
@@ -71,7 +71,7 @@ const (
 	Map      = "map"
 )
 
-// Part says where the entries of a shard stand. A shard without entries has none.
+// Part is the place of the entries of a shard. A shard without entries has none.
 type Part struct {
 	Shard   int
 	Offset  int64
@@ -183,10 +183,10 @@ func parseSchemaCounts(text string) ([]index.SchemaCount, int64, error) {
 	return list, total, nil
 }
 
-// maxPartEntries bounds what is allocated for a part.
+// maxPartEntries bounds the memory allocated for a part.
 const maxPartEntries = 1 << 31 / index.SlotBytes
 
-// Parse reads what Encode writes. Lines are skipped as in a manifest.
+// Parse parses the text of Encode. Lines are skipped as in a manifest.
 func Parse(text []byte) (*Index, error) {
 	body, err := record.Unseal(text, "index")
 	if err != nil {
@@ -285,7 +285,7 @@ func (x *Index) parseTable(line string) error {
 	return nil
 }
 
-// noKeys stands for the order of keys that has no name.
+// noKeys is written for an order of keys that has no name.
 const noKeys = "-"
 
 // encode writes the line of the table itself.
@@ -379,7 +379,7 @@ func (x *Index) validate() error {
 	return nil
 }
 
-// Title is the first line, which says where the text stands and how long it is.
+// Title returns the first line, with the place and the length of the text.
 func Title(store uint64, text, bytes int64) []byte {
 	line := fmt.Sprintf("%s store %016x text %x bytes %x", record.Title("index"), store, text, bytes)
 	return record.Seal(append([]byte(line), strings.Repeat(" ", Head-10-len(line))...))
@@ -401,7 +401,7 @@ func ParseTitle(b []byte) (store uint64, text, bytes int64, err error) {
 	return store, text, bytes, nil
 }
 
-// Read reads and verifies all of a snapshot but its parts, which stand in the first size bytes of the file.
+// Read reads and verifies all of a snapshot but its parts, from the first size bytes of the file.
 func Read(f io.ReaderAt, size int64) (*Index, error) {
 	b := make([]byte, Head)
 	if n, err := f.ReadAt(b, 0); n < len(b) {
@@ -447,7 +447,7 @@ func sumOf(text []byte) uint32 {
 	return uint32(sum)
 }
 
-// shortRead tells a file that ends too early from one that cannot be read.
+// shortRead distinguishes a file that ends too early from one that cannot be read.
 func shortRead(err error) error {
 	if err == nil || err == io.EOF {
 		return record.ErrShort
@@ -455,7 +455,7 @@ func shortRead(err error) error {
 	return fmt.Errorf("copal: %w", err)
 }
 
-// AsDamage makes of an error that the bytes of a file are to blame for a *CorruptError.
+// AsDamage turns an error that the bytes of a file cause into a *CorruptError.
 func AsDamage(path string, offset int64, err error) error {
 	for _, kind := range []error{record.ErrShort, record.ErrChecksum, record.ErrSyntax, index.ErrPart} {
 		if errors.Is(err, kind) {

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Order is what a snapshot says of the order of a table.
+// Order is the lines of a snapshot about the order of a table.
 type Order struct {
 	By    string
 	Built bool

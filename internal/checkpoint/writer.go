@@ -10,10 +10,10 @@ import (
 // Writer writes a file: for each table its queues, then its parts; and Finish at last.
 type Writer struct {
 	f   io.WriterAt
-	end int64 // of what is written
+	end int64 // of the written part
 }
 
-// NewWriter returns a writer of a file that is empty. What the file returns as errors comes back as it is.
+// NewWriter returns a writer of a file that is empty. Errors of the file are returned unwrapped.
 func NewWriter(f io.WriterAt) *Writer { return &Writer{f: f, end: Head} }
 
 // Due writes the items of a shard's queue of deadlines, of which first is the earliest.

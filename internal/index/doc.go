@@ -2,10 +2,10 @@
 // A look-up of a hash returns every address that was entered under it; the caller reads the keys there, and
 // takes the one with its own.
 //
-// A Table is split by hash into shards. A shard is an array of twelve-byte slots, in
-// which the entries stand in the order of their hashes, each as near to its home, the
-// place that is in proportion to its hash, as those before it allow (linear probing
-// with ordered keys: Amble and Knuth, "Ordered hash tables", 1974). So
+// A Table is split by hash into shards. A shard is an array of twelve-byte slots, in which the
+// entries are in the order of their hashes, each as near to its home, the place that is in
+// proportion to its hash, as those before it allow (linear probing with ordered keys: Amble and
+// Knuth, "Ordered hash tables", 1974). So
 //
 //   - a search ends at the first larger hash, and stays short in an array that is
 //     seven eighths full;

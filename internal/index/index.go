@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// Address is where a record stands: a number of MaxSegments in the upper half, an
-// offset in the lower 32 bits, which is never zero. Zero is no address.
+// Address is the place of a record: a number of MaxSegments in the upper half, an offset in the
+// lower 32 bits, which is never zero. Zero is no address.
 type Address uint64
 
 // MaxSegments bounds the upper half of an address.
@@ -27,7 +27,8 @@ const SlotBytes = 12
 // Table is safe for concurrent use. Callers that look for an address and then
 // replace it hold a lock of their own for the key meanwhile. The zero Table is empty.
 type Table struct {
-	// Grown, if not nil, is told how many bytes more the slots take. It is set before the table is used.
+	// Grown, if not nil, is called with the number of bytes by which the slots have grown. It is
+	// set before the table is used.
 	Grown func(bytes int64)
 
 	groups   [shards / groupShards]atomic.Pointer[group]
@@ -68,7 +69,7 @@ func (t *Table) made(n int) *shard {
 
 type shard struct {
 	mu      sync.RWMutex
-	slots   []slot // homes, and behind them room for the entries that are pushed out at the end
+	slots   []slot // homes, and after them room for the entries that are pushed out at the end
 	homes   int
 	used    int
 	schemas []SchemaCount // in no order
@@ -97,7 +98,7 @@ func newSlot(hash uint64, a Address) slot {
 	return slot{order: order(hash), offset: uint32(a), rest: uint32(a>>32)<<12 | more(hash)}
 }
 
-// order is the part of a hash behind that which chooses the shard, more the one behind that.
+// order is the part of a hash after the bits that choose the shard, more the part after that.
 func order(hash uint64) uint32 { return uint32(hash >> (32 - shardBits)) }
 func more(hash uint64) uint32  { return uint32(hash>>(20-shardBits)) & 0xfff }
 
@@ -130,8 +131,8 @@ func (t *Table) Find(dst []Address, hash uint64) ([]Address, error) {
 	return dst, nil
 }
 
-// Version is a number that is another one when what is entered under the hash has changed since; it may be
-// another one without that, too. It takes no lock.
+// Version returns a number that changes with each change of the entries under the hash; it may
+// change without one, too. It takes no lock.
 func (t *Table) Version(hash uint64) uint64 { return t.versions[ShardOf(hash)].Load() }
 
 // Place is the place in memory where the search for a hash begins, 0 if it is not known, for a
@@ -146,10 +147,10 @@ func (t *Table) Place(hash uint64) uintptr {
 	return uintptr(unsafe.Pointer(&s.slots[s.home(order(hash))]))
 }
 
-// home is where an entry would stand if it were alone.
+// home is the place of an entry if it were alone.
 func (s *shard) home(order uint32) int { return int(uint64(order) * uint64(s.homes) >> 32) }
 
-// first is the place of the first entry with this order, or else of what would stand behind it.
+// first returns the place of the first entry with this order, or else the place where one belongs.
 func (s *shard) first(order uint32) int {
 	i := s.home(order)
 	for i < len(s.slots) && s.slots[i].offset != 0 && s.slots[i].order < order {
@@ -199,8 +200,8 @@ func (s *shard) countLocked(schema uint64, n int64) {
 	s.schemas = append(s.schemas, SchemaCount{schema, n})
 }
 
-// insertLocked moves the entries behind the new one up by a slot. It reports false
-// when there is no free slot up to the end.
+// insertLocked moves the entries after the new one up by a slot. It reports false when there is no
+// free slot up to the end.
 func (s *shard) insertLocked(e slot) bool {
 	i := s.first(e.order)
 	free := i
@@ -337,8 +338,9 @@ func (t *Table) Shard(dst []Address, n int) ([]Address, error) {
 // LastPlace is the last place in a part, see From.
 const LastPlace = 1<<32 - 1
 
-// From appends to dst addresses of one part of the table from a place on: up to n of them, and all of the last place.
-// next is the place behind them, more than LastPlace at the end of the part. An entry stays at its place.
+// From appends to dst addresses of one part of the table from a place on: up to n of them, and all
+// of the last place. next is the place after them, more than LastPlace at the end of the part. An
+// entry stays at its place.
 func (t *Table) From(dst []Address, part int, place uint64, n int) (list []Address, next uint64, err error) {
 	s, err := t.reading(part)
 	if err != nil {
@@ -406,7 +408,8 @@ func (t *Table) Close() {
 	t.bytes.Store(0)
 }
 
-// Swap exchanges the entries of two tables. Nobody else uses either of them meanwhile, and Grown is not told.
+// Swap exchanges the entries of two tables. No other goroutine may use either of them meanwhile,
+// and Grown is not called.
 func (t *Table) Swap(o *Table) {
 	for n := range Shards {
 		t.versions[n].Add(1)

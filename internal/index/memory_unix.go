@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Large arrays are mapped, outside of what the garbage collector counts: an index on
-// the heap would have it wait for as much garbage again before it collects.
+// Large arrays are mapped, outside the heap that the garbage collector counts: an index on the heap
+// would make it wait for as much garbage again before it collects.
 
 // offHeap is the length in bytes from which on an array is mapped.
 const offHeap = 64 << 10

@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// Part is what a shard holds: its entries in their order, SlotBytes each, and how many there are of each schema.
+// Part is the content of a shard: its entries in their order, SlotBytes each, and the number of
+// entries of each schema.
 //
 // An entry is three numbers of four bytes, low byte first: the part of the hash by which entries are
 // ordered, the offset of the address, and the upper half of the address above 12 more bits of the hash.
@@ -14,7 +15,7 @@ type Part struct {
 	Schemas []SchemaCount
 }
 
-// Count is what a part will hold that has yet to be brought in.
+// Count is the announced content of a part that has yet to be brought in.
 type Count struct {
 	Entries int64
 	Schemas []SchemaCount

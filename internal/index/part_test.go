@@ -24,7 +24,7 @@ func checkDeferred(tb testing.TB, table *Table, pool []uint64) {
 	tb.Helper()
 	loads := map[int]int{}
 	again := deferred(table, func(n int) (Part, error) { loads[n]++; return table.Part(nil, n), nil })
-	grown := again.Bytes() // of which nobody was told yet
+	grown := again.Bytes() // which were not reported yet
 	again.Grown = func(bytes int64) { grown += bytes }
 	if again.Len() != table.Len() || !slices.Equal(again.Schemas(), table.Schemas()) || again.Bytes() > Shards/groupShards*groupBytes || len(loads) != 0 {
 		tb.Fatalf("before anything is brought in: %d entries of %v in %d bytes, %d loads", again.Len(), again.Schemas(), again.Bytes(), len(loads))
@@ -80,7 +80,7 @@ func TestDeferredError(t *testing.T) {
 	again.check(t)
 }
 
-// TestChangeOfDeferred: nobody changes what he has not looked for.
+// TestChangeOfDeferred: an entry is looked up before it is changed.
 func TestChangeOfDeferred(t *testing.T) {
 	var table Table
 	table.Insert(5, 1, 0)
@@ -101,7 +101,7 @@ func TestChangeOfDeferred(t *testing.T) {
 	}
 }
 
-// TestFillReplacesTheCount: what a part turns out to hold counts, not what was said of it.
+// TestFillReplacesTheCount: the actual content of a part counts, not the announced one.
 func TestFillReplacesTheCount(t *testing.T) {
 	var table Table
 	for i := range uint64(10) {

@@ -41,8 +41,8 @@ func (s Salt) checksum(b []byte, offset int64) uint32 {
 	return crc32.Update(^seed, castagnoli, b[8:])
 }
 
-// seal writes the checksum of the record b at offset into its place. The offset has
-// the length of the digits, so it can stand there while the instruction goes over all.
+// seal writes the checksum of the record b at offset into its place. The offset has the length of
+// the digits, so it can be in their place while one instruction goes over all.
 func (s Salt) seal(b []byte, offset int64) {
 	binary.BigEndian.PutUint64(b, uint64(offset))
 	putCRC(b, crc32.Update(^extend(^uint32(0), uint64(s)), castagnoli, b))

@@ -1,6 +1,5 @@
-// Package record is one line of the log: the bytes of a record and of a segment
-// header, and nothing else. It does no I/O; what to do about bytes that are not
-// a record is for recovery to decide.
+// Package record is one line of the log: the bytes of a record and of a segment header, and nothing
+// else. It does no I/O; recovery decides about bytes that are not a record.
 //
 // A record is text up to its key, and then the key's and the value's own bytes:
 //

@@ -11,10 +11,10 @@ import (
 
 // The store's small files and the first line of a segment are text of one form,
 //
-//	copal <what> <version> … <crc>⏎
+//	copal <kind> <version> … <crc>⏎
 //
-// in every version there will be: what the file is, its version, and at its end a
-// CRC-32C of all that stands before. So a newer version can be told from damage.
+// in every version there will be: the kind of file, its version, and at its end a CRC-32C of
+// everything before. So a newer version can be distinguished from damage.
 
 // Version is the version of every format written here.
 const Version = 1
@@ -34,7 +34,7 @@ func Seal(text []byte) []byte {
 // Title is the beginning of a sealed text.
 func Title(what string) string { return "copal " + what + " " + strconv.Itoa(Version) }
 
-// Unseal checks a sealed text and returns what stands between title and checksum.
+// Unseal checks a sealed text and returns the part between title and checksum.
 func Unseal(text []byte, what string) (string, error) {
 	prefix := "copal " + what + " "
 	if !bytes.HasPrefix(text, []byte(prefix)) {
@@ -75,7 +75,8 @@ func UnsealPadded(text []byte, what string) (*Fields, error) {
 // SegmentID names a segment for ever. Its text form sorts in time, as file names do.
 type SegmentID uint64
 
-// NewSegmentID joins the place of a segment in the log, and how often what stands there was compacted.
+// NewSegmentID joins the place of a segment in the log, and the number of compactions at that
+// place.
 func NewSegmentID(order, generation uint32) SegmentID {
 	return SegmentID(order)<<32 | SegmentID(generation)
 }
@@ -83,7 +84,7 @@ func NewSegmentID(order, generation uint32) SegmentID {
 func (id SegmentID) Order() uint32      { return uint32(id >> 32) }
 func (id SegmentID) Generation() uint32 { return uint32(id) }
 
-// String is the short form that stands inside files: 1a, or 1a-2 for the second generation of it.
+// String returns the short form for the inside of files: 1a, or 1a-2 for its second generation.
 func (id SegmentID) String() string {
 	s := strconv.FormatUint(uint64(id.Order()), 16)
 	if g := id.Generation(); g > 0 {
@@ -172,8 +173,8 @@ func (h *SegmentHeader) Append(dst []byte) []byte {
 	return append(dst, Seal([]byte(line))...)
 }
 
-// ParseSegmentHeader reads the line from the beginning of b and returns its length, which is
-// where the first record stands. ErrShort says that b ends within the line.
+// ParseSegmentHeader reads the line from the beginning of b and returns its length, the offset of
+// the first record. ErrShort means that b ends within the line.
 func ParseSegmentHeader(b []byte) (h SegmentHeader, n int, err error) {
 	n = bytes.IndexByte(b, '\n') + 1
 	if n == 0 || n > MaxHeaderBytes {
@@ -246,11 +247,11 @@ func (f *Fields) Digits(name string, n int) uint64 {
 	return v
 }
 
-// maxNameBytes bounds what a platform calls caches and files.
+// maxNameBytes bounds a platform's names of caches and files.
 const maxNameBytes = 128
 
-// Name is how a line spells what a platform calls a file or the life of its cache. That is a dash
-// when it is not known, or not fit for a line.
+// Name returns the spelling in a line of a platform's name for a file or for its cache: a dash if
+// the name is not known, or does not fit into a line.
 func Name(id string) string {
 	if id == "" || len(id) > maxNameBytes || strings.ContainsAny(id, " \n") {
 		return "-"
@@ -258,7 +259,7 @@ func Name(id string) string {
 	return id
 }
 
-// Name reads name and what Name has written, "" for a dash.
+// Name reads name and a word of Name, "" for a dash.
 func (f *Fields) Name(name string) string {
 	w := f.Word(name)
 	if w == "-" {

@@ -1,11 +1,12 @@
 package record
 
-// The attribute m says of the record of a large value that compaction has written it anew, at the end of the
-// log, and from which record: who follows the history leaves it out. Readers that do not know it may skip it,
-// so it stands among the others.
+// The attribute m marks the record of a large value that compaction has rewritten at the end of the
+// log, and has the number of the original: a history leaves the copy out. Readers that do not know
+// the attribute may skip it, so it is among the others.
 const movedTag = 'm'
 
-// moved is where in Other the attribute stands, as the bytes from its space on; both are 0 when there is none.
+// moved returns the place of the attribute in Other, from its space on; both are 0 if there is
+// none.
 func (h *Head) moved() (from, to int) {
 	for i := 0; i+1 < len(h.Other); i++ {
 		if h.Other[i] != ' ' || h.Other[i+1] != movedTag {

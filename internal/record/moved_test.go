@@ -2,8 +2,8 @@ package record
 
 import "testing"
 
-// TestMoved: the attribute m stands in its place among others that this version does not know, and is set once. A
-// reader that does not know it reads it as one of them.
+// TestMoved: the attribute m is in its place among others that this version does not know, and is
+// set once. A reader that does not know it reads it as one of them.
 func TestMoved(t *testing.T) {
 	for _, other := range []string{"", " hx", " zx", " hx z1", " uabc"} {
 		h := Head{Op: Set, Kind: Value, Type: "text", Other: other}

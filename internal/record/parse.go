@@ -69,7 +69,7 @@ func Split(b []byte, h *Head, head int) (key, value []byte, err error) {
 	return key, value, nil
 }
 
-// understood refuses what this version must not skip.
+// understood refuses attributes that this version must not skip.
 func (h *Head) understood() error {
 	switch h.Op {
 	case Set, Delete, Part, Commit, Range:
@@ -93,7 +93,7 @@ func (h *Head) understood() error {
 	return nil
 }
 
-// cursor reads a head from left to right; after the first error it stands still.
+// cursor reads a head from left to right; after the first error it does not move.
 type cursor struct {
 	b   []byte
 	i   int

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Op is what a record does.
+// Op is the operation of a record.
 type Op byte
 
 const (
@@ -17,7 +17,7 @@ const (
 	Expire Op = 'E' // the key has no value any more, for its deadline has passed
 )
 
-// Kind is what a record's key names.
+// Kind is the kind of thing that a record's key names.
 type Kind byte
 
 const (
@@ -41,7 +41,7 @@ const MaxBytes = MaxHeadBytes + MaxKeyBytes + 1 + MaxInlineBytes + 1
 
 // Errors of Parse and Verify.
 var (
-	// ErrShort: the bytes given may be the beginning of a record, and end too early to tell.
+	// ErrShort: the bytes given may be the beginning of a record, and end too early to decide.
 	ErrShort = errors.New("the record is incomplete")
 	// ErrSyntax: the bytes are not a record.
 	ErrSyntax = errors.New("not a record")
@@ -68,16 +68,15 @@ type Head struct {
 	Expiry uint64 // X: Unix milliseconds from which on the entry is gone
 	Type   string // t: content type, printable ASCII without spaces
 
-	Other string // further attributes that readers may skip, as they stand, each preceded by a space
+	Other string // further attributes that readers may skip, unparsed, each preceded by a space
 
 	KeyBytes   int
 	ValueBytes int
 }
 
-// Append appends to dst the record that stands at offset in a segment of this salt.
-// It sets the lengths from key and value; both must be within the limits, and the
-// head well-formed: it panics otherwise, for callers check what users give them.
-// What dst has room for beyond its length may be overwritten.
+// Append appends to dst the record for offset in a segment of this salt. It sets the lengths from
+// key and value; both must be within the limits, and the head well-formed: it panics otherwise,
+// because callers check their arguments. The capacity of dst beyond its length may be overwritten.
 func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byte {
 	if len(key) > MaxKeyBytes || len(value) > MaxInlineBytes || len(h.Type) > maxTextAttr {
 		panic("record: a length beyond the format's limits")
@@ -104,9 +103,9 @@ func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byt
 	return dst
 }
 
-// maxNumbers bounds the length of a record without its texts: the checksum, operation
-// and kind, six numbers, five attributes, the tag of a type, what stands about the key,
-// and the room that the last number takes while it is written.
+// maxNumbers bounds the length of a record without its texts: the checksum, operation and kind, six
+// numbers, five attributes, the tag of a type, the separators around the key, and the room that the
+// last number takes while it is written.
 const maxNumbers = 8 + 3 + 6*(1+maxHex) + 5*(2+maxHex) + 2 + 3 + maxHex
 
 // IsEntry reports whether a record sets an entry: a value, the head of a collection, or an element.

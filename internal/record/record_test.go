@@ -165,7 +165,7 @@ func seal(text string, offset int64) []byte {
 	return b
 }
 
-// TestChecksum: it covers sixteen bytes of salt and offset, and the record behind its digits.
+// TestChecksum: it covers sixteen bytes of salt and offset, and the record after its digits.
 func TestChecksum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {
@@ -179,7 +179,8 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// TestLongestNumbers: a record whose every number is the largest fits into what Append makes room for.
+// TestLongestNumbers: a record whose every number is the largest fits into the room that Append
+// makes.
 func TestLongestNumbers(t *testing.T) {
 	all := ^uint64(0)
 	h := Head{Op: Part, Kind: Value, Space: all, Schema: all, Seq: all, Time: all,
@@ -264,8 +265,8 @@ func TestAppendRefusesWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the bytes, Parse and Verify return; and what they accept is
-// what Append makes of it, to the bit.
+// FuzzParse: whatever the bytes, Parse and Verify return; and Append makes the same bits of a
+// record that they accept.
 func FuzzParse(f *testing.F) {
 	for _, x := range examples {
 		f.Add(testSalt.Append(nil, 77, &x.head, []byte(x.key), []byte(x.value)))

@@ -10,11 +10,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Draining writes what stands in the ring to the files, in pieces that are worth a call of the
-// system: when DrainBytes have come together, at the latest DrainEvery after they came (so that
-// tail -f follows the log), before a sync, before the next file begins, and at Close. A goroutine
-// of the log does it, or the appender where it finds no room in the ring. What is synced at once
-// waits for that alone.
+// Draining writes the bytes in the ring to the files, in pieces that are worth a system call: when
+// there are DrainBytes, at the latest DrainEvery after the first (so that tail -f follows the log),
+// before a sync, before the next file begins, and at Close. A goroutine of the log does it, or the
+// appender where it finds no room in the ring. Bytes that are synced at once are drained by the
+// sync.
 //
 // A drain that fails is the end, as any failed append is: the log takes no more, no second try is
 // made, and the ring stays, from which reads are served and the next opening recovers. A lack of
@@ -30,27 +30,25 @@ const (
 
 var errCut = errors.New("the file has been cut off here while it was open")
 
-// Tail is a file that grows. Offsets count from Base on, which is the length of what the file
-// begins with.
+// Tail is a file that grows. Offsets count from Base on, the length of the file's header.
 type Tail struct {
 	Path string
 	File vfs.File
 	Base int64
-	End  atomic.Int64 // of what was appended
+	End  atomic.Int64 // of the appended bytes
 	room int64        // up to where space is reserved, if beyond the end; the appender's
 
-	part    atomic.Pointer[Part] // where stands what the file does not have; nil for a file without a ring
+	part    atomic.Pointer[Part] // has the bytes that the file does not have; nil for a file without a ring
 	drained atomic.Int64         // while it has a part: the file holds all before it
 }
 
-// BeginIn has what is appended from now on stand in a part of the ring first, or in the file, if
-// that is nil.
+// BeginIn makes later appends go to a part of the ring first, or to the file, if p is nil.
 func (t *Tail) BeginIn(p *Part) {
 	t.drained.Store(t.End.Load())
 	t.part.Store(p)
 }
 
-// InFile is how much the file has of what was appended up to end.
+// InFile returns how much of the bytes appended up to end the file has.
 func (t *Tail) InFile(end int64) int64 {
 	if t.part.Load() != nil {
 		return min(end, t.drained.Load())
@@ -61,8 +59,8 @@ func (t *Tail) InFile(end int64) int64 {
 // Wrote notes that all up to end was written to the file, and passes the ring by.
 func (t *Tail) Wrote(end int64) { t.drained.Store(end) }
 
-// LoadNewest brings from the ring what p, the bytes at off, has behind what the file has. The first
-// inFile bytes are to be read from the file. All have been appended.
+// LoadNewest copies those of the bytes p at off that are only in the ring. The caller reads the
+// first inFile bytes from the file. All must have been appended.
 func (t *Tail) LoadNewest(p []byte, off int64) (inFile int, err error) {
 	part := t.part.Load()
 	for part != nil {
@@ -90,8 +88,9 @@ func (t *Tail) Uncut(end int64, bad func(path string, offset int64, err error) e
 	return nil
 }
 
-// Behind calls f, which writes behind end or cuts the file off there, up to where it was written. It returns an error
-// if somebody has cut the file before end, even while f ran: f left zeros then, and the length tells no more.
+// Behind calls f, which writes after end, the end of the written part, or cuts the file off there.
+// It returns an error if another program has cut the file before end, even while f ran: f left
+// zeros then, and the length no longer shows it.
 func (t *Tail) Behind(end int64, bad func(path string, offset int64, err error) error, f func() error) error {
 	if err := t.Uncut(end, bad); err != nil {
 		return err
@@ -115,7 +114,7 @@ func (t *Tail) Behind(end int64, bad func(path string, offset int64, err error) 
 // lastBytes is how much of the end of a file is compared. A record ends in a checksum.
 const lastBytes = 16
 
-// last is what stands before end; nothing where that is too little.
+// last returns the last bytes before end; zeros if there are too few.
 func (t *Tail) last(end int64) (b [lastBytes]byte, err error) {
 	if at := t.Base + end - lastBytes; at >= 0 {
 		_, err = t.File.ReadAt(b[:], at)
@@ -126,7 +125,7 @@ func (t *Tail) last(end int64) (b [lastBytes]byte, err error) {
 	return b, err
 }
 
-// Drain writes what the ring holds of t up to end to its file.
+// Drain writes the bytes of t in the ring, up to end, to its file.
 func (l *Tails) Drain(t *Tail, end int64) error {
 	for p := t.part.Load(); p != nil && t.drained.Load() < end; {
 		if err := l.drainSome(p, t, end); err != nil {
@@ -163,22 +162,22 @@ func (l *Tails) drainSome(p *Part, t *Tail, end int64) error {
 	return nil
 }
 
-// Enough reports whether a drain is worth it of what was appended to t up to end.
+// Enough reports whether a drain of t up to end pays.
 func (t *Tail) Enough(end int64) bool {
 	p := t.part.Load()
 	return p != nil && end-t.drained.Load() >= p.enough
 }
 
 // DrainsLocked is called before a drain of everything appended up to now, by a caller that still
-// has the appender's lock: the drainer is to know of later appends.
+// has the appender's lock: the drainer must notice later appends.
 func (l *Tails) DrainsLocked() { l.undrained.Store(false) }
 
 // Undrained reports whether something was stored in the ring since the last drain began.
 func (l *Tails) Undrained() bool { return l.undrained.Load() }
 
-// StoredLocked sees to it that what was just stored is drained in time. enough says that a drain is
-// worth it, synced that the caller goes on to sync it, which drains it: to wake somebody for that,
-// on another processor, would take a tenth of the sync.
+// StoredLocked has the bytes that were just stored drained in time. enough reports that a drain
+// pays, synced that the caller syncs them next, which drains them: waking the drainer on another
+// processor would take a tenth of the sync.
 func (l *Tails) StoredLocked(enough, synced bool) {
 	if l.Owner.Inline {
 		return
@@ -193,8 +192,8 @@ func (l *Tails) StoredLocked(enough, synced bool) {
 }
 
 // KeepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
-// drain is the log's: it drains what is the tail, if that is due or worth it. most is how long it
-// may take until it is due.
+// drain is the log's: it drains the present tail, if that is due or pays. most is how long it may
+// take until it is due.
 func (l *Tails) KeepDrained(most time.Duration, drain func(due bool) error, stop <-chan struct{}) {
 	var (
 		timer  <-chan time.Time

@@ -13,50 +13,52 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The ring is where the newest bytes of a log stand first: a file, mapped into memory, so that bytes which survive the
-// death of the process cost a copy and no system call. They are written to the files soon after (drain.go), before
-// their place is used again.
+// The ring has the newest bytes of a log first: it is a file, mapped into memory, so that bytes
+// survive the death of the process at the cost of a copy, without a system call. They are written
+// to the files soon after (drain.go), before their place is used again.
 //
-// It has a part for each file that grows at a time. The place of a byte in the part is its offset modulo the part's
-// size. There are no pointers to be trusted: the log's checksums, which cover segment and offset, tell whether the
-// bytes at a place belong to an offset. Bytes of an older lap or another segment never count. Package laps keeps
-// readers from the next lap.
+// It has a part for each file that grows at a time. The place of a byte in the part is its offset
+// modulo the part's size. There are no pointers to be trusted: the log's checksums, which cover
+// segment and offset, show whether the bytes at a place belong to an offset. Bytes of an older lap
+// or another segment never count. Package laps keeps readers from the next lap.
 //
-// The ring promises: from the moment bytes are acknowledged, they stand in the ring or in the file, and bytes that go
-// into the ring at once are whole in one of the two. No byte is overwritten before it was drained, and all bytes of a
-// segment are drained before the next one begins.
+// The ring promises: from the moment bytes are acknowledged, they are in the ring or in the file,
+// and bytes that go into the ring at once are whole in one of the two. No byte is overwritten
+// before it was drained, and all bytes of a segment are drained before the next one begins.
 //
-// The file is made before the first append of a process, as RING.tmp, synced, and renamed: so a file with the name has
-// its first line. A log that was closed has none. Its space is reserved, and the pages are there before they are
-// stored to. Where any of that is refused the log writes to its files at once, and nothing else is different.
+// The file is made before the first append of a process, as RING.tmp, synced, and renamed: so a
+// file with the name has its first line. A log that was closed has none. Its space is reserved, and
+// the pages are there before they are stored to. If any of that is refused the log writes to its
+// files at once, and works the same otherwise.
 //
-// A log may have a page behind the first line that says what was acknowledged last. It is stored before the append
-// returns. Recovery believes it only while the page cache has survived. Then a log that ends before is damaged, and
-// broken bytes behind it belong to a write that was not acknowledged. A ring that is left for good says so there, as
-// its number is not the last any more.
+// A log may have a page after the first line with the number that was acknowledged last. It is
+// stored before the append returns. Recovery believes it only while the page cache has survived.
+// Then a log that ends before is damaged, and broken bytes after it belong to a write that was not
+// acknowledged. A ring that is left for good has a note there, as its number is not the last any
+// more.
 
 const (
 	RingName  = "RING"
 	RingTemp  = RingName + files.TempSuffix
-	RingLine  = 4096        // bytes of the first line, so that what follows begins with a page
+	RingLine  = 4096        // bytes of the first line, so that the rest begins with a page
 	PartUnit  = laps.Blocks // the size of a part is a multiple of it
-	AckedSize = 8           // length of the number that was acknowledged last. The byte behind it is 1 when the ring was left.
+	AckedSize = 8           // length of the number that was acknowledged last. The byte after it is 1 when the ring was left.
 	mostParts = 2
 )
 
 // ErrRingSize is the reason why a ring with another size than its first line says is of no use.
 var ErrRingSize = errors.New("its length is not what its first line says")
 
-// RingFormat is how a log spells the first line of its ring, and what it makes of one that it
-// cannot use.
+// RingFormat is how a log spells the first line of its ring, and its errors for one that it cannot
+// use.
 type RingFormat struct {
 	Title, Log, ID string   // words of the line
 	Parts          []string // the word for the size of each part
 	Unit, Most     int64    // a size is a multiple of the one, and not beyond the other
-	Acks           bool     // there is a page for what was acknowledged last
+	Acks           bool     // there is a page for the number that was acknowledged last
 }
 
-// RingHeader is what the first line says.
+// RingHeader is the content of the first line.
 type RingHeader struct {
 	Log, ID uint64 // identity of the log, and of the ring, which the manifest names; drawn at random, not 0
 	Sizes   [mostParts]int64
@@ -72,7 +74,7 @@ func (t *RingFormat) Encode(h *RingHeader) []byte {
 	return record.SealPadded(fmt.Sprintf("%s file %s", b, record.Name(h.File)), RingLine)
 }
 
-// Parse reads what Encode writes.
+// Parse parses the text of Encode.
 func (t *RingFormat) Parse(text []byte) (h RingHeader, err error) {
 	f, err := record.UnsealPadded(text, t.Title)
 	if err != nil {
@@ -94,7 +96,7 @@ func (t *RingFormat) Parse(text []byte) (h RingHeader, err error) {
 	return h, nil
 }
 
-// Head is how many bytes stand before the parts.
+// Head returns the number of bytes before the parts.
 func (t *RingFormat) Head() int64 {
 	if t.Acks {
 		return 2 * RingLine
@@ -105,17 +107,16 @@ func (t *RingFormat) Head() int64 {
 // length is the length of the file.
 func (t *RingFormat) length(h *RingHeader) int64 { return t.Head() + h.Sizes[0] + h.Sizes[1] }
 
-// RingFound is what a ring says of itself to those who find it, after the death of its process or
-// beside it.
+// RingFound is the head of a ring of another process, dead or alive.
 type RingFound struct {
 	RingHeader        // zero where it cannot be read
 	Copied     bool   // it is not the file that was made, or that is not known
-	Acked      uint64 // what was acknowledged last, if the page cache has survived
+	Acked      uint64 // the number that was acknowledged last, if the page cache has survived
 	Left       bool   // that at least: the ring was left, and more may have been
 }
 
-// Find reads what a ring says. bad makes the error of a file that is damaged at an offset, or of a
-// newer version.
+// Find reads the head of a ring. bad makes the error of a file that is damaged at an offset, or of
+// a newer version.
 func (t *RingFormat) Find(f vfs.File, path string, bad func(path string, offset int64, err error) error) (found RingFound, err error) {
 	text := make([]byte, t.Head())
 	n, err := f.ReadAt(text, 0)
@@ -148,7 +149,7 @@ type Ring struct {
 	file   vfs.File
 	path   string
 	length int64
-	acked  vfs.Region // the page with what was acknowledged last, nil for none
+	acked  vfs.Region // the page with the number that was acknowledged last, nil for none
 	word   [AckedSize]byte
 }
 
@@ -238,14 +239,14 @@ func writeZeros(f vfs.File, from, to int64) error {
 	return nil
 }
 
-// Acknowledge notes that what has this number, and all before it, is acknowledged. The eight
+// Acknowledge notes that the write with this number, and all before it, are acknowledged. The eight
 // bytes are one store to memory, which a kill leaves done or not done.
 func (r *Ring) Acknowledge(number uint64) error {
 	binary.BigEndian.PutUint64(r.word[:], number)
 	return r.acked.Store(0, r.word[:])
 }
 
-// Leave notes that what is appended from now on passes the ring by.
+// Leave notes that later appends do not use the ring.
 func (r *Ring) Leave() error {
 	if r.acked == nil {
 		return nil
@@ -253,7 +254,7 @@ func (r *Ring) Leave() error {
 	return r.acked.Store(AckedSize, []byte{1})
 }
 
-// Sync makes durable what the ring holds.
+// Sync makes the content of the ring durable.
 func (r *Ring) Sync() error { return r.file.Sync() }
 
 func (r *Ring) close() error {
@@ -269,8 +270,8 @@ func (r *Ring) close() error {
 	return errors.Join(append(errs, r.file.Close())...)
 }
 
-// intact returns an error if somebody has changed the file's length: what was stored
-// beyond its end, or will be, is not there.
+// intact returns an error if another program has changed the file's length: stores beyond its end
+// are lost.
 func (r *Ring) intact(bad func(path string, offset int64, err error) error) error {
 	switch size, err := r.file.Size(); {
 	case err != nil:

@@ -38,7 +38,7 @@ func TestRingHeader(t *testing.T) {
 	}
 }
 
-// What cannot be is no first line, though its checksum is right.
+// Impossible values make no first line, though the checksum is right.
 func TestImpossibleRings(t *testing.T) {
 	for what, h := range map[string]tail.RingHeader{
 		"no name":                {Log: 1, Sizes: [2]int64{4096, 4096}},

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Room is reserved before bytes are accepted: on the disk, behind the end of the file, without
+// Room is reserved before bytes are accepted: on the disk, after the end of the file, without
 // changing its length. So a full disk is noticed while a write can still be refused, and accepted
 // bytes will fit, whenever they are drained. The log decides how much is reserved ahead, and how
 // much is kept for writes that give back room.
@@ -35,9 +35,9 @@ func (l *Tails) ReserveTo(t *Tail, to int64) error {
 // Room is up to where room is reserved, or to the end where none is.
 func (t *Tail) Room() int64 { return max(t.room, t.End.Load()) }
 
-// GiveBack gives back what is reserved more than keep bytes beyond the end of a file, which has
-// all. That somebody has cut the file fails the log: to give back would make it as long as it was,
-// of zeros.
+// GiveBack gives back the room reserved more than keep bytes beyond the end of a file, which has
+// all bytes. If another program has cut the file, the log fails: giving back would fill the cut in
+// with zeros.
 func (l *Tails) GiveBack(t *Tail, keep int64) error {
 	end := t.End.Load()
 	err := t.Behind(end, l.Owner.Bad, func() error {
@@ -69,9 +69,9 @@ func (l *Tails) LookLocked(t *Tail, off, n int64) error {
 	return nil
 }
 
-// CutBack undoes a write that has failed, behind the ends of files. Only when nothing of it is
-// left, and the reason was a lack of room, may the log go on: the error is that reason then, else
-// the log has failed.
+// CutBack undoes a failed write after the ends of files. Only when nothing of it is left, and the
+// reason was a lack of room, may the log go on: the error is that reason then, else the log has
+// failed.
 func (l *Tails) CutBack(cause error, tails ...*Tail) error {
 	var err error
 	for _, t := range tails {

@@ -35,7 +35,7 @@ const (
 )
 
 // SyncTo returns when the log is durable up to a number. If it is not, the caller may lead a round,
-// which is to raise that number. If the round's error is not final, only this caller gets it.
+// which must raise that number. If the round's error is not final, only this caller gets it.
 //
 // A caller that a sync has served takes no lock to find out, or a hundred would queue for it.
 func (l *Tails) SyncTo(upTo uint64, round func() error) error {
@@ -65,7 +65,7 @@ func (l *Tails) SyncTo(upTo uint64, round func() error) error {
 	return nil
 }
 
-// Alone leads a round as soon as nobody else leads.
+// Alone leads a round as soon as no other goroutine does.
 func (l *Tails) Alone(round func() error) error {
 	for {
 		under, lead, err := l.takeRound(math.MaxUint64)
@@ -108,7 +108,7 @@ func (l *Tails) SyncInTime(upTo uint64, round func() error) (again bool) {
 	return again
 }
 
-// takeRound returns the round under way, to be waited for. If there is none the caller is to lead
+// takeRound returns the round under way, to be waited for. If there is none the caller must lead
 // the next, unless the log is durable up to the number by now: the last round may have been
 // Close's, after which there is no file to sync.
 func (l *Tails) takeRound(upTo uint64) (under chan struct{}, lead bool, err error) {
@@ -137,9 +137,9 @@ func (l *Tails) lead(round func() error) error {
 	return round()
 }
 
-// gather lets those append who are about to, for each that does so before a sync begins is served
-// by it. Those whom the last one has woken come back now: if nobody waited for them, two halves
-// would take turns, each idle while the other's sync runs.
+// gather waits for writers that are about to append, because each that does so before a sync begins
+// is served by it. The writers that the last sync has woken come back now: without this wait, two
+// halves of them would take turns, each idle during the other's sync.
 func (l *Tails) gather() {
 	clock := l.Owner.Clock
 	before, begun := l.Syncers.Load(), clock.Now()
@@ -152,7 +152,7 @@ func (l *Tails) gather() {
 	}
 }
 
-// SyncFile syncs what has been written to t up to an end. A failure is final.
+// SyncFile syncs the bytes written to t up to an end. A failure is final.
 func (l *Tails) SyncFile(t *Tail, end int64) error {
 	err := t.Uncut(end, l.Owner.Bad)
 	if err == nil {
@@ -162,7 +162,8 @@ func (l *Tails) SyncFile(t *Tail, end int64) error {
 }
 
 // Sync syncs a file of the log, or the ring, unless a sync has failed before. One is synced at a
-// time: the kernel reports a failure once, and whoever is told of it tells all. A failure is final.
+// time: the kernel reports a failure once, and the one that gets it passes it to all. A failure is
+// final.
 func (l *Tails) Sync(f interface{ Sync() error }, path string) error {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -175,13 +176,15 @@ func (l *Tails) Sync(f interface{ Sync() error }, path string) error {
 	return nil
 }
 
-// StillNamed returns an error if t has lost its name: somebody has removed or replaced it, or a directory above it.
-// What is written then nobody will find. That is final. It is no failed sync: what was made durable before is so,
-// wherever the files are now. An ended tail may have been compacted meanwhile, and its file removed and closed: so
-// only what is still the tail after the look has lost its name.
+// StillNamed returns an error if t has lost its name: another program has removed or replaced it,
+// or a directory above it. Later writes could not be found. That is final. It is no failed sync:
+// earlier durable bytes stay durable, wherever the files are now. An ended tail may have been
+// compacted meanwhile, and its file removed and closed: so only a file that is still the tail after
+// the look has lost its name.
 //
-// A look that fails says nothing about the name: somebody may have taken the rights from the directory for a second.
-// Its error is the caller's alone, whose writes are not called durable as long as no look has found them.
+// A look that fails proves nothing about the name: the rights of the directory may be missing for a
+// second. Only the caller gets its error, and the writes do not count as durable until a look has
+// found the name.
 func (l *Tails) StillNamed(t *Tail, isTail func() bool) error {
 	switch has, err := t.File.HasName(t.Path); {
 	case err == nil && has, !isTail():
@@ -281,8 +284,8 @@ func (l *Tails) sureLocked() files.Mark {
 }
 
 // SyncFailed makes a failure of a sync final, and returns the error that writes return from now on.
-// What the kernel could not write it may have dropped, though reads still find it in the cache: the
-// mark tells the next opening not to trust that.
+// The kernel may have dropped bytes that it could not write, though reads still find them in the
+// cache: the mark warns the next opening not to trust that.
 func (l *Tails) SyncFailed(err error) error {
 	err = l.Fail(err)
 	l.markMu.Lock()
@@ -298,7 +301,7 @@ func (l *Tails) SyncFailed(err error) error {
 	return err
 }
 
-// SyncMark makes durable what the mark says, as a hint to be had after Close.
+// SyncMark makes the mark durable, as a hint after Close.
 func (l *Tails) SyncMark() {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()

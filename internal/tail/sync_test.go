@@ -16,7 +16,7 @@ var testMarks = &files.MarkFormat{
 	Bad: func(path string, offset int64, err error) error { return fmt.Errorf("%s at %d: %w", path, offset, err) },
 }
 
-// newTails are those of a log in the directory db, whose reports go to told.
+// newTails returns the Tails of a log in the directory db, which appends its reports to the list.
 func newTails(t *testing.T, fsys vfs.FS, told *[]error) *Tails {
 	t.Helper()
 	if err := fsys.MkdirAll("db"); err != nil {
@@ -33,7 +33,7 @@ func newTails(t *testing.T, fsys vfs.FS, told *[]error) *Tails {
 
 var errTest = errors.New("what a test makes fail")
 
-// An error that is not final is the caller's alone. The keeper tells it once, until it has gone
+// Only the caller gets an error that is not final. The keeper reports it once, until it has gone
 // away.
 func TestKeeperTellsOnce(t *testing.T) {
 	var told []error
@@ -56,8 +56,8 @@ func TestKeeperTellsOnce(t *testing.T) {
 	}
 }
 
-// A failed sync is final, also for those who wait for another, and the mark says so from the place
-// that was known before, though nobody had opened it. No mark follows that says that all is well.
+// A failed sync is final, also for those who wait for another, and the mark records it with the
+// last known place, though the mark had not been opened. No mark without the failure follows.
 func TestFailedSyncIsNoted(t *testing.T) {
 	mem := vfs.NewMem()
 	var told []error

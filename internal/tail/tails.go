@@ -13,15 +13,15 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Owner is what a log says of itself to its tails. It is set before the first of them begins.
+// Owner is the settings that a log gives its tails. They are set before the first tail begins.
 type Owner struct {
 	FS     vfs.FS
 	Dir    string
 	Clock  clock.Clock
 	Inline bool        // no goroutine drains, but the appender who needs the place; for tests that count operations
 	Name   string      // of the package, with which the texts of errors begin
-	Report func(error) // tells the user about an error that no call can return
-	Closed error       // of work after Close has begun: the user has called it, and is told nothing of that
+	Report func(error) // gets each error that no call can return
+	Closed error       // of work after Close has begun, which is not reported
 	Rings  *RingFormat
 	Marks  *files.MarkFormat
 
@@ -31,7 +31,7 @@ type Owner struct {
 	Bad func(path string, offset int64, err error) error
 }
 
-// Tails is what the growing files of a log share.
+// Tails is the shared part of the growing files of a log.
 type Tails struct {
 	Owner Owner
 	Ring  *Ring // nil where there is none; the appender's
@@ -59,10 +59,10 @@ type Tails struct {
 	syncMu sync.Mutex // one file is synced at a time
 	told   string     // by SyncInTime, of its last error
 
-	markMu   sync.Mutex    // guards what follows
+	markMu   sync.Mutex    // guards the following fields
 	marker   *files.Marker // nil before the first append
 	sure     files.Mark    // how far the log is durable, but for the manifest; without a segment where nothing is known
-	marked   files.Mark    // what the newest mark says, but for its number
+	marked   files.Mark    // the newest mark, without its number
 	markedAt time.Time
 }
 
@@ -87,8 +87,8 @@ func (l *Tails) Fail(cause error) error {
 	return *l.failed.Load()
 }
 
-// ReportError tells the user of an error that no call returns, if it is one, and what was being
-// done. Work that Close has cut short has no error to tell.
+// ReportError reports err, if it is not nil, as an error that no call returns, with the work that
+// failed. Work that Close has cut short is not reported.
 func (l *Tails) ReportError(what string, err error) {
 	if err != nil && !errors.Is(err, l.Owner.Closed) {
 		l.Owner.Report(fmt.Errorf("%s: %s: %w", l.Owner.Name, what, err))
@@ -96,8 +96,8 @@ func (l *Tails) ReportError(what string, err error) {
 }
 
 // BeginRing makes the ring for the appends of this process, if one can be had. A size of 0 or less
-// asks for none; else random draws its number. An error is final: it is not known then what has the
-// ring's name.
+// asks for none; else random draws its number. An error is final: it is unknown then which file has
+// the ring's name.
 func (l *Tails) BeginRing(log uint64, random func() uint64, sizes [2]int64, fill bool) error {
 	if sizes[0] <= 0 || l.NoReserve {
 		return nil
