@@ -201,7 +201,7 @@ func (s *shapes) change() error {
 	return nil
 }
 
-// look compares what there is then.
+// look compares the contents then.
 func (s *shapes) look(t *testing.T, when string) {
 	t.Helper()
 	is := map[string]int{}

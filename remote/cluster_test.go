@@ -16,7 +16,7 @@ import (
 // inCluster is a cluster of three masters; each is known by its first node.
 var inCluster = target{name: "cluster"}
 
-// TestCluster: in a cluster, too, a store says what one in a directory says.
+// TestCluster: in a cluster, too, a store gives the same results as one in a directory.
 func TestCluster(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
@@ -75,7 +75,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestClusterMovesSlots: while the slots of what is updated move from node to node, no update is lost and none fails.
+// TestClusterMovesSlots: while the slots of updated entries move from node to node, no update is
+// lost and none fails.
 func TestClusterMovesSlots(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
@@ -163,8 +164,9 @@ func TestClusterMovesWhatIsWalkedOver(t *testing.T) {
 	}
 }
 
-// TestClusterFailsOver: a master hands over to its replica, and another is killed, while maps are written to. Orderly
-// nothing is lost. With a killed master, writes may be lost that its replica did not have: the test tells how many.
+// TestClusterFailsOver: a master hands over to its replica, and another is killed, while maps are
+// written to. In the orderly case nothing is lost. With a killed master, writes may be lost that
+// its replica did not have: the test logs their number.
 func TestClusterFailsOver(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
@@ -220,7 +222,7 @@ type writersOfCluster struct {
 	unknown, refused int
 }
 
-// key is one of a single slot, which the master has that is to fail.
+// key returns a key of a single slot, which the failing master has.
 func (w *writersOfCluster) key(g, n int) string { return fmt.Sprintf("{%s}%d-%d", w.name, g, n) }
 
 func (w *writersOfCluster) run(g int) {

@@ -15,13 +15,13 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Collections are those of Redis: a hash, a set, a sorted set, a list. A change that depends on what there is watches
-// the key (watched).
+// Collections are those of Redis: a hash, a set, a sorted set, a list. A change that depends on the
+// present content watches the key (watched).
 //
 // Hashes and sets are read a page after the other: an element that exists throughout comes once, and others may.
 // Sorted sets and lists are read by one command, for nothing keeps the place in one that others change.
 
-// kind is what the commands for a type of collection are called, "" where there is none.
+// kind has the names of the commands for a type of collection, "" for none.
 type kind struct{ count, get, scan, set, remove string }
 
 var kinds = map[engine.CollectionType]kind{

@@ -90,8 +90,9 @@ func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult,
 	if err != nil || r.schemas == nil {
 		return replies, err
 	}
-	// The store may not have a schema that it had, for it is another one: a restored copy. The command was refused, so
-	// it may be sent again, unless others that stand beside it were carried out. A transaction begins anew (together).
+	// The store may not have a schema that it had, for it is another one: a restored copy. The
+	// command was refused, so it may be sent again, unless others in the list were carried out. A
+	// transaction starts again (together).
 	if refused(replies[0].Error(), "NOSCHEMA") && !slices.ContainsFunc(list[1:], func(c command) bool { return !c.blocks }) {
 		if err := r.schemas.declareAll(ctx); err != nil {
 			return nil, err
@@ -200,9 +201,9 @@ func messages(results []rueidis.RedisResult) (list []rueidis.RedisMessage, err e
 	return list, nil
 }
 
-// watched makes a change that depends on what keys hold. plan reads that, with the driver that it is given, and
-// returns the commands of the change, none for no change. They are carried out together, and only if nobody has
-// written the keys meanwhile; otherwise all begins anew. So plan may be called often.
+// watched makes a change that depends on the entries of keys. plan reads them, with the driver that
+// it is given, and returns the commands of the change, none for no change. They are carried out
+// together, and only if the keys were not written meanwhile; otherwise plan is called again.
 func (r *redis) watched(ctx context.Context, d engine.Durability, keys [][]byte, plan func(context.Context, *redis) ([]command, error)) (replies []rueidis.RedisMessage, err error) {
 	if r.inside != nil {
 		list, err := plan(ctx, r)
@@ -276,8 +277,8 @@ const mostConflicts = 10_000
 
 var errBusy = errors.New("copal: a change of a collection is given up, for each time another write came first")
 
-// together carries out commands as one, on a connection that nobody else uses. It reports false if the connection
-// watches a key that somebody has written: then nothing was done.
+// together carries out commands as one, on a connection of its own. It reports false if the
+// connection watches a key that was written: then nothing was done.
 func (r *redis) together(ctx context.Context, d engine.Durability, list []command) (replies []rueidis.RedisMessage, done bool, err error) {
 	all := append(append([]command{plain("MULTI")}, list...), plain("EXEC"))
 	if d == engine.Power {
@@ -311,7 +312,7 @@ func (r *redis) together(ctx context.Context, d engine.Durability, list []comman
 	return replies, true, err
 }
 
-// wrap is a value as it is sent: in the typed form, if the server has that.
+// wrap returns a value in the form in which it is sent: the typed form, if the server has that.
 func (r *redis) wrap(value []byte, schema uint64) string {
 	if r.schemas == nil {
 		return string(value)

@@ -17,10 +17,10 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Config says where a store is, and how it is reached.
+// Config is the address of a store on a server, and the settings of the connections to it.
 type Config struct {
-	// Addresses are those of one server, or of some nodes of a cluster, from which the others are found out. Each is
-	// host:port, or the absolute path of a Unix socket.
+	// Addresses are those of one server, or of some nodes of a cluster, which name the others. Each
+	// is host:port, or the absolute path of a Unix socket.
 	Addresses []string
 
 	// Username and Password are for the server. A password without a name is for the default user.
@@ -29,20 +29,22 @@ type Config struct {
 	// DB is the number of the database. A cluster has 0 alone.
 	DB int
 
-	// TLS, unless nil, is how connections are encrypted. Without a ServerName there, the host of each address is it.
+	// TLS, if not nil, is the configuration of encrypted connections. Without a ServerName, it is
+	// the host of each address.
 	TLS *tls.Config
 
-	// Timeout is how long the server may take to answer a command, and to accept a connection. After that the
-	// connection is given up, within about two seconds more where several calls share it. A context that ends earlier
-	// ends its call earlier. The default is 5 seconds.
+	// Timeout is the time that the server may take to answer a command, and to accept a connection.
+	// After that the connection is given up, within about two more seconds if several calls share
+	// it. A context that ends earlier ends its call earlier. The default is 5 seconds.
 	Timeout time.Duration
 
-	// CacheBytes is about how much memory on this machine maps take to keep what Get, Load and Peek have read, 0 for
-	// none. The server tells what has changed. Reads of a kept entry are then as fast as those of a map in a
-	// directory, and see each write through the same DB, and those of others a moment after they were acknowledged: as
-	// long as the word of it takes or, where it does not come, as from a node that a cluster has lost, a minute. What
-	// a feed of the DB has told is seen. An entry that takes more than a 64th of the bytes is not kept. Update, Has,
-	// walks, raw reads and collections always ask the server.
+	// CacheBytes is about how much memory on this machine maps take to cache entries that Get, Load
+	// and Peek have read, 0 for none. The server notifies the client of changes. Reads of a cached
+	// entry are as fast as those of a map in a directory. They see each write through the same DB,
+	// each change that DB.Watch has yielded, and writes by others a moment after they were
+	// acknowledged: after the time of the notification or, if that does not come, as from a node
+	// that a cluster has lost, after a minute. An entry that takes more than a 64th of the bytes is
+	// not cached. Update, Has, walks, raw reads and collections always ask the server.
 	CacheBytes int
 }
 
@@ -58,7 +60,7 @@ const (
 //	rediss://host:port                 the same with TLS
 //	unix:///path/of.sock?db=1
 //
-// Behind a question mark there may be
+// After a question mark there may be
 //
 //	timeout=2s       Config.Timeout
 //	cache=67108864   Config.CacheBytes
@@ -69,8 +71,9 @@ const (
 //	servername=host  the name that the server's certificate must have
 //	insecure=true    the server's certificate is not checked
 //
-// A user name or a password with other characters than letters and digits is percent-encoded. Open fails when nobody
-// answers. The context is for opening alone. What opts may say is what copal.OpenDriven says.
+// A user name or a password with other characters than letters and digits is percent-encoded. Open
+// fails if no server answers. The context is only for opening. opts are those that copal.OpenDriven
+// takes.
 func Open(ctx context.Context, url string, opts ...copal.Option) (*copal.DB, error) {
 	c, err := ParseURL(url)
 	if err != nil {
@@ -79,7 +82,8 @@ func Open(ctx context.Context, url string, opts ...copal.Option) (*copal.DB, err
 	return c.Open(ctx, opts...)
 }
 
-// ParseURL returns what a URL says, as Open documents it. Its errors never show the password.
+// ParseURL returns the Config of a URL in the form that Open takes. Its errors never contain the
+// password.
 func ParseURL(text string) (Config, error) {
 	c, err := parseURL(text)
 	if err != nil {
@@ -90,8 +94,8 @@ func ParseURL(text string) (Config, error) {
 
 var errEscape = errors.New("it has a % that is not followed by two hexadecimal digits")
 
-// parseURL parses by itself what stands before the question mark: package url takes one host alone, and shows parts
-// of passwords in its errors.
+// parseURL parses the part before the question mark itself: package url takes only one host, and
+// shows parts of passwords in its errors.
 func parseURL(text string) (c Config, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -173,7 +177,7 @@ func database(text string) (int, error) {
 	return int(n), nil
 }
 
-// parameters takes what stands behind the question mark.
+// parameters parses the part after the question mark.
 func (c *Config) parameters(query string, encrypted bool) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -246,7 +250,7 @@ func (c *Config) load(ca, cert, key string) error {
 	return err
 }
 
-// check returns an error for what no store can be reached by.
+// check returns an error for a Config that can reach no store.
 func (c *Config) check() error {
 	if len(c.Addresses) == 0 {
 		return errors.New("copal: a store on another machine has no address")

@@ -9,14 +9,14 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// What only copies of whole stores ask for.
+// Methods that only copies of whole stores use.
 
 var (
 	_ driver.Dumps = (*redis)(nil)
 	_ driver.Maps  = (*served)(nil)
 )
 
-// Dump returns what a key holds, as Redis writes it.
+// Dump returns the entry of a key in the dump format of Redis.
 func (r *redis) Dump(ctx context.Context, key []byte) ([]byte, error) {
 	m, err := r.get(ctx, read("DUMP", key))
 	switch {
@@ -32,7 +32,7 @@ func (r *redis) Dump(ctx context.Context, key []byte) ([]byte, error) {
 	return dump, nil
 }
 
-// Restore gives a key what Dump has returned.
+// Restore sets a key to the result of Dump.
 func (r *redis) Restore(ctx context.Context, key, dump []byte, deadline uint64, d engine.Durability) error {
 	_, err := r.change(ctx, d, write("RESTORE", key, millis(deadline), string(dump), "REPLACE", "ABSTTL"))
 	return err
@@ -102,7 +102,7 @@ func (o ordered) Edit(ctx context.Context, of driver.Of, edits []driver.Element,
 	return 0, o.fits(ctx, of.Key, err)
 }
 
-// Maps returns the names of the maps that the store knows.
+// Maps returns the names of the declared maps of the store.
 func (s *served) Maps(ctx context.Context) ([]string, error) {
 	m, err := s.get(ctx, ask("COPAL.MAP", "LIST"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// TestDumps moves what keys hold as a whole.
+// TestDumps moves whole entries of keys.
 func TestDumps(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		d := at.driver(t)
@@ -47,7 +47,7 @@ func TestDumps(t *testing.T) {
 	})
 }
 
-// TestServedMore: a server of copal knows maps, content types and what streams are made of.
+// TestServedMore: a server of copal knows maps, content types and the elements of streams.
 func TestServedMore(t *testing.T) {
 	d := target{name: "copal", start: serveCopal}.driver(t)
 	maps := d.(driver.Maps)

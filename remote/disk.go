@@ -15,9 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// A write is on the disk when WAITAOF 1 0 says so, sent behind the write by the same connection: the command waits
-// for what its own connection has written. The server answers a little before the context ends, so that the caller
-// hears what is known.
+// A write is on the disk when WAITAOF 1 0 confirms it, sent after the write by the same connection:
+// the command waits for the writes of its own connection. The server answers a little before the
+// context ends, so that the caller gets the outcome.
 
 func waitForDisk(ctx context.Context) command {
 	left := time.Second
@@ -44,18 +44,21 @@ func onDisk(reply rueidis.RedisResult) error {
 
 // Sync returns when every write that was acknowledged before is on a disk.
 //
-// WAITAOF waits for the writes of its own connection alone, and those of others came by other connections. But a
-// server writes one log: when a write is on the disk, so is all before it. So Sync makes one write on each master,
-// behind all that were acknowledged, and waits for that. It changes nothing: a key that nobody can have is set and
-// deleted in one transaction, which the log has all the same.
+// WAITAOF waits only for the writes of its own connection, and those of other calls used other
+// connections. But a server writes one log: when a write is on the disk, so are all before it. So
+// Sync makes one write on each master, after all acknowledged ones, and waits for that. It changes
+// no data: a random key that no program has is set and deleted in one transaction, which is in the
+// log all the same.
 //
-// While a cluster moves a slot, the keys of it are on two nodes, and Sync makes its write on both. It goes to all
-// masters twice. So it finds a key that moves meanwhile: at its old node in the first round, or at the new one in the
-// second. When there is another master then, it begins anew. So each write that was acknowledged before is on a disk of
-// the node that had its key when the second round began. Sync does not promise
+// While a cluster moves a slot, the keys of it are on two nodes, and Sync makes its write on both.
+// It goes to all masters twice. So it finds a key that moves meanwhile: at its old node in the
+// first round, or at the new one in the second. If there is another master then, it starts again.
+// So each write that was acknowledged before is on a disk of the node that had its key when the
+// second round began. Sync makes no promise about
 //
-//   - what the disk of a node has to which a key moves later: the cluster moves it without waiting for a disk;
-//   - anything of a slot that moves twice while Sync runs, or of a master that no other one names.
+//   - the disk of a node to which a key moves later: the cluster moves it without waiting for a
+//     disk;
+//   - a slot that moves twice while Sync runs, or a master that no other one names.
 //
 // It fails when a master does not answer, and waits for one whose last slot is on its way: such a node takes no new
 // key.
@@ -100,7 +103,8 @@ func (r *redis) nothing(key []byte) []command {
 	return []command{write("SET", key, r.wrap(nil, 0)), write("DEL", key)}
 }
 
-// syncMasters has each master bring to the disk what it has, twice. It is errMasters if there are others then.
+// syncMasters has each master sync its log, twice. The error is errMasters if there are other
+// masters then.
 func (r *redis) syncMasters(ctx context.Context) error {
 	before, err := r.masters(ctx)
 	if err != nil {
@@ -126,7 +130,7 @@ func (r *redis) syncMasters(ctx context.Context) error {
 	return err
 }
 
-// syncMaster has a master bring to the disk what it has, by a key that it takes.
+// syncMaster has a master sync its log, by a write to a key that it takes.
 func (r *redis) syncMaster(ctx context.Context, m *member) error {
 	if !m.takesAny() {
 		return errMasters

@@ -15,7 +15,8 @@ import (
 	"github.com/copaldb/copal/internal/redisserver"
 )
 
-// TestUpdatesAreAllCounted: nobody's update is lost, whether of an entry, of a field, of a score, or of a list.
+// TestUpdatesAreAllCounted: no update is lost, whether of an entry, of a field, of a score, or of a
+// list.
 func TestUpdatesAreAllCounted(t *testing.T) {
 	each(t, func(t *testing.T, at target) { updatesAreAllCounted(t, at, at.start(t), func() {}) })
 }
@@ -191,7 +192,8 @@ func edit(t *testing.T, d driver.Driver, key []byte) error {
 	return err
 }
 
-// TestDeadlineWhileTheClockTicks: a deadline is what it was set to, to the millisecond, whenever it is asked for.
+// TestDeadlineWhileTheClockTicks: a deadline is the one that was set, to the millisecond, whenever
+// it is asked for.
 func TestDeadlineWhileTheClockTicks(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		d, key, ctx := at.driver(t), []byte("key"), t.Context()
@@ -265,7 +267,7 @@ func TestConflicts(t *testing.T) {
 
 func one[T any](_ T, err error) error { return err }
 
-// TestNotThere: what a server does not have is an error that says so.
+// TestNotThere: a call that needs a feature which the server lacks is an error that says so.
 func TestNotThere(t *testing.T) {
 	db := target{start: serveCopal, change: func(f *features) { f.copal = false }}.open(t)
 	_, snapshot := db.Snapshot()

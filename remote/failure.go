@@ -14,17 +14,17 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// What an error means.
+// The meaning of errors.
 //
 //   - An error reply is definite: the server has not carried out the command.
 //   - An error of dialing is definite, too: nothing was sent.
-//   - Any other error of a write is ErrUnknown. The client does not tell whether the bytes had left when the connection
-//     ended, so it counts as sent. The outcome of a read is just the cause.
+//   - Any other error of a write is ErrUnknown. The client does not report whether the bytes had
+//     left when the connection ended, so it counts as sent. A read returns the cause itself.
 //
-// One case needs care. Calls share connections, and the client makes one with the context of the call that happens
-// to need it first. If that context ends, all calls that wait for the connection get its error, and none of them
-// was sent. So the error of a context that is not the caller's own means that nothing was sent, and the call begins
-// anew (foreign).
+// One case needs care. Calls share connections, and the client makes one with the context of the
+// call that happens to need it first. If that context ends, all calls that wait for the connection
+// get its error, and none of them was sent. So the error of a context that is not the caller's own
+// means that nothing was sent, and the call starts again (foreign).
 
 // unsent is the error of a connection that could not be made.
 type unsent struct{ error }

@@ -13,7 +13,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// TestFailed: what the errors of the client mean, of a read and of a write, by a context that has ended or not.
+// TestFailed: the meaning of the client's errors, for a read and for a write, with a context that
+// has ended or not.
 func TestFailed(t *testing.T) {
 	ends, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -28,7 +28,7 @@ func (s *served) Now(ctx context.Context) (uint64, error) {
 // block is how long the server waits for a change before it says that there is none.
 const block = time.Second
 
-// Watch yields the changes behind a sequence number. It has a connection of its own.
+// Watch yields the changes after a sequence number. It has a connection of its own.
 func (s *served) Watch(ctx context.Context, what driver.Watching) iter.Seq2[driver.Change, error] {
 	return func(yield func(driver.Change, error) bool) {
 		bounded, cancel := s.bounded(ctx)
@@ -116,7 +116,7 @@ func (r *redis) changes(ctx context.Context) (page []driver.Change, more bool, e
 	return page, true, nil
 }
 
-// change is a change as the server tells it: what differs from zero, by its name.
+// change parses a change in the form of the server: the fields that differ from zero, by name.
 func change(pairs map[string]rueidis.RedisMessage) (c driver.Change, err error) {
 	text := func(name string) []byte {
 		m, ok := pairs[name]
@@ -151,7 +151,8 @@ func change(pairs map[string]rueidis.RedisMessage) (c driver.Change, err error) 
 	return c, nil
 }
 
-// unread is the error of a value that the server could not read, as it tells that; nil for none.
+// unread returns the error of a value that the server could not read, from the server's text; nil
+// for none.
 func unread(text []byte) error {
 	code, rest, _ := strings.Cut(string(text), " ")
 	switch code {

@@ -22,7 +22,7 @@ import (
 type target struct {
 	name   string
 	start  func(t *testing.T) (address string)
-	change func(*features) // what the server is taken not to have
+	change func(*features) // removes features that the server then seems not to have
 	near   int             // Config.CacheBytes
 }
 
@@ -119,7 +119,7 @@ func (at target) open(t *testing.T) *copal.DB {
 	return store(t, at.driver(t))
 }
 
-// store is a store with a driver. What its reads cannot return fails the test.
+// store returns a store with a driver. An error that a read cannot return fails the test.
 func store(t *testing.T, d driver.Driver) *copal.DB {
 	t.Helper()
 	db, err := copal.OpenDriven(d, copal.WithErrorHandler(onError(t)))
@@ -129,7 +129,7 @@ func store(t *testing.T, d driver.Driver) *copal.DB {
 	return db
 }
 
-// onError fails the test with what an error handler gets, but for keys that hold something else.
+// onError returns an error handler that fails the test, except for keys that hold another type.
 func onError(t *testing.T) func(error) {
 	return func(err error) {
 		if !errors.Is(err, copal.ErrType) {
@@ -138,7 +138,8 @@ func onError(t *testing.T) func(error) {
 	}
 }
 
-// proxy passes bytes between clients and a server. Of the request that has the word, it does what how says, once.
+// proxy passes bytes between clients and a server. It treats the request that contains the word as
+// how says, once.
 type proxy struct {
 	t      *testing.T
 	to     string
@@ -148,7 +149,7 @@ type proxy struct {
 	met    bool
 	always bool          // not only once
 	caught chan struct{} // closed when the word has come
-	over   chan struct{} // closed when what is held may end
+	over   chan struct{} // closed when held requests may end
 }
 
 const (

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Info returns what each master says of itself in its reply to INFO.
+// Info returns the fields of each master's reply to INFO.
 func (r *redis) Info(ctx context.Context) (list []map[string]string, err error) {
 	nodes, err := r.masters(ctx)
 	if err != nil {

@@ -23,7 +23,8 @@ type pair struct {
 	dbs [2]*copal.DB
 }
 
-// same calls f for both, and compares what it says. Errors are the same if they are of the same kind.
+// same calls f for both, and compares the results. Errors are the same if they are of the same
+// kind.
 func (p *pair) same(what string, f func(i int) []any) {
 	p.t.Helper()
 	var said [2][]any
@@ -54,8 +55,8 @@ type person struct {
 	N    int
 }
 
-// TestLikeTheEngine: whatever is done with maps, single values and collections, a store on a server says what one
-// in a directory says.
+// TestLikeTheEngine: whatever is done with maps, single values and collections, a store on a server
+// gives the same results as one in a directory.
 func TestLikeTheEngine(t *testing.T) {
 	each(t, func(t *testing.T, at target) { likeTheEngine(t, at.driver(t)) })
 }
@@ -104,7 +105,7 @@ func scriptLikeTheEngine(t *testing.T, d driver.Driver, seed uint64) {
 	}
 }
 
-// tag is in the names of keys that a cluster is to keep together.
+// tag is in the names of keys that a cluster must keep together.
 const tag = "{t}"
 
 // unordered are pairs as text, in an order of their own.
@@ -134,7 +135,7 @@ func anys[V any](seq iter.Seq[V], sorted bool) []any {
 	return list
 }
 
-// maps opens a map in both, and returns what does one random thing with it.
+// maps opens a map in both, and returns a function that does one random thing with it.
 func maps[K comparable, V any](p *pair, sorted bool, name string, newKey func() K, newValue func() V, opts ...copal.MapOption) func() {
 	var all [2]*copal.Map[K, V]
 	for i, db := range p.dbs {
@@ -386,7 +387,8 @@ func sortedSets[M comparable](p *pair, key string, newMember func() M) func() {
 	}
 }
 
-// crossings returns what does one random thing with a key as a whole, or with one as what it is not.
+// crossings returns a function that does one random thing with a key as a whole, or with a key as
+// another type.
 func (p *pair) crossings(keys ...string) func() {
 	return func() {
 		key, other, n := keys[p.rng.IntN(len(keys))], keys[p.rng.IntN(len(keys))], p.rng.IntN(9)

@@ -30,7 +30,7 @@ type link struct {
 	db      int
 	closed  atomic.Bool
 	has     features
-	near    *near // what maps have read, nil to keep nothing
+	near    *near // the cache of maps, nil for none
 
 	option rueidis.ClientOption
 	mu     sync.Mutex                // guards others
@@ -69,7 +69,7 @@ func (c Config) driver(ctx context.Context) (driver.Driver, error) {
 	return r.driver(), nil
 }
 
-// connect connects, and finds out what the server has.
+// connect connects, and probes the features of the server.
 func (c Config) connect(ctx context.Context) (*redis, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c *Config) option(kept *near) rueidis.ClientOption {
 	return option
 }
 
-// within returns what f returns, which ends by the time limit, for it takes no context.
+// within returns the result of f, and ends with ctx, which f does not take.
 func within(ctx context.Context, f func() (rueidis.Client, error)) (rueidis.Client, error) {
 	type made struct {
 		rueidis.Client
@@ -199,9 +199,9 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	return rueidis.NewClient(option)
 }
 
-// multiplex says over how many connections the calls of all goroutines go, as the client wants it: one for each two
-// processors, up to mostConnections. What a call costs is mostly the system calls, and over more connections than can
-// be written to at once each piece that is sent has fewer commands.
+// multiplex returns the number of connections for the calls of all goroutines, in the client's
+// form: one for each two processors, up to mostConnections. A call costs mostly system calls, and
+// over more connections than can be written to at once each piece that is sent has fewer commands.
 func multiplex() int {
 	switch p := runtime.GOMAXPROCS(0); {
 	case p < 4:
@@ -225,7 +225,8 @@ func newSingle(option rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// unopened is the error of Open, without the password: an old server shows what it does not understand.
+// unopened is the error of Open, without the password: an old server shows the commands that it
+// does not understand.
 func (c *Config) unopened(ctx context.Context, err error) error {
 	if own := ended(ctx); own != nil {
 		return own
@@ -365,10 +366,11 @@ func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote 
 	return replies, nil
 }
 
-// alone calls f with a connection that nobody else uses: of a cluster, to the node that has the keys. While a cluster
-// moves a slot the node may refuse. It names the node to ask instead, if the key has moved already, or is new; else
-// alone waits, and the client asks anew which node it is. A command that was refused was not carried out, and f sends
-// at most one command or one transaction that writes: so nothing is sent twice.
+// alone calls f with a connection of its own: in a cluster, to the node that has the keys. While a
+// cluster moves a slot the node may refuse. It names the node to ask instead, if the key has moved
+// already, or is new; otherwise alone waits, and the client asks again for the node. A command that
+// was refused was not carried out, and f sends at most one command or one transaction that writes:
+// so nothing is sent twice.
 func (l *link) alone(ctx context.Context, f func(context.Context, rueidis.CommandClient) error) error {
 	ctx, cancel := l.bounded(ctx)
 	defer cancel()
@@ -446,7 +448,7 @@ func (a asking) DoMulti(ctx context.Context, list ...rueidis.Completed) []rueidi
 			all = append(all, a.B().Arbitrary("ASKING").ReadOnly())
 		}
 		places, all = append(places, len(all)), append(all, c)
-		within = within || c.Commands()[0] == "MULTI" // behind EXEC there is no command about a key
+		within = within || c.Commands()[0] == "MULTI" // after EXEC there is no command about a key
 	}
 	replies := a.CommandClient.DoMulti(ctx, all...)
 	for i, at := range places {
@@ -455,7 +457,7 @@ func (a asking) DoMulti(ctx context.Context, list ...rueidis.Completed) []rueidi
 	return replies[:len(list)]
 }
 
-// dedicate returns a connection that nobody else uses.
+// dedicate returns a connection for the caller alone.
 func (l *link) dedicate(ctx context.Context, client rueidis.Client) (rueidis.DedicatedClient, func(), error) {
 	if l.closed.Load() {
 		return nil, nil, copal.ErrClosed

@@ -48,7 +48,7 @@ func (r *redis) Between(ctx context.Context, of driver.Of, from, to int, down bo
 	}
 }
 
-// slice are the elements with indexes in [from, to), as they are sent.
+// slice returns the elements with indexes in [from, to), as messages.
 func (r *redis) slice(ctx context.Context, of driver.Of, from, to int) ([]rueidis.RedisMessage, error) {
 	m, err := r.get(ctx, read("LRANGE", of.Key, itoa(from), itoa(to-1)))
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *redis) Pop(ctx context.Context, of driver.Of, front bool, was driver.El
 	return err
 }
 
-// Trim removes elements. Those behind a part in the middle are put there anew.
+// Trim removes elements. Those after a part in the middle are pushed again.
 func (r *redis) Trim(ctx context.Context, of driver.Of, from, to int, d engine.Durability) error {
 	_, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
 		n, err := r.Count(ctx, of)

@@ -14,16 +14,18 @@ import (
 	"github.com/copaldb/copal/internal/driver"
 )
 
-// near keeps entries that maps have read. The server remembers the keys that this client reads, and tells when they
-// change (CLIENT TRACKING): then they are forgotten. So they are when this process writes them, before the command is
-// sent and when its answer has come, for what the server tells may come behind that answer. When a connection ends,
-// nobody tells any more, and all is forgotten.
+// near caches entries that maps have read. The server remembers the keys that this client reads,
+// and reports their changes (CLIENT TRACKING): then they are dropped. They are also dropped when
+// this process writes them, before the command is sent and when its answer has come, because the
+// report may come after that answer. When a connection ends, there are no reports any more, and all
+// entries are dropped.
 //
-// A reply may be overtaken by the word that it is outdated. Each shard counts what it forgets, and a reply is kept
-// only if nothing was forgotten since it was asked for.
+// A report may overtake the reply that it makes outdated. Each shard counts its drops, and a reply
+// is kept only if nothing was dropped since it was asked for.
 //
-// Some servers drop what they have without a word: by SWAPDB, or when a node of a cluster loses a slot that it still
-// has keys of, or is cut off from the others and not from this client. So all is forgotten every now and then, too.
+// Some servers change keys without a report: by SWAPDB, or when a node of a cluster loses a slot
+// that it still has keys of, or is cut off from the others and not from this client. So all entries
+// are also dropped every now and then.
 type near struct {
 	most   int // bytes of a shard
 	closed chan struct{}
@@ -38,16 +40,16 @@ type nearShard struct {
 	bytes     int
 }
 
-// nearEntry is an entry that is kept. It does not change, but for what a map has decoded.
+// nearEntry is a cached entry. It does not change, except for the value that a map has decoded.
 type nearEntry struct {
 	driver.Entry
 	decoded atomic.Value
 }
 
-// nearCost is what an entry takes beside its bytes, more or less.
+// nearCost estimates the memory of an entry in addition to its bytes.
 const nearCost = 256
 
-// size is what an entry takes: its key, its value, the same decoded, and the rest.
+// size estimates the memory of an entry: its key, its value, the same decoded, and the rest.
 func (e *nearEntry) size() int { return len(e.Key) + 2*len(e.Value) + nearCost }
 
 func newNear(bytes int) *near {
@@ -85,7 +87,7 @@ func (n *near) shard(key []byte) *nearShard {
 	return &n.shards[maphash.Bytes(n.seed, key)%uint64(len(n.shards))]
 }
 
-// find returns what is kept, nil for nothing, and what keep is to be told then.
+// find returns the cached entry, nil for none, and the count of drops for keep.
 func (n *near) find(key []byte) (e *nearEntry, forgotten uint64) {
 	sh := n.shard(key)
 	sh.mu.Lock()
@@ -98,7 +100,7 @@ func (n *near) find(key []byte) (e *nearEntry, forgotten uint64) {
 	return e, sh.forgotten
 }
 
-// keep keeps what was read, if nothing has changed since find, and other entries give it room.
+// keep caches an entry that was read, if nothing was dropped since find, and makes room for it.
 func (n *near) keep(key []byte, forgotten uint64, read driver.Entry) *nearEntry {
 	e := &nearEntry{Entry: read}
 	sh := n.shard(key)
@@ -144,7 +146,8 @@ func (n *near) forgetAll() {
 	}
 }
 
-// changed forgets what a change of a feed is about, before that is told: its connection may be ahead of the others.
+// changed drops the entries of a change from Watch, before it is yielded: its connection may be
+// ahead of the others.
 func (n *near) changed(c *driver.Change) {
 	switch {
 	case n == nil || c.Idle:
@@ -169,7 +172,7 @@ func (n *near) read(key []byte, now *driver.Entry, err error) {
 	}
 }
 
-// told is what the client calls with the keys that have changed, nil for any.
+// told is called by the client with the keys that have changed, nil for any.
 func (n *near) told(keys []rueidis.RedisMessage) {
 	if keys == nil {
 		n.forgetAll()
@@ -184,7 +187,7 @@ func (n *near) told(keys []rueidis.RedisMessage) {
 	}
 }
 
-// written forgets what commands change.
+// written drops the entries that commands change.
 func (n *near) written(list []command) {
 	if n == nil {
 		return
@@ -203,7 +206,7 @@ func (n *near) written(list []command) {
 // changesAny are the commands that change keys which they do not name, or name as an argument.
 var changesAny = map[string]bool{"RENAME": true, "COPAL.DELRANGE": true, "COPAL.COMMIT": true}
 
-// GetKept returns the entry under key, which may have been kept.
+// GetKept returns the entry under key, perhaps from the cache.
 func (r *redis) GetKept(ctx context.Context, key []byte) (driver.Entry, *atomic.Value, error) {
 	if r.near == nil || r.inside != nil {
 		e, err := r.Get(ctx, key, false)

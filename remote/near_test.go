@@ -45,7 +45,7 @@ func carriedOut(t *testing.T, d driver.Driver) int {
 	return n
 }
 
-// until waits for what another client has done, for as long as nobody would believe that it still comes.
+// until waits for the effect of another client, much longer than that takes.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
@@ -55,7 +55,7 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestKeptNear: what was read is read again without the server, until somebody changes it in whatever way.
+// TestKeptNear: an entry is read again without the server, until it changes in any way.
 func TestKeptNear(t *testing.T) {
 	eachNear(t, func(t *testing.T, at target) {
 		address := at.start(t)
@@ -72,7 +72,7 @@ func TestKeptNear(t *testing.T) {
 		becomes := func(what, name string) {
 			t.Helper()
 			until(t, what, func() bool { p, _ := mine.Get("a"); return p.Name == name })
-			until(t, what+", kept", func() bool { // when all has been told of a change that was of several commands
+			until(t, what+", kept", func() bool { // when all reports of a change of several commands have come
 				before := carriedOut(t, plain)
 				for range 5 {
 					p, err := mine.Load("a")
@@ -125,7 +125,7 @@ func TestKeptNear(t *testing.T) {
 		}
 		until(t, "the deadline", func() bool { _, ok := mine.Get("a"); return !ok })
 
-		// Nobody tells of changes when connections have ended.
+		// There are no reports of changes when connections have ended.
 		if err := theirs.Set("a", person{Name: "before", Tags: []string{"x"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,8 @@ func TestOwnWritesAreSeen(t *testing.T) {
 	})
 }
 
-// TestKeptNearOfTwo: when two clients that keep entries have stopped to write, both read what the server has.
+// TestKeptNearOfTwo: when two clients that keep entries have stopped to write, both read the
+// server's entries.
 func TestKeptNearOfTwo(t *testing.T) {
 	eachNear(t, func(t *testing.T, at target) {
 		address := at.start(t)
@@ -230,7 +231,8 @@ func TestKeptNearOfTwo(t *testing.T) {
 	})
 }
 
-// TestOwnWritesOfManyKeys: what changes keys that it does not name is seen at once, too, while others read them.
+// TestOwnWritesOfManyKeys: a change of keys that a command does not name is seen at once, too,
+// while others read them.
 func TestOwnWritesOfManyKeys(t *testing.T) {
 	at := ofCopal
 	at.near = 1 << 20
@@ -292,7 +294,8 @@ func TestOwnWritesOfManyKeys(t *testing.T) {
 	readers.Wait()
 }
 
-// TestKeptByAMapOfAnotherType: a map that is closed, and opened with another type, decodes what is kept anew.
+// TestKeptByAMapOfAnotherType: a map that is closed, and opened with another type, decodes the
+// cached entries again.
 func TestKeptByAMapOfAnotherType(t *testing.T) {
 	eachNear(t, func(t *testing.T, at target) {
 		db := at.open(t)
@@ -323,7 +326,7 @@ func TestKeptByAMapOfAnotherType(t *testing.T) {
 	})
 }
 
-// TestGetAfterWatch: a read behind the word of a change shows that change, or a later one.
+// TestGetAfterWatch: a read after a change from Watch shows that change, or a later one.
 func TestGetAfterWatch(t *testing.T) {
 	address := serveCopal(t)
 	at := ofCopal
@@ -378,8 +381,8 @@ func TestNearIsForgotten(t *testing.T) {
 	})
 }
 
-// TestNearForgetsWhatAFeedTells: what a change of a feed is about is not kept: of a key, that entry, and of a range, a
-// map or a key that has another name now, any.
+// TestNearForgetsWhatAFeedTells: the entries of a change from Watch are dropped: one entry for a
+// key, and all for a range, a map or a renamed key.
 func TestNearForgetsWhatAFeedTells(t *testing.T) {
 	a, b := []byte("m:a"), []byte("m:b")
 	for name, x := range map[string]struct {
@@ -409,7 +412,7 @@ func TestNearForgetsWhatAFeedTells(t *testing.T) {
 	}
 }
 
-// TestNearKeepsWithinItsBytes counts what is kept.
+// TestNearKeepsWithinItsBytes counts the cached bytes.
 func TestNearKeepsWithinItsBytes(t *testing.T) {
 	n := newNear(64 * 4000)
 	defer n.close()
@@ -467,7 +470,7 @@ func TestNearKeepsWithinItsBytes(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutTracking: a server that cannot tell what has changed is refused when the store is opened.
+// TestOpenWithoutTracking: a server that cannot report changes is refused when the store is opened.
 func TestOpenWithoutTracking(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

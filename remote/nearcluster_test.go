@@ -9,11 +9,11 @@ import (
 	"github.com/copaldb/copal/internal/redisserver"
 )
 
-// cachedReader reads with a cache what another store writes.
+// cachedReader reads the writes of another store with a cache.
 type cachedReader struct {
 	t            *testing.T
 	mine, theirs *copal.Map[string, int]
-	server       *redis // of theirs, to count what asks the servers
+	server       *redis // of theirs, to count the requests to the servers
 	last         map[string]int
 	c            *redisserver.Cluster
 }
@@ -46,7 +46,7 @@ func (r *cachedReader) reads() (n int) {
 	return n
 }
 
-// kept fails the test if what the reader reads does not come to be kept.
+// kept fails the test if the entries that the reader reads are not cached in the end.
 func (r *cachedReader) kept(keys ...string) {
 	r.t.Helper()
 	until(r.t, "what is kept", func() bool {
@@ -82,7 +82,7 @@ func (r *cachedReader) writes(when string, keys ...string) {
 	}
 }
 
-// never has what is kept be forgotten by the word of servers alone, and not in time.
+// never disables the drop of entries by time: only reports of servers drop them.
 func never(t *testing.T) {
 	t.Helper()
 	was := nearAge
@@ -90,7 +90,8 @@ func never(t *testing.T) {
 	t.Cleanup(func() { nearAge = was })
 }
 
-// TestKeptNearWhileASlotMoves: what is kept of keys that move, have moved or are new is forgotten when it changes.
+// TestKeptNearWhileASlotMoves: cached entries of keys that move, have moved or are new are dropped
+// when they change.
 func TestKeptNearWhileASlotMoves(t *testing.T) {
 	never(t)
 	for name, anew := range map[string]bool{"to a master": false, "to a new node": true} {
@@ -117,7 +118,8 @@ func TestKeptNearWhileASlotMoves(t *testing.T) {
 	}
 }
 
-// TestKeptNearOverFailovers: what is kept is forgotten when it changes on a node that has become a master.
+// TestKeptNearOverFailovers: cached entries are dropped when they change on a node that has become
+// a master.
 func TestKeptNearOverFailovers(t *testing.T) {
 	never(t)
 	for _, killed := range []bool{false, true} {

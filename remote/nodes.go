@@ -10,9 +10,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The nodes of a cluster tell each other where the slots are, and one may be behind the others. So whatever is about
-// all masters asks each of them, and those that they name: the masters that have slots, and nodes that a slot is on its
-// way to, for these have keys, too, and need have no slot yet.
+// The nodes of a cluster tell each other where the slots are, and one may have an older view than
+// the others. So an operation on all masters asks each of them, and those that they name: the
+// masters that have slots, and nodes that a slot is on its way to, for these have keys, too, and
+// need have no slot yet.
 
 // slotCount is how many slots a cluster has.
 const slotCount = 16384
@@ -46,7 +47,7 @@ func (m *member) takesAny() bool {
 	return n > 0
 }
 
-// view is what a node says of the cluster.
+// view is a node's view of the cluster.
 type view struct {
 	member
 	owners [slotCount]string // the masters that have the slots, by their addresses
@@ -85,7 +86,7 @@ func (r *redis) masters(ctx context.Context) (list []member, err error) {
 	return list, nil
 }
 
-// anyView is what some node says.
+// anyView returns the view of some node.
 func (r *redis) anyView(ctx context.Context) (v *view, err error) {
 	err = rueidis.ErrNoSlot
 	for name, node := range r.client.Nodes() { // in no order
@@ -149,13 +150,14 @@ func (v *view) readSlots(m rueidis.RedisMessage) error {
 	return nil
 }
 
-// readNodes reads the reply of CLUSTER NODES: a line for each node, and in its own what is on its way, as in
+// readNodes reads the reply of CLUSTER NODES: a line for each node, and in its own the slots that
+// are moving, as in
 //
 //	ID ADDRESS FLAGS MASTER PING PONG EPOCH LINK 0-5460 [5461-<-ID] [93->-ID]
 func (v *view) readNodes(text string) error {
 	places, byName := map[string]place{}, false
 	var own []string
-	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // RESP3 says of a text what it is
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // RESP3 prefixes a text with its format
 		words := strings.Fields(line)
 		if len(words) < 8 {
 			return errAnswer
@@ -207,8 +209,8 @@ func placeOf(word string) (p place) {
 	return p
 }
 
-// addressOf is the address of a node. CLUSTER SLOTS has it as clients are to have it, of nodes with slots; others have
-// a name in it if these have.
+// addressOf is the address of a node. CLUSTER SLOTS has it in the form for clients, for nodes with
+// slots; other nodes have a name in it if these have.
 func (v *view) addressOf(id string, p place, byName bool) string {
 	switch name := v.named[id]; {
 	case name != "" || p.port == "":

@@ -88,7 +88,7 @@ func TestSyncOfAMasterThatOneNames(t *testing.T) {
 	}
 }
 
-// TestSyncBeginsAnew: what gets a part of a slot while Sync runs is synced as well.
+// TestSyncBeginsAnew: a node that gets a part of a slot while Sync runs is synced as well.
 func TestSyncBeginsAnew(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := startCluster(t)
@@ -147,7 +147,7 @@ func canWaitAlready(t *testing.T, n *redisserver.Node) {
 	}
 }
 
-// TestWhatANodeSays: what a node says of itself, and where others are.
+// TestWhatANodeSays: the replies of a node about itself and the places of others.
 func TestWhatANodeSays(t *testing.T) {
 	for text, want := range map[string]member{
 		"a 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 0-5460 7000 [7000->-b] [93-<-c]\n" +

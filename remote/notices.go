@@ -15,9 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/driver"
 )
 
-// notices are the keys that a Redis says have changed (notify-keyspace-events). It promises nothing: what it says while
-// nobody listens is lost. So when listening begins anew, and when a node becomes a master that was not listened to,
-// some are missed.
+// notices are the keys whose changes a Redis reports (notify-keyspace-events). It promises nothing:
+// reports without a listener are lost. So when listening starts again, and when a node becomes a
+// master that was not listened to, some are missed.
 type notices struct {
 	some chan struct{} // has something when Take has
 
@@ -94,7 +94,8 @@ func (n *notices) look(ctx context.Context, r *redis, heard map[string]bool) {
 	}
 }
 
-// says returns an error if a node is not set to say what changes, and errors.ErrUnsupported if it may not be asked.
+// says returns an error if a node is not set to report changes, and errors.ErrUnsupported if it may
+// not be asked.
 func (r *redis) says(ctx context.Context) error {
 	ctx, cancel := r.bounded(ctx)
 	defer cancel()
@@ -161,8 +162,8 @@ func (n *notices) hear(ctx context.Context, r *redis, address string, listening 
 	}
 }
 
-// receive listens to a node until the connection ends. The error is errors.ErrUnsupported if the node does not say what
-// changes, or not to this user.
+// receive listens to a node until the connection ends. The error is errors.ErrUnsupported if the
+// node does not report changes, or not to this user.
 func (n *notices) receive(ctx context.Context, r *redis, address string) (err error) {
 	client := r.client
 	if address != "" {
@@ -196,7 +197,7 @@ func (n *notices) add(key string, missed bool) {
 	}
 }
 
-// Take returns what was heard since the last call.
+// Take returns the reports since the last call.
 func (n *notices) Take() (keys map[string]struct{}, missed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -33,8 +33,8 @@ func set(t *testing.T, d driver.Driver, key string) {
 	}
 }
 
-// TestNewMastersAreHeard: when a node becomes a master that was not listened to, something was missed, and what changes
-// on it then is heard.
+// TestNewMastersAreHeard: when a node becomes a master that was not listened to, something was
+// missed, and later changes on it are heard.
 func TestNewMastersAreHeard(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t, "--notify-keyspace-events", "EA")
@@ -79,7 +79,8 @@ func TestNewMastersAreHeard(t *testing.T) {
 	hears(t, n, "a change on it", "fails")
 }
 
-// TestNewMastersThatSayNothing: of a new master that is not set to say what changes, something is missed all the time.
+// TestNewMastersThatSayNothing: of a new master that is not set to report changes, something is
+// missed all the time.
 func TestNewMastersThatSayNothing(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t, "--notify-keyspace-events", "EA")
@@ -111,8 +112,8 @@ func TestListenOfAClosedStore(t *testing.T) {
 	}
 }
 
-// TestNoticesWakeAndStay: whoever waits hears of a key and of what was missed, and of a key that comes before the last
-// was taken; what was missed hides no later key once it was taken.
+// TestNoticesWakeAndStay: a waiting caller gets a key and the fact that some were missed, and a key
+// that comes before the last was taken; a miss hides no later key once it was taken.
 func TestNoticesWakeAndStay(t *testing.T) {
 	n := &notices{some: make(chan struct{}, 1), keys: map[string]struct{}{}}
 	wants := func(what string, missed bool, want ...string) {

@@ -13,12 +13,12 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// writes are each sort of write of an entry and of a collection. Each changes what tally counts by one when it is
-// carried out once, and the word is in its request alone.
+// writes are each sort of write of an entry and of a collection. Each changes the count of tally by
+// one when it is carried out once, and the word is only in its request.
 var writes = []struct {
 	name  string
 	do    func(ctx context.Context, d driver.Driver, key []byte) error
-	tally string // command that tells how often
+	tally string // command that returns how often
 	word  string // which is in the request that carries it out
 }{
 	{"Set", func(ctx context.Context, d driver.Driver, key []byte) error {
@@ -45,8 +45,9 @@ var writes = []struct {
 	}, "EXISTS", "EXEC"},
 }
 
-// TestOutcomeIsUnknown: when the connection ends between a write and its reply, the error says that nobody knows, and
-// the write is not sent again: it has happened once if the server got it, else not at all.
+// TestOutcomeIsUnknown: when the connection ends between a write and its reply, the error is
+// ErrUnknown, and the write is not sent again: it has happened once if the server got it, else not
+// at all.
 func TestOutcomeIsUnknown(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		address := at.start(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// features are what a server has.
+// features are the features of a server.
 type features struct {
 	expireTime bool  // PEXPIRETIME
 	setIf      bool  // SET IFEQ
@@ -22,9 +22,10 @@ type features struct {
 	copal      bool  // the commands of copal
 }
 
-// probe finds out what the server has. It asks by commands that change nothing, for versions tell little: what a
-// command does differs among Redis, Valkey and what clouds sell, and the user may be forbidden to use it.
-// Conditions are tried on a key that nobody has. Of a cluster, one node is asked.
+// probe finds the features of the server. It tries commands that change nothing, because versions
+// are not enough: a command differs among Redis, Valkey and the services of clouds, and the user
+// may lack the right to it. Conditions are tried on a random key, which does not exist. In a
+// cluster, one node is asked.
 func (r *redis) probe(ctx context.Context) error {
 	key := []byte("copal:probe:" + rand.Text())
 	if _, err := r.get(ctx, ask("PING")); err != nil {

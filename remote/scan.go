@@ -15,9 +15,10 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// A scan goes through what a server has, a page after the other. What exists throughout comes at least once, so
-// scans remember what they have yielded: 16 bytes for each, of two hashes that nobody can foresee. Two names with
-// the same are less likely than a fault of the machine.
+// A scan goes through the keys of a server, a page after the other. Keys that exist throughout come
+// at least once, so scans remember the keys that they have yielded: 16 bytes for each, of two
+// hashes with random seeds. Two names with equal hashes are less likely than a fault of the
+// machine.
 
 // seen are names that a scan has yielded.
 type seen struct {
@@ -42,11 +43,12 @@ func (s *seen) first(name string) bool {
 // perPage is how many elements a page of a scan has, more or less.
 const perPage = "512"
 
-// scan yields the pages of a command of the SCAN family, which next makes from a cursor. Of each page it drops what
-// was seen; an element has width strings, the first of which is its name.
+// scan yields the pages of a command of the SCAN family, which next makes from a cursor. It drops
+// the elements of each page that were seen; an element has width strings, the first of which is its
+// name.
 //
-// A cursor is good for the process that gave it. So a scan of several pages goes on by one node, and begins anew when
-// that has become another process, or has the keys no more.
+// A cursor is good for the process that gave it. So a scan of several pages uses one node, and
+// starts again if that has become another process, or no longer has the keys.
 func (r *redis) scan(ctx context.Context, s *seen, width int, where whereabouts, next func(cursor string) command) iter.Seq2[[]string, error] {
 	return func(yield func([]string, error) bool) {
 		began, wait := time.Now(), time.Millisecond
@@ -154,8 +156,8 @@ func (r *redis) here(ctx context.Context) (on *redis, process string, err error)
 	return r, process, err
 }
 
-// of is where a scan of what a key holds goes on. The client of a node follows no redirections: the node that they lead
-// to has other cursors.
+// of returns the place where a scan of a key's elements goes on. The client of a node follows no
+// redirections: the node that they lead to has other cursors.
 func (r *redis) of(key []byte) whereabouts {
 	if !r.isCluster() || r.inside != nil {
 		return r.here
@@ -212,7 +214,7 @@ func (r *redis) keys(ctx context.Context, prefix []byte) iter.Seq2[[]string, err
 	}
 }
 
-// pattern matches what begins with prefix.
+// pattern returns the pattern of keys that begin with prefix.
 func pattern(prefix []byte) string {
 	var b strings.Builder
 	for _, c := range prefix {
@@ -294,8 +296,8 @@ func (r *redis) Len(ctx context.Context, prefix []byte) (n int, err error) {
 	return n, nil
 }
 
-// DeleteRange deletes the entries in a range: not as one write. Entries that come meanwhile may stay. When it
-// fails, some are deleted.
+// DeleteRange deletes the entries in a range, with many writes. Entries that come meanwhile may
+// stay. If it fails, some are deleted.
 func (r *redis) DeleteRange(ctx context.Context, in engine.Range, d engine.Durability) error {
 	if d == engine.Power && r.has.noFSync != nil {
 		return r.has.noFSync
@@ -323,7 +325,7 @@ func (r *redis) DeleteRange(ctx context.Context, in engine.Range, d engine.Durab
 	return nil
 }
 
-// common is what all keys in a range begin with.
+// common returns the common prefix of all keys in a range.
 func common(in *engine.Range) []byte {
 	start, rest := in.Asked()
 	order, until, bounded := bytes.Cut(rest, []byte{' '})
@@ -342,7 +344,7 @@ func common(in *engine.Range) []byte {
 	return start[:n]
 }
 
-// Type returns what the key holds.
+// Type returns the type of the key.
 func (r *redis) Type(ctx context.Context, key []byte) (engine.CollectionType, error) {
 	m, err := r.get(ctx, read("TYPE", key))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // ordered is a driver for the servers of copal. They know the order of keys, and values have the typed form.
 type ordered struct{ *redis }
 
-// served has what only the store as a whole has.
+// served has the methods of the store as a whole.
 type served struct{ ordered }
 
 var (
@@ -61,8 +61,9 @@ func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool
 	}
 }
 
-// The first page of a walk is small, for the caller may want no more. Each further one is larger, up to what a server
-// returns: where keys are not ordered by their bytes it sorts all of them for each. It ends a page behind a MiB.
+// The first page of a walk is small, for the caller may want no more. Each further one is larger,
+// up to the most that a server returns: if keys are not ordered by their bytes the server sorts all
+// of them for each page. It ends a page after a MiB.
 const (
 	entriesPerPage = 512
 	mostPerPage    = 1 << 16
@@ -120,7 +121,7 @@ func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (driver.Entr
 	return o.entryOf(ctx, []byte(key), parts[1:])
 }
 
-// entryOf is an entry of which the server has told type, value, deadline and content type.
+// entryOf returns an entry from the server's reply with type, value, deadline and content type.
 func (r *redis) entryOf(ctx context.Context, key []byte, parts []rueidis.RedisMessage) (driver.Entry, error) {
 	e := driver.Entry{Key: key}
 	of, err := parts[0].ToString()
@@ -185,8 +186,8 @@ func (o ordered) Len(ctx context.Context, prefix []byte) (int, error) {
 	return int(n), err
 }
 
-// schemas are those that this process has told the store, or learnt from it. Their numbers are the eight bytes by
-// which the store names them, and so the same everywhere.
+// schemas are those that this process has declared to the store, or got from it. Their numbers are
+// the eight bytes by which the store names them, and so the same everywhere.
 type schemas struct {
 	home  *redis
 	mu    sync.Mutex // guards names, and the writes of known
@@ -233,7 +234,7 @@ func (s *schemas) keepLocked(number uint64, schema engine.Schema) {
 	s.known.Store(&all)
 }
 
-// known is unwrapMessage of a value that somebody is to read: its schema is known then.
+// known is unwrapMessage of a value for the caller: its schema is known then.
 func (r *redis) known(ctx context.Context, m rueidis.RedisMessage) (value []byte, schema uint64, err error) {
 	text, err := m.ToString()
 	if err != nil {
@@ -242,7 +243,7 @@ func (r *redis) known(ctx context.Context, m rueidis.RedisMessage) (value []byte
 	return r.knownText(ctx, text)
 }
 
-// knownText is known of what a reply has within.
+// knownText is known for a part of a reply.
 func (r *redis) knownText(ctx context.Context, text string) (value []byte, schema uint64, err error) {
 	value, schema, err = r.unwrap(text)
 	if err == nil && schema != 0 {
@@ -290,7 +291,7 @@ func (s *schemas) declare(ctx context.Context, schema engine.Schema) error {
 	return nil
 }
 
-// declareAll declares what was declared before, and what was learnt.
+// declareAll declares all schemas that were declared before, or got from the store.
 func (s *schemas) declareAll(ctx context.Context) error {
 	all := s.known.Load()
 	if all == nil {

@@ -23,7 +23,8 @@ import (
 // ofCopal is a store on a server of copal.
 var ofCopal = target{name: "copal", start: serveCopal}
 
-// TestTransactions: a transaction counts whole or not at all, sees what it has written, and loses to another write.
+// TestTransactions: a transaction counts whole or not at all, sees its own writes, and loses to
+// another write.
 func TestTransactions(t *testing.T) {
 	address := serveCopal(t)
 	db, other := store(t, ofCopal.driverOf(t, address)), store(t, ofCopal.driverOf(t, address))
@@ -147,7 +148,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestWatch: a watch tells each change once, from where it is to begin, to where it is to end.
+// TestWatch: a watch yields each change once, from its beginning to its end.
 func TestWatch(t *testing.T) {
 	db := ofCopal.open(t)
 	m, err := copal.OpenMap[string, int](db, "m")
@@ -228,8 +229,8 @@ func TestEarlierType(t *testing.T) {
 	}
 }
 
-// TestAnotherStore: when another store is served at the address, which does not know the schemas, they are declared
-// anew.
+// TestAnotherStore: when another store is served at the address, which does not know the schemas,
+// they are declared again.
 func TestAnotherStore(t *testing.T) {
 	address, stop := serveAt(t, "127.0.0.1:0")
 	d := ofCopal.driverOf(t, address)
@@ -313,7 +314,7 @@ func TestEachWriteDeclaresAnew(t *testing.T) {
 			}
 			s := d.(*served).schemas
 			s.mu.Lock()
-			s.names[schema] = nameOf(schema) // as if the store had been told
+			s.names[schema] = nameOf(schema) // as if it had been declared
 			s.keepLocked(nameOf(schema), schema)
 			s.mu.Unlock()
 			if err := write(t, d, nameOf(schema)); err != nil {
@@ -330,7 +331,7 @@ func TestEachWriteDeclaresAnew(t *testing.T) {
 	}
 }
 
-// TestUserOfOneMap: a user with the right to one map has there what copal has.
+// TestUserOfOneMap: a user with the right to one map has all features in it.
 func TestUserOfOneMap(t *testing.T) {
 	users, err := access.New(access.User{Name: "u", Tokens: []string{access.Hash("secret")}, Read: []string{"m"}, Write: []string{"m"}})
 	if err != nil {
@@ -411,7 +412,7 @@ func TestWatchedRange(t *testing.T) {
 	}
 }
 
-// TestUnreadOld: what was before a change is an error where it was a collection.
+// TestUnreadOld: the old value of a change is an error if it was a collection.
 func TestUnreadOld(t *testing.T) {
 	d := ofCopal.driver(t).(*served)
 	db := store(t, d)

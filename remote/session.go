@@ -62,7 +62,7 @@ func (s *served) begin(ctx context.Context, after error, words ...string) (drive
 	return n, nil
 }
 
-// Moment returns what the session reads.
+// Moment returns the moment that the session reads.
 func (s *session) Moment() (seq, time uint64) { return s.seq, s.time }
 
 // Sync syncs the store: in the session, there is nothing to bring to the disk.

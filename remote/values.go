@@ -55,8 +55,9 @@ func (r *redis) getDated(ctx context.Context, key []byte) (m rueidis.RedisMessag
 	return m, deadline, err
 }
 
-// dated sends commands about a key and asks for its deadline behind them, again if the clock of the server ticked
-// meanwhile. If it always does, the deadline is later by what passed between two commands.
+// dated sends commands about a key and asks for its deadline after them, again if the clock of the
+// server ticked meanwhile. If it always does, the deadline is later by the time between two
+// commands.
 func (r *redis) dated(ctx context.Context, key []byte, list ...command) (replies []rueidis.RedisResult, deadline uint64, exists bool, err error) {
 	for range mostTicks {
 		if replies, err = r.reads(ctx, slices.Concat(list, r.whenDead(key))); err != nil {
@@ -72,8 +73,8 @@ func (r *redis) dated(ctx context.Context, key []byte, list ...command) (replies
 
 const mostTicks = 100
 
-// whenDead are the commands that ask for the deadline of a key. Servers before 7.0 tell only how long it has, by
-// their own clock, which did not tick between two equal answers.
+// whenDead returns the commands that ask for the deadline of a key. Servers before 7.0 return only
+// its remaining time, by their own clock, which did not tick between two equal answers.
 func (r *redis) whenDead(key []byte) []command {
 	if r.has.expireTime {
 		return []command{read("PEXPIRETIME", key)}
@@ -95,7 +96,8 @@ func (r *redis) reads(ctx context.Context, list []command) (replies []rueidis.Re
 	return replies, err
 }
 
-// deadline is what the replies of whenDead say, whether there is an entry, and whether the clock ticked meanwhile.
+// deadline returns the deadline in the replies of whenDead, whether there is an entry, and whether
+// the clock ticked meanwhile.
 func (r *redis) deadline(replies []rueidis.RedisResult) (deadline uint64, exists, ticked bool, err error) {
 	list, err := messages(replies)
 	if err != nil {
@@ -165,7 +167,8 @@ func (r *redis) Write(ctx context.Context, w *driver.Write) (existed bool, err e
 	case w.If.Key == nil:
 		m, err = r.change(ctx, w.Durability, write("SET", w.Key, append(r.setting(w), "NX")...))
 	case r.inside != nil:
-		// Nobody else writes what the session sees; what others write meanwhile is found when it commits.
+		// Other writers do not change the entries that the session sees; their writes are found at
+		// the commit.
 		w := *w
 		w.If = nil
 		return r.Write(ctx, &w)
@@ -240,8 +243,8 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 	})
 }
 
-// swapScript writes a value, or deletes it, if it still is what it was. It is sent whole to a server that does not know
-// it by its hash.
+// swapScript writes a value, or deletes it, if it has not changed. It is sent whole to a server
+// that does not know it by its hash.
 const swapScript = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] then redis.call('SET', KEYS[1], unpack(ARGV, 2)) else redis.call('DEL', KEYS[1]) end
 return 1`
