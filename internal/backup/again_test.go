@@ -52,8 +52,8 @@ func TestBackupOfAMomentIsRunAgain(t *testing.T) {
 	}
 }
 
-// TestRestoreGivesUpAtAPowerCut: of a restore that gives up, and removes what it has made, no power cut leaves a part
-// that says nothing of it.
+// TestRestoreGivesUpAtAPowerCut: after a restore that gives up, and removes its files, no power cut
+// leaves a part without the note of it.
 func TestRestoreGivesUpAtAPowerCut(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, smallSegments)

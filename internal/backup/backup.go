@@ -19,23 +19,24 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A backup is a store: the log up to one point, in a directory of its own. Sealed segments never change, so they are
-// the files of the source under a second name, where the file system has that. The others are copied up to the
-// point. The manifest of the backup calls all of them sealed.
+// A backup is a store: the log up to one point, in a directory of its own. Sealed segments never
+// change, so they are the files of the source under a second name, where the file system has that.
+// The others are copied up to the point. In the manifest of the backup all of them are sealed.
 //
-// To bring a backup up to date, the missing part is added: new files, and bytes behind those that its manifest
-// counts. Then the new manifest replaces the old one, and files that it does not name are removed. So a crash
-// leaves the old backup or the new one.
+// To bring a backup up to date, the missing part is added: new files, and bytes after those that
+// its manifest counts. Then the new manifest replaces the old one, and files that it does not name
+// are removed. So a crash leaves the old backup or the new one.
 //
-// A backup of a moment of the past ends where recovery stops that opens the moment: within a segment, of which the
-// beginning is copied then, sealed or not. Its manifest is that of the store, window of history included. So it has
-// the moments before, too, and a later backup brings it up to date.
+// A backup of a moment of the past ends where recovery stops that opens the moment: within a
+// segment, of which the beginning is copied then, sealed or not. Its manifest is the store's,
+// window of history included. So it has the moments before, too, and a later backup brings it up to
+// date.
 //
-// The file BACKUP says that the directory is a backup, of which store, and the checksums of its present and its
-// next manifest. Another manifest was written by a program that has used the backup as a store: its log went on in
-// another way, and it is left alone.
+// The file BACKUP marks the directory as a backup, and has the identity of the store and the
+// checksums of its present and its next manifest. Another manifest was written by a program that
+// has used the backup as a store: its log has other records, and it is left alone.
 
-// Report says what Make or Restore has done.
+// Report is the result of Make or Restore.
 type Report struct {
 	Seq    uint64 // sequence number of the last record that is in it
 	Bytes  int64  // of the log
@@ -50,8 +51,8 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// Make makes in dir a backup of all that was written before the call, or brings the one that is there up to date.
-// Writes go on meanwhile. On an error there is what there was before.
+// Make makes in dir a backup of everything that was written before the call, or brings the backup
+// in it up to date. Writes go on meanwhile. After an error dir has its earlier backup, or none.
 func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Report, error) {
 	if !s.ReadOnly() {
 		if err := s.Sync(); err != nil {
@@ -70,8 +71,9 @@ func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Repor
 	return b.report, nil
 }
 
-// Restore makes in the directory into, which is empty or missing, a store with what is in the backup in from.
-// It reads every record and shares no file with the backup. On an error nothing is left there.
+// Restore makes in the directory into, which is empty or missing, a store with the content of the
+// backup in from. It reads every record and shares no file with the backup. After an error into is
+// empty or missing again.
 func Restore(ctx context.Context, from, into string, opts Options) (Report, error) {
 	fsys := cmp.Or(opts.FS, vfs.OS())
 	work := seglog.Unfinished{Work: seglog.RestoreWork, Source: from}
@@ -119,10 +121,10 @@ type backup struct {
 	oldSum string           // the checksum of its text
 	source *seglog.Prefix
 	past   *engine.Store    // of the moment, while source is of it
-	new    *seglog.Manifest // what the source's is in the backup
+	new    *seglog.Manifest // the source's manifest, as in the backup
 }
 
-// noManifest stands in BACKUP for the checksum of none.
+// noManifest is written in BACKUP if there is no manifest.
 const noManifest = "-"
 
 func (b *backup) run() error {
@@ -206,7 +208,7 @@ func (b *backup) takes(names []string) error {
 	return nil
 }
 
-// look finds out what is in the directory.
+// look reads the content of the directory.
 func (b *backup) look() error {
 	b.oldSum = noManifest
 	err := b.store.Inside(func() error { b.of = b.log.StoreID; return nil })
@@ -258,11 +260,11 @@ func (b *backup) look() error {
 	if b.oldSum != mark.manifest && b.oldSum != mark.next {
 		return seglog.Known(fs.ErrExist, "the manifest in %s is not the one that the last backup wrote: has it been used as a store? Make the backup in another directory", b.dir)
 	}
-	b.sweep(b.old) // what an earlier run left behind
+	b.sweep(b.old) // the files that an earlier run left
 	return nil
 }
 
-// backupMark is what BACKUP says.
+// backupMark is the content of BACKUP.
 type backupMark struct {
 	store          uint64
 	manifest, next string // checksums of the manifest that is there, and the one that is about to be
@@ -361,7 +363,7 @@ func (b *backup) release() (err error) {
 	return err
 }
 
-// comparable makes sure that the log is a continuation of what the backup has.
+// comparable checks that the log is a continuation of the backup.
 func (b *backup) comparable() error {
 	if b.old == nil {
 		return nil
@@ -405,8 +407,8 @@ func (b *backup) segment(f seglog.PrefixFile) error {
 	return b.copy(f, path, have)
 }
 
-// has is how many bytes of a segment the backup has. A file that was removed or cut off by somebody is to be
-// made anew.
+// has returns how many bytes of a segment the backup has. A file that another program removed or
+// cut off is made again.
 func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 	if b.old == nil {
 		return 0, nil
@@ -432,7 +434,7 @@ func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 // backupPiece is how many bytes are copied between two looks at the context.
 const backupPiece = 1 << 20
 
-// copy writes what the backup's file of a segment lacks.
+// copy writes the missing bytes of the backup's file of a segment.
 func (b *backup) copy(from seglog.PrefixFile, path string, have int64) (err error) {
 	mode := vfs.Create
 	if have > 0 {
@@ -519,8 +521,8 @@ func (b *backup) commit() error {
 	return seglog.WriteManifest(b.fsys, b.dir, b.new)
 }
 
-// sweep removes the segments that are not in a manifest which is in place; nil stands for none. What is not removed
-// now is of no account, and is removed the next time.
+// sweep removes the segments that are not in a manifest which is in place; nil means none. Files
+// that cannot be removed now do not count, and are removed the next time.
 func (b *backup) sweep(m *seglog.Manifest) {
 	if now, err := seglog.ReadManifest(b.fsys, b.dir); err != nil || (now == nil) != (m == nil) || now != nil && now.Edit != m.Edit {
 		return // it is not known which one is in place

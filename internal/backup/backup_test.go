@@ -26,7 +26,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestBackupBeforeTheFirstWrite: a store without a record has no identity yet. What is backed up then,
+// TestBackupBeforeTheFirstWrite: a store without a record has no identity yet. A backup made then,
 // by a writer, by the next or by a reader, is brought up to date when there is one.
 func TestBackupBeforeTheFirstWrite(t *testing.T) {
 	for _, crash := range []bool{false, true} {
@@ -75,8 +75,8 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 	}
 }
 
-// TestBackupByAReaderThatIsBehind: a reader backs up all that was written before, also what it has not seen
-// yet and where compaction has taken away the files that it knows.
+// TestBackupByAReaderThatIsBehind: a reader backs up all earlier writes, also those that it has not
+// seen yet and those in files that compaction has replaced.
 func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 500 })
@@ -170,7 +170,8 @@ func backup1(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestBackupIsIncremental: what a backup has is not written again, and what its source no longer has goes.
+// TestBackupIsIncremental: files of a backup are not written again, and those that its source no
+// longer has are removed.
 func TestBackupIsIncremental(t *testing.T) { logtest.BothWays(t, backupIsIncremental) }
 
 func backupIsIncremental(t *testing.T) {
@@ -277,10 +278,11 @@ func TestBackupWithoutLinks(t *testing.T) {
 	}
 }
 
-// TestBackupWhileWriting: what was acknowledged before the call is in the backup, and it is one point of the log.
+// TestBackupWhileWriting: writes acknowledged before the call are in the backup, and it is one
+// point of the log.
 func TestBackupWhileWriting(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
+	s, err := store.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record must be there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,9 +355,9 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 }
 
-// TestBackupOfALogThatGoesOn: what is written between the look at the manifest and the one at the end of the
-// log is in the backup, as far as that says, also when it has filled segments that the manifest did not name
-// yet.
+// TestBackupOfALogThatGoesOn: writes between the reading of the manifest and of the log's end are
+// in the backup, up to the number in the report, also if they have filled segments that the
+// manifest did not name yet.
 func TestBackupOfALogThatGoesOn(t *testing.T) { logtest.BothWays(t, backupOfALogThatGoesOn) }
 
 func backupOfALogThatGoesOn(t *testing.T) {
@@ -382,8 +384,9 @@ func backupOfALogThatGoesOn(t *testing.T) {
 	}
 }
 
-// TestBackupByAReaderThatGoesOn: what a reader has taken in since it looked at the manifest is in the backup as
-// far as the report says, also when it has gone on to segments that the manifest does not name.
+// TestBackupByAReaderThatGoesOn: records that a reader has replayed since it read the manifest are
+// in the backup up to the number in the report, also if it has gone on to segments that the
+// manifest does not name.
 func TestBackupByAReaderThatGoesOn(t *testing.T) {
 	defer func() { seglog.ManifestTaken = func() {} }()
 	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
@@ -417,8 +420,8 @@ func TestBackupByAReaderThatGoesOn(t *testing.T) {
 	}
 }
 
-// TestBackupHoldsItsLock: from when it has the lock of its directory, which it takes first, until it returns,
-// nobody else gets it, at any of its operations.
+// TestBackupHoldsItsLock: from when it has the lock of its directory, which it takes first, until
+// it returns, no other process gets it, at any of its operations.
 func TestBackupHoldsItsLock(t *testing.T) {
 	mem := vfs.NewMem()
 	target, held, lost := "copy", 0, 0
@@ -691,7 +694,7 @@ func TestBackupIsRefused(t *testing.T) {
 	storetest.FillFrom(t, s, 60, 1)
 	mustBackup(t, s, "of later")
 	storetest.Close(t, s)
-	for name, text := range old { // and the log is what it was before
+	for name, text := range old { // and the log is as before
 		mem.Remove("db/" + name)
 		f, err := mem.Open("db/"+name, vfs.Create)
 		if err == nil {

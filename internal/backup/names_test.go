@@ -9,8 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A backup can be brought up to date though compaction, in later processes, has given a place in the log a
-// second time. Nobody pins anything.
+// A backup can be brought up to date though compaction, in later processes, has given a place in
+// the log a second time. No segment is pinned.
 func TestBackupAfterANameWasUsedTwice(t *testing.T) {
 	for _, reopen := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint("reopened ", reopen), func(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// pastLength is that of the windows, in milliseconds; something is written in each.
+// pastLength is the length of the windows, in milliseconds; something is written in each.
 const pastLength = 60
 
-// lived is a store and what it had as of its records.
+// lived is a store and its content as of each record.
 type lived struct {
 	mem      *vfs.Mem
 	clock    *logtest.Clock
@@ -33,7 +33,8 @@ func (l *lived) options(o *engine.Options) {
 	o.SegmentBytes, o.Window, o.Clock = 900, pastLength, l.clock
 }
 
-// live makes random changes, groups and values in parts among them. It compacts what is older than the window.
+// live makes random changes, groups and values in parts among them. It compacts the part older than
+// the window.
 func live(t *testing.T, rng *rand.Rand) (l *lived, s *engine.Store) {
 	l = &lived{mem: vfs.NewCrashMem(), clock: logtest.NewClock(), content: map[uint64]string{0: ""}}
 	s = storetest.Open(t, l.mem, l.options)
@@ -80,7 +81,7 @@ func (l *lived) group(t *testing.T, s *engine.Store, rng *rand.Rand) {
 	}
 }
 
-// as is what the store had as of a record.
+// as returns the content of the store as of a record.
 func (l *lived) as(seq uint64) string {
 	for ; ; seq-- {
 		if content, ok := l.content[seq]; ok {
@@ -178,7 +179,7 @@ func backupOfAMoment(t *testing.T) {
 	l.want(t, "closed", at.Seq)
 }
 
-// What the window does not have, nothing is made of.
+// A moment that the window does not have makes no backup.
 func TestBackupOfAMomentThatIsGone(t *testing.T) {
 	l, s := live(t, rand.New(rand.NewPCG(1, 2)))
 	defer storetest.Close(t, s)

@@ -6,10 +6,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Past tells what entries were before they changed. It is a store of its own that goes behind a feed: the moment at
-// which the feed began and, record by record, what the feed has told since, replayed as a follower does it. So there is
-// no second way of finding what counts, and what compaction moves it follows. It costs an index in memory, and a second
-// reading of the log.
+// A Past returns the values of entries before they changed. It is a store of its own that follows a
+// feed: the moment at which the feed began and, record by record, the changes of the feed since,
+// replayed as a follower does. So there is no second way of finding the records that count, and it
+// follows the moves of compaction. It costs an index in memory, and a second reading of the log.
 //
 // It is used by one goroutine at a time.
 type Past struct {
@@ -17,14 +17,15 @@ type Past struct {
 	then  *engine.Store
 }
 
-// OpenPast is the past of the changes behind the record with a number. The error is ErrHistoryLost when that moment
-// cannot be read. It goes on by a follower, which the caller names. The caller closes it.
+// OpenPast returns the past of the changes after the record with a number. The error is
+// ErrHistoryLost if that moment cannot be read. It uses the given kind of follower. The caller
+// closes it.
 func OpenPast(s *engine.Store, seq uint64, follower func(*engine.Store, *seglog.Recovery) engine.Follower) (*Past, error) {
 	then, err := s.OpenGoingOn(seglog.AtSeq(seq), follower)
 	return &Past{s, then}, err
 }
 
-// Close gives back what it has open.
+// Close closes its store.
 func (p *Past) Close() error { return p.store.CloseMoment(p.then) }
 
 // Before goes to where nothing of an event has happened yet. The events come in their order.
@@ -39,9 +40,9 @@ func (p *Past) After(e *Event) error {
 	return p.then.Follower().To(e.Seq)
 }
 
-// Value is what the entry or the element had before the event, as it was stored, and the number of its schema. The
-// error is ErrNotFound when there was none, or it had expired, and for a range, and ErrType when there was a
-// collection.
+// Value returns the stored value of the entry or element before the event, and the number of its
+// schema. The error is ErrNotFound if there was none, or it had expired, and for a range, and
+// ErrType if there was a collection.
 func (p *Past) Value(e *Event) (value []byte, schema uint64, err error) {
 	if e.Op == record.Range {
 		return nil, 0, engine.ErrNotFound

@@ -17,12 +17,12 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// hindsight is a feed with the past of what it tells.
+// hindsight is a feed with the past of its changes.
 type hindsight struct {
 	t    *testing.T
 	feed *Feed
 	past *Past
-	was  map[string]string // what the entries were that the feed has told of
+	was  map[string]string // the values of the entries in the feed so far
 }
 
 func newHindsight(t *testing.T, s *engine.Store) *hindsight {
@@ -49,7 +49,7 @@ func (h *hindsight) end() {
 	}
 }
 
-// catchUp compares all that there is to be told.
+// catchUp compares all pending changes.
 func (h *hindsight) catchUp() (n int) {
 	h.t.Helper()
 	end, err := h.feed.end()
@@ -87,8 +87,8 @@ func (h *hindsight) compare(e *Event) {
 	}
 }
 
-// TestPast: each value is told that was there before a change, among segments, groups and compaction, whether the
-// past is asked for after each change or seldom.
+// TestPast: the value before each change is found, among segments, groups and compaction, whether
+// the past is read after each change or seldom.
 func TestPast(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		for seed := uint64(1); seed <= 20; seed++ {
@@ -136,8 +136,8 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// TestPastOfExpired: what has expired was not there before a change, and its end is told of what was there. Compaction
-// that leaves it out does not hold the past up.
+// TestPastOfExpired: an expired entry does not exist before a change, and the event of its end has
+// the old value. Compaction that leaves it out does not stop the past.
 func TestPastOfExpired(t *testing.T) {
 	clock := logtest.NewClock()
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.Clock, o.SegmentBytes = clock, 500 })
@@ -173,8 +173,8 @@ func TestPastOfExpired(t *testing.T) {
 	}
 }
 
-// TestPastOfAWriteThatWasCutBack: without a ring, the past may have read records of a write that is cut back, for
-// want of room. It tells what was written in their place.
+// TestPastOfAWriteThatWasCutBack: without a ring, the past may have read records of a write that is
+// cut back, for want of room. It returns the values that were written in their place.
 func TestPastOfAWriteThatWasCutBack(t *testing.T) {
 	for next := range 40 {
 		mem := vfs.NewMem()
@@ -224,8 +224,7 @@ func TestPastOfAWriteThatWasCutBack(t *testing.T) {
 	}
 }
 
-// TestPastLetsGo: what compaction has replaced the past does not have open any more, when it has come to the end of
-// the log.
+// TestPastLetsGo: at the end of the log, the past has no replaced segments open.
 func TestPastLetsGo(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 500 })
 	defer storetest.Close(t, s)
@@ -245,7 +244,8 @@ func TestPastLetsGo(t *testing.T) {
 	}
 }
 
-// TestPastIsLost: where compaction has taken away what the past has not read, it says so.
+// TestPastIsLost: if compaction has removed records that the past has not read, it returns
+// ErrHistoryLost.
 func TestPastIsLost(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 500 })
 	defer storetest.Close(t, s)

@@ -1,6 +1,6 @@
-// Package feed tells the log as changes of entries: each once, in order, from any number on that
-// the history reaches back to.
+// Package feed turns the log into changes of entries: each once, in order, from any sequence number
+// in the history on.
 //
-// It is a room above the engine. It reads the log behind the writers, and keeps what it has yet to
-// read with a hold on the history.
+// It is a layer above the engine. It reads the log after the writers, and keeps unread segments
+// with a hold on the history.
 package feed

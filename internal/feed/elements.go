@@ -10,18 +10,18 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Changes of elements of collections. The record of an element has the id of the collection, and the owner says
-// under which key that stands now. A feed may be far behind: what has become of the collection since is told in
-// its turn.
+// Changes of elements of collections. The record of an element has the id of the collection, whose
+// owner has the present key. A feed may read much later: later changes of the collection come in
+// their turn.
 //
-// So no elements are told of a collection that is gone by now, nor of one that was renamed since, and had another
-// key then: a copy takes that over anew when it is told of the new key.
+// So the feed has no elements of a collection that is gone by now, nor of one that was renamed
+// since and had another key then: a copy reads it again when the event of the new key comes.
 
-// changedCollection is what a group says of a collection whose elements are among its members.
+// changedCollection is the state of a collection with elements among the members of a group.
 type changedCollection struct {
 	last       uint64 // number of the last of these members of the group
-	lastMember uint64 // and of the last that is what a sorted set has under a member
-	event      Event  // what those of its elements have in common
+	lastMember uint64 // and of the last that is an element under a member of a sorted set
+	event      Event  // the common part of the events of its elements
 }
 
 // isElement reports whether a record is a change of an element of a collection.
@@ -29,8 +29,8 @@ func isElement(rec *seglog.Record) bool {
 	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
 }
 
-// collectionThen is what the events of elements of the collection with an id have in common, which a record or a
-// group has changed that counts by seq. told is false if they are not told.
+// collectionThen returns the common part of the events of elements of the collection with an id,
+// for a record or group that counts by seq. The bool is false if there are no such events.
 func (f *Feed) collectionThen(id, seq uint64) (e Event, told bool, err error) {
 	owner, meta, err := f.store.CollectionOf(id)
 	switch {
@@ -59,7 +59,7 @@ func (f *Feed) tellElement(e *Event, rec *seglog.Record) (told bool, err error) 
 	return e.become(rec), nil
 }
 
-// become completes the event of an element. It reports false for one that says again what another says.
+// become completes the event of an element. It reports false for one that repeats another.
 func (e *Event) become(rec *seglog.Record) bool {
 	_, sub, _ := engine.ParseElement(rec.Key)
 	if e.of == engine.SortedSetType {
@@ -92,7 +92,7 @@ func (g *group) noteElement(rec *seglog.Record) {
 	g.elements[id] = c
 }
 
-// findChanged finds out which elements are to be told, when all members have been read once.
+// findChanged finds the elements with events, when all members have been read once.
 func (f *Feed) findChanged() error {
 	g := f.group
 	for _, id := range slices.Sorted(maps.Keys(g.elements)) {

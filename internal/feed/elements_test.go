@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// said is an event in words, a dot behind it if more of its group follow.
+// said returns an event in words, and a dot after it if more of its group follow.
 func said(t *testing.T, f *Feed, e *Event) string {
 	text := fmt.Sprintf("%c %s", e.Op, e.Key)
 	if e.Collection() != "" {
@@ -71,7 +71,8 @@ func hset(t *testing.T, s *engine.Store, key string, words ...string) {
 	storetest.Change(t, s, key, storetest.HSet(words...))
 }
 
-// TestFeedOfElements: what became of collections is told, and of those that are gone no element.
+// TestFeedOfElements: changes of collections have events, and elements of those that are gone have
+// none.
 func TestFeedOfElements(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
@@ -119,7 +120,8 @@ func TestFeedOfLiveElements(t *testing.T) {
 		"S hash hash")
 }
 
-// TestFeedOfRenamedCollections: what changed before a collection was renamed is not told, and that is.
+// TestFeedOfRenamedCollections: changes before a collection was renamed have no event, and the
+// renaming has.
 func TestFeedOfRenamedCollections(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
@@ -141,7 +143,7 @@ func TestFeedOfRenamedCollections(t *testing.T) {
 	wantSaid(t, s, last-1, Prefix("k"), "S k2 hash", "S k2 hash [a]=4")
 }
 
-// TestFeedOfCollectionsInATransaction: a transaction tells entries, and then elements.
+// TestFeedOfCollectionsInATransaction: a transaction has events of entries, then of elements.
 func TestFeedOfCollectionsInATransaction(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
@@ -170,8 +172,8 @@ func TestFeedOfCollectionsInATransaction(t *testing.T) {
 	wantSaid(t, s, from, Key("k2"), "S k2 hash [a]=2")
 }
 
-// TestFeedOfElementsWrittenAhead: of a group that others write in between, the last change of each element is told, and
-// that of a value whose key is an element's.
+// TestFeedOfElementsWrittenAhead: in a group with other records in between, the last change of each
+// element has an event, and so has a value whose key is an element's.
 func TestFeedOfElementsWrittenAhead(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
@@ -201,7 +203,7 @@ func TestFeedOfElementsWrittenAhead(t *testing.T) {
 	wantSaid(t, s, from, nil, "S between=1", fmt.Sprintf("S %s=raw .", element), "S h hash [a]=3")
 }
 
-// TestFeedOfMembersOfSortedSets: a member is told once, with its score.
+// TestFeedOfMembersOfSortedSets: a member has one event, with its score.
 func TestFeedOfMembersOfSortedSets(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
@@ -219,7 +221,8 @@ func TestFeedOfMembersOfSortedSets(t *testing.T) {
 	wantSaid(t, s, 0, Prefix(nil), "S z zset created .", "S z zset [ada]=1", "S z zset [ada]=2", "S z zset [bob]=1", "D z zset [ada]")
 }
 
-// TestFeedOfADrop: a map that was dropped is told as that, and one that was cleared is not.
+// TestFeedOfADrop: the event of a dropped map has Drops set, and the event of a cleared one does
+// not.
 func TestFeedOfADrop(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
@@ -273,7 +276,7 @@ func TestFeedOfElementsIsTheCallers(t *testing.T) {
 	}
 }
 
-// TestFeedForgetsPartsOfElements: it remembers nothing of large elements that it does not tell.
+// TestFeedForgetsPartsOfElements: it remembers nothing of large elements without events.
 func TestFeedForgetsPartsOfElements(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()

@@ -16,23 +16,22 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Feed tells what has changed, by reading the log behind those who write it. Nobody sends it
-// anything and nobody waits for it: a writer looks whether somebody has asked to be woken, and that
-// is all. So a feed may be as slow as it likes, and what it comes by is what the log has: every
-// change of an entry once, in the order of the sequence numbers, a group where its commit stands.
+// A Feed yields changes, by reading the log after the writers. No writer sends it anything or waits
+// for it: a writer only checks whether a feed has asked to be woken. So a feed may be slow, and it
+// finds the content of the log: every change of an entry once, in the order of the sequence
+// numbers, a group at its commit.
 //
-//   - Only segments that are as they were written tell what happened, and in which order. What
-//     compaction has made of them is the same entries, without what happened to them. So a feed
-//     never reads a compacted segment, and a large value that compaction has written anew, in the
-//     tail, says of itself that it is a copy (attribute m).
+//   - Only segments as they were written have every change in order. Compacted ones have the same
+//     entries, without their history. So a feed never reads a compacted segment, and a large value
+//     that compaction has rewritten in the tail is marked as a copy (attribute m).
 //   - The segments that a feed has yet to read stay when compaction has replaced them, up to a
-//     limit (engine.Hold). What had gone before the feed began, or has gone beyond the limit, is
-//     lost, and said to be: seglog.ErrHistoryLost.
-//   - A change is told when a read shows it. In the process that writes, a record is in the log a
-//     moment before that, under the lock of its key, so the feed passes that lock. A follower tells
-//     what it has replayed.
+//     limit (engine.Hold). Segments removed before the feed began, or beyond the limit, are lost:
+//     the error is seglog.ErrHistoryLost.
+//   - The feed yields a change when a read shows it. In the process that writes, a record is in the
+//     log a moment before that, under the lock of its key, so the feed passes that lock. A feed of
+//     a follower yields the changes that it has replayed.
 //   - The members of a group are read when the commit is met, from the first on, twice: the first
-//     time to find out which is the last of each key. Nothing of them is kept but that.
+//     time to find the last one of each key. Only that is kept of them.
 //
 // A feed has one window of the log in memory, and is used by one goroutine at a time.
 type Feed struct {
@@ -41,7 +40,7 @@ type Feed struct {
 	hold  *engine.Hold
 	of    Of
 	at    seglog.Cursor
-	reach uint64 // what is told now goes up to this number
+	reach uint64 // the changes up to this number can be yielded now
 	group *group
 	open  map[uint64]seglog.Position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
 	wake  chan struct{}
@@ -51,13 +50,13 @@ type Feed struct {
 type Event struct {
 	Op      record.Op // Set, Delete, Expire or Range
 	Kind    record.Kind
-	Key     []byte // the caller's; of a range what its record has; of an element that of the collection
+	Key     []byte // the caller's; for a range the bytes of its record; for an element the key of the collection
 	Element []byte // the element of a collection that has changed, by its sub-key or, of a sorted set, the member; nil for the entry itself
 	From    []byte // the key that a collection had before, nil if it was not renamed
 	Created bool   // the collection is a new one, and nothing of an earlier one is in it
 	Drops   bool   // the range is all that was in a map, which is there no more
 	Schema  uint64
-	Seq     uint64 // by which it counts: of the records of a group that of the commit
+	Seq     uint64 // by which it counts: for the records of a group the number of the commit
 	Time    time.Time
 	Expiry  uint64 // Unix milliseconds, 0 for none
 	More    bool   // changes follow that count together with this one
@@ -87,13 +86,13 @@ type Key []byte
 func (k Key) Has(key []byte) bool        { return bytes.Equal(key, k) }
 func (k Key) Meets(r *engine.Range) bool { return r.Has(k) }
 
-// Open begins a feed of some entries, with nil of all, behind the record at p: what Store.Now returns, or a number
-// alone. The caller closes it.
+// Open begins a feed of some entries, of all with nil, after the record at p: the result of
+// Store.Now, or only a number. The caller closes it.
 func Open(s *engine.Store, p seglog.Position, of Of) (*Feed, error) {
 	if of == nil {
 		of = Prefix(nil)
 	}
-	// The hold comes before the look at the floor: what is taken away later is kept.
+	// The hold is taken before the floor is read, so that later removals are held.
 	f := &Feed{store: s, log: s.Log(), hold: s.HoldHistory(), of: of, reach: p.Seq, wake: make(chan struct{}, 1)}
 	if err := f.begin(p); err != nil {
 		f.Close()
@@ -104,14 +103,14 @@ func Open(s *engine.Store, p seglog.Position, of Of) (*Feed, error) {
 
 func (f *Feed) begin(p seglog.Position) error {
 	now, err := f.store.Now()
-	if err == nil && p.Seq > now.Seq { // another process may have been told of it, and a reader not seen it yet
+	if err == nil && p.Seq > now.Seq { // another process may know it, and a reader not have seen it yet
 		err = f.store.Refresh()
 	}
 	if err != nil {
 		return err
 	}
 	return f.store.Inside(func() error {
-		f.open = f.log.MembersBefore(p.Seq + 1) // of groups that are committed behind the place
+		f.open = f.log.MembersBefore(p.Seq + 1) // of groups that are committed after the place
 		f.lower(p.Seq + 1)
 		if !f.log.TellsAfter(p.Seq) {
 			return seglog.ErrHistoryLost
@@ -121,7 +120,7 @@ func (f *Feed) begin(p seglog.Position) error {
 	})
 }
 
-// lower lets what stands before a record go, if nothing that began there is open.
+// lower releases the segments before a record, if no open group began there.
 func (f *Feed) lower(low uint64) {
 	for number := range f.open {
 		low = min(low, number)
@@ -138,7 +137,7 @@ func (f *Feed) Close() {
 	f.hold.End()
 }
 
-// Next returns the next change, for which it waits. The error is that of the context, ErrClosed,
+// Next returns the next change, for which it waits. The error is the context's, ErrClosed,
 // seglog.ErrHistoryLost, or one of reading.
 func (f *Feed) Next(ctx context.Context) (e Event, err error) {
 	return f.NextUntil(ctx, math.MaxUint64)
@@ -157,7 +156,7 @@ func (f *Feed) NextUntil(ctx context.Context, seq uint64) (e Event, err error) {
 		if told || err != nil {
 			return e, err
 		}
-		if !f.atRest() || f.at.Next > seq { // a group may have ended with nothing to tell
+		if !f.atRest() || f.at.Next > seq { // a group may have ended without an event
 			continue
 		}
 		if err := f.await(ctx); err != nil {
@@ -166,7 +165,7 @@ func (f *Feed) NextUntil(ctx context.Context, seq uint64) (e Event, err error) {
 	}
 }
 
-// await returns when there is something to be told.
+// await returns when there may be a change.
 func (f *Feed) await(ctx context.Context) error {
 	for {
 		if err := f.look(); err != nil || f.reach >= f.at.Next {
@@ -188,7 +187,7 @@ func (f *Feed) await(ctx context.Context) error {
 	}
 }
 
-// look finds out how far there is something to be told by now.
+// look finds the number up to which changes can be yielded now.
 func (f *Feed) look() error {
 	end, err := f.end()
 	if err != nil {
@@ -212,11 +211,11 @@ func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
 	return asleep, err
 }
 
-// end is the number of the last record that can be told.
+// end returns the number of the last record that can be yielded.
 func (f *Feed) end() (uint64, error) {
 	last, rest, err := f.store.LastToShow()
 	if err == nil && rest && f.at.Next > last {
-		clear(f.open) // what is there will not count any more
+		clear(f.open) // these groups will not count any more
 	}
 	return last, err
 }
@@ -273,7 +272,7 @@ func (f *Feed) read(e *Event) (told bool, err error) {
 	return true, nil
 }
 
-// tells reports whether a record is a change of an entry that the feed is about.
+// tells reports whether a record is a change of an entry of the feed.
 func (f *Feed) tells(rec *seglog.Record) bool {
 	switch {
 	case rec.Op == record.Part || rec.Op == record.Commit || rec.Kind != record.Value && rec.Kind != record.Meta || rec.Space != 0:
@@ -287,7 +286,7 @@ func (f *Feed) tells(rec *seglog.Record) bool {
 	return f.of.Has(rec.Key)
 }
 
-// tell makes the event of a record, when a read shows it.
+// e becomes the event of rec, once a read shows it.
 func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 	if rec.Op == record.Range {
 		f.store.AwaitAllShown()
@@ -305,7 +304,7 @@ func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 // Rest is the value of the record of a range deletion, whose key is Key.
 func (e *Event) Rest() []byte { return e.value }
 
-// Range is what an event of a range deletion has deleted.
+// Range returns the range that a range deletion has deleted.
 func (e *Event) Range() (engine.Range, error) { return engine.RangeOf(e.Key, e.value) }
 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
@@ -324,11 +323,11 @@ func (f *Feed) fork() *Feed {
 	return &other
 }
 
-// atRest reports whether the feed has told everything that it knows of.
+// atRest reports whether the feed has yielded every change up to its reach.
 func (f *Feed) atRest() bool { return f.group == nil && f.at.Next > f.reach }
 
-// Value is the value of a change that sets one, as it was stored. It is to be asked for before the
-// next change. Where the value is a large one that was replaced since, and compaction has taken
+// Value returns the stored value of a change that sets one. It must be called before the next
+// change is read. If the value is a large one that was replaced since, and compaction has removed
 // parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
 func (f *Feed) Value(e *Event) ([]byte, error) { return Value(f.store, e) }
 
@@ -355,7 +354,7 @@ func largeValue(s *engine.Store, e *Event) ([]byte, error) {
 	if s.Log().HasParts(e.value) {
 		return s.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: key, Value: e.value})
 	}
-	// What it is now may be what it was then, in another place.
+	// The present value may be the one of then, in another place.
 	rec, err := now(key)
 	switch {
 	case err != nil && err != engine.ErrNotFound:
@@ -385,8 +384,8 @@ func (e *Event) Collection() engine.CollectionType {
 	return c.Type
 }
 
-// mostOpen bounds what a feed remembers. What it has forgotten, it finds by its number, if it is
-// there still.
+// mostOpen bounds the groups that a feed remembers. It finds others by their numbers, if they still
+// exist.
 const mostOpen = 1024
 
 func (f *Feed) remember(number uint64, at seglog.Position) {
@@ -408,7 +407,7 @@ func (f *Feed) forgetParts(rec *seglog.Record) {
 	maps.DeleteFunc(f.open, func(_ uint64, p seglog.Position) bool { return p.BeginsParts(rec.Value) })
 }
 
-// group is a group that is being told.
+// group is a group whose members are being yielded.
 type group struct {
 	number, commit uint64
 	pass           pass
@@ -416,15 +415,16 @@ type group struct {
 	named          uint64                       // by the commit
 	newest         map[uint64]uint64            // hash of a key to the number of the last member of that key; nil if each has but one
 	seed           maphash.Seed                 // of the hashes
-	last           uint64                       // number of the last member that is told and no element, 0 for none
+	last           uint64                       // number of the last member with an event that is no element, 0 for none
 	lastElement    uint64                       // and of the last element
-	elements       map[uint64]changedCollection // by id, those with changes of elements; from the second reading on those that are told
+	elements       map[uint64]changedCollection // by id, those with changes of elements; from the second reading on those with events
 	owned          []uint64                     // ids of the collections that got their key
 	drops          bool                         // a member takes back that a map was declared
 	at             seglog.Cursor
 }
 
-// A pass is a reading of all members. The metas of collections stand behind the elements, and are told before them.
+// A pass is a reading of all members. The metas of collections come after the elements, and their
+// events before them.
 type pass int
 
 const (
@@ -433,7 +433,7 @@ const (
 	tellingElements
 )
 
-// beginGroup makes the feed tell the members of a group, of which the commit has been read.
+// beginGroup makes the feed yield the members of a group, of which the commit has been read.
 func (f *Feed) beginGroup(commit *seglog.Record, at seglog.Position) error {
 	named, err := record.ParseHex(string(commit.Value))
 	if err != nil {
@@ -487,7 +487,7 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 func (g *group) count(f *Feed, rec *seglog.Record) {
 	g.members++
 	g.drops = g.drops || engine.UndeclaresMap(rec)
-	f.forgetParts(rec) // which stay until the group has been told
+	f.forgetParts(rec) // which stay until the group has been yielded
 	switch {
 	case f.tells(rec):
 		g.last = rec.Seq
@@ -501,7 +501,8 @@ func (g *group) count(f *Feed, rec *seglog.Record) {
 	}
 }
 
-// hash is that of a key among those of its kind: an element may have the key of a user's entry.
+// hash returns the hash of a key among those of its kind: an element may have the key of a user's
+// entry.
 func (g *group) hash(rec *seglog.Record) uint64 {
 	hash := maphash.Bytes(g.seed, rec.Key)
 	if rec.Kind == record.Element {
@@ -515,7 +516,7 @@ func (g *group) isNewest(rec *seglog.Record) bool {
 	return g.newest == nil || g.newest[g.hash(rec)] == rec.Seq
 }
 
-// complete adds to the event of a member what others tell.
+// complete adds the facts from other members to the event of a member.
 func (g *group) complete(e *Event) {
 	e.Drops = g.drops && e.Op == record.Range
 	if e.Collection() != "" && e.From == nil {
@@ -524,7 +525,7 @@ func (g *group) complete(e *Event) {
 	}
 }
 
-// groupRead is what is done when the commit has been reached.
+// groupRead is called when the commit has been reached.
 func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	g := f.group
 	if g.pass == counting {

@@ -24,24 +24,23 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// told is a change as a test sees it.
 type told struct {
 	key, value string // absent for a deletion
 	expiry     uint64 // of a deletion that which has passed
 }
 
-// gone is a value that could not be told any more.
+// gone is a value that could not be read any more.
 const gone = "\x00gone"
 
-// batch is what counts together, by key.
+// batch is the changes that count together, by key.
 type batch map[string]told
 
 // hears reads a feed without waiting, and checks that numbers grow and groups are whole.
 type hears struct {
 	feed *Feed
 	last uint64
-	part batch // of a group that has not been told completely
-	late bool  // what it comes to may have had parts that are gone
+	part batch // of a group that has not been yielded completely
+	late bool  // later values may have had parts that are gone
 }
 
 func newHears(t testing.TB, s *engine.Store, p seglog.Position) *hears {
@@ -118,14 +117,14 @@ func (h *hears) take(t testing.TB, e *Event) batch {
 	return done
 }
 
-// feedModel is a store that is written to, and the list of what was acknowledged.
+// feedModel is a store that is written to, and the list of acknowledged changes.
 type feedModel struct {
 	t       *testing.T
 	rng     *rand.Rand
 	mem     *vfs.Mem
 	s       *engine.Store
 	content map[string]string
-	ends    map[string]uint64 // what expires soon, each at another time
+	ends    map[string]uint64 // keys that expire soon, each at another time
 	given   map[uint64]bool   // deadlines
 	clock   *logtest.Clock
 	done    []batch
@@ -139,7 +138,7 @@ func newFeedModel(t *testing.T, seed, stream uint64) *feedModel {
 
 func (m *feedModel) now() uint64 { return uint64(m.clock.Now().UnixMilli()) }
 
-// pass lets some time pass, and what expires in it.
+// pass lets some time pass, with the expiries in it.
 func (m *feedModel) pass(d uint64) {
 	for end := m.now() + d; ; {
 		next, at := "", end+1
@@ -153,7 +152,7 @@ func (m *feedModel) pass(d uint64) {
 			return
 		}
 		m.clock.Advance(time.Duration(at-m.now()) * time.Millisecond)
-		m.s.Stats() // takes out what has expired
+		m.s.Stats() // removes the expired entries
 		m.done = append(m.done, batch{next: {next, storetest.Absent, at}})
 		delete(m.ends, next)
 		delete(m.content, next)
@@ -209,7 +208,7 @@ func (m *feedModel) write(n int, changes batch) {
 	m.done = append(m.done, changes)
 }
 
-// change is one change of an entry; what is deleted is there.
+// change returns one change of an entry; a deleted one exists.
 func (m *feedModel) change(n int) told {
 	c := told{key: []string{"m:", "n:", ""}[m.rng.IntN(3)] + fmt.Sprint(m.rng.IntN(40)), value: fmt.Sprint("value ", n, strings.Repeat("x", m.rng.IntN(100)))}
 	_, there := m.content[c.key]
@@ -272,7 +271,7 @@ func (m *feedModel) step(n int) {
 	}
 }
 
-// wantTold compares what was told with what was done.
+// wantTold compares the events with the changes.
 func wantTold(t testing.TB, who string, got, want []batch) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {
@@ -290,8 +289,9 @@ func wantTold(t testing.TB, who string, got, want []batch) {
 	}
 }
 
-// TestFeed: everything that was acknowledged is told once, in order and with its value, groups as a whole,
-// whatever compaction does meanwhile: to who keeps up, to who does not, and to who comes back for more.
+// TestFeed: every acknowledged change is yielded once, in order and with its value, groups as a
+// whole, whatever compaction does meanwhile: to a quick reader, a slow one, and one that comes
+// back.
 func TestFeed(t *testing.T) { logtest.BothWays(t, feed) }
 
 func feed(t *testing.T) {
@@ -377,8 +377,8 @@ func feed(t *testing.T) {
 	}
 }
 
-// TestFeedOfFollower: a feed of a store that another process writes tells what that process has done, and says
-// so when it could not be followed.
+// TestFeedOfFollower: a feed of a store that another process writes yields the changes of that
+// process, or an error if it could not follow.
 func TestFeedOfFollower(t *testing.T) { logtest.BothWays(t, feedOfFollower) }
 
 func feedOfFollower(t *testing.T) {
@@ -444,9 +444,9 @@ func feedOfFollower(t *testing.T) {
 	}
 }
 
-// TestFeedOfFollowerFromAheadOfIt: a feed begins behind a change that another process was told of, and the
-// follower has not seen yet; also if that is the first of the store. A number that the log has not come to
-// is no place to begin.
+// TestFeedOfFollowerFromAheadOfIt: a feed begins after a change that another process has seen, and
+// the follower has not; also if that is the first of the store. A number that the log has not
+// reached is no place to begin.
 func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 	mem := vfs.NewMem()
 	writer := storetest.Open(t, mem)
@@ -475,8 +475,8 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 	}
 }
 
-// TestFeedOfFollowerTellsWhatShows: when a look has ended with an error, at whatever operation, a feed
-// tells no change that reads do not show yet.
+// TestFeedOfFollowerTellsWhatShows: when a look has ended with an error, at whatever operation, a
+// feed yields no change that reads do not show yet.
 func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 	for n, failed := 1, 0; ; n++ {
 		mem := vfs.NewMem()
@@ -536,9 +536,9 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 	}
 }
 
-// TestFeedAmongWriters: goroutines write alone and in groups, some of them written ahead, while one compacts;
-// feeds that wait are told every change once, the changes of a key in their order, groups whole, and never
-// before a read shows them.
+// TestFeedAmongWriters: goroutines write alone and in groups, some of them written ahead, while one
+// compacts; waiting feeds yield every change once, the changes of a key in their order, groups
+// whole, and never before a read shows them.
 func TestFeedAmongWriters(t *testing.T) { logtest.BothWays(t, feedAmongWriters) }
 
 func feedAmongWriters(t *testing.T) {
@@ -637,7 +637,7 @@ func feedAmongWriters(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// awaitWaiting returns when a feed waits for what follows on record seq.
+// awaitWaiting returns when a feed waits for the record after seq.
 func awaitWaiting(f *Feed, seq uint64) {
 	for waits := false; !waits; runtime.Gosched() {
 		f.log.Mu.Lock()
@@ -683,8 +683,8 @@ func TestFeedEnds(t *testing.T) {
 	}
 }
 
-// TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed
-// that nobody reads does not keep files for ever.
+// TestFeedIsLost: records that compaction has removed, or that the log does not have, are no
+// history; and a feed that is not read does not keep files for ever.
 func TestFeedIsLost(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes, o.HistoryBytes = 3000, 20_000 })
 	defer s.Close()
@@ -722,7 +722,7 @@ func TestFeedIsLost(t *testing.T) {
 	}
 }
 
-// TestFeedThatEndsLetsGo: what a feed has not read goes with it, at once.
+// TestFeedThatEndsLetsGo: segments that a feed has not read are released with it, at once.
 func TestFeedThatEndsLetsGo(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer storetest.Close(t, s)
@@ -745,8 +745,8 @@ func TestFeedThatEndsLetsGo(t *testing.T) {
 	}
 }
 
-// TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each
-// key once with what was written last, and from wherever a feed begins.
+// TestFeedOfLargeGroup: a group between whose members others have written comes at its commit, each
+// key once with its last value, wherever the feed begins.
 func TestFeedOfLargeGroup(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 200 })
 	defer s.Close()
@@ -794,8 +794,8 @@ func TestFeedOfLargeGroup(t *testing.T) {
 	}
 }
 
-// TestFeedStopsWithinAGroup: a feed that is slow, and has come to anywhere in a group when that
-// commits and compaction takes all segments up to there, tells all of it.
+// TestFeedStopsWithinAGroup: a feed that is slow, and is anywhere in a group when that commits and
+// compaction takes all segments up to there, yields all of it.
 func TestFeedStopsWithinAGroup(t *testing.T) {
 	for stop := 0; ; stop++ {
 		s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 200 })
@@ -854,7 +854,7 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 	}
 }
 
-// TestFeedGoesToSleep: a feed that has found nothing more to tell, and goes to sleep, notices what is written
+// TestFeedGoesToSleep: a feed that has found no more changes, and goes to sleep, notices the writes
 // in between.
 func TestFeedGoesToSleep(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
@@ -890,7 +890,8 @@ func TestFeedGoesToSleep(t *testing.T) {
 	}
 }
 
-// TestFeedOfNothing: a follower of a store that was never written to is told the first write.
+// TestFeedOfNothing: a feed of a follower of a store that was never written to yields the first
+// write.
 func TestFeedOfNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem)
@@ -916,8 +917,8 @@ func TestFeedOfNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and
-// not of that.
+// TestRefusedWriteIsNotTold: a feed yields the writes before and after one for which there was no
+// room, and not that one.
 func TestRefusedWriteIsNotTold(t *testing.T) {
 	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
 	s := storetest.Open(t, vfs.Inject(vfs.NewMem(), &full), func(o *engine.Options) { o.RingBytes = -1 })

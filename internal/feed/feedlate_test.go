@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Feeds that begin in the middle of what a later record makes count, and what they keep.
+// Feeds that begin in the middle of a group or large value, and the segments that they keep.
 
 // TestFeedThatBeginsWithinAGroup: a feed that begins while a group is being written keeps the members that are
 // there, however much is compacted before it is read.
@@ -56,8 +56,8 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	}
 }
 
-// TestFeedOfLargeMember: a large value of a group can be asked for when compaction has made a record by itself
-// of it, for as long as it is that of its key.
+// TestFeedOfLargeMember: a large value of a group can be asked for when compaction has made a
+// record by itself of it, until its key has another value.
 func TestFeedOfLargeMember(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
@@ -90,8 +90,8 @@ func TestFeedOfLargeMember(t *testing.T) {
 	}
 }
 
-// TestFeedLetsGoOfOthersParts: the parts of large values that a feed is not about are kept no longer than what
-// stands beside them.
+// TestFeedLetsGoOfOthersParts: the parts of large values that a feed is not about are kept no
+// longer than the records beside them.
 func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
@@ -110,7 +110,7 @@ func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	}
 }
 
-// atEnd is a context that ends when a feed waits for what is not there.
+// atEnd returns a context that ends when a feed waits for a further record.
 func atEnd(f *Feed) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

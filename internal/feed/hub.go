@@ -11,24 +11,26 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Hub has many watchers share one reader of the log. A watcher begins with a feed of its own. When that has told
-// all there is, the watcher joins: it gives its feed up, and is handed the changes that the hub's feed comes by, in a
-// queue of its own.
+// A Hub has many watchers share one reader of the log. A watcher begins with a feed of its own.
+// When that has reached the end, the watcher joins: it gives its feed up, and gets the changes of
+// the hub's feed in a queue of its own.
 //
-//   - There is no goroutine. The hub's feed is read by one of the watchers that wait, the reader; which one that
-//     is decides the token lead. It hands out what it finds until there is something for itself.
-//   - Where all watchers are slow, nobody reads, and the hold of the hub's feed keeps the log for them, as
-//     far as holds do.
-//   - A watcher whose queue is full leaves, with a fork of the hub's feed, which stands behind the last change
-//     in its queue. So it reads the log itself again, misses nothing, and joins again when it is through.
-//   - A watcher may join when it has been told everything up to where the hub's feed has come, or further.
-//     What the hub tells it up to there it has had.
+//   - There is no goroutine. The hub's feed is read by one of the waiting watchers, the reader,
+//     which is the holder of the token lead. It hands out the changes until there is one for
+//     itself.
+//   - If all watchers are slow, none reads, and the hold of the hub's feed keeps the log for them,
+//     within the limits of holds.
+//   - A watcher whose queue is full leaves, with a fork of the hub's feed, which is after the last
+//     change in its queue. So it reads the log itself again, misses nothing, and joins again when
+//     it is through.
+//   - A watcher may join when it has had every change up to the place of the hub's feed, or
+//     further. It ignores changes of the hub that it has had.
 //
-// The hub's feed reads what any of the watchers wants. What others want comes between the changes of a group that a
-// watcher is told, so whether more of a group follows is known with the next change for the watcher, or with the
-// last of the group.
+// The hub's feed reads the changes that any of the watchers wants. Those for others come between
+// the changes of a group for one watcher, so More is known with the next change for the watcher, or
+// with the last of the group.
 type Hub struct {
-	lead chan struct{} // holds one token: whoever takes it reads
+	lead chan struct{} // holds one token: its taker reads
 
 	mu     sync.Mutex // guards all below, and the queues; held for one record at a time
 	feed   *Feed      // nil while no watcher has joined
@@ -45,24 +47,25 @@ func NewHub(lead chan struct{}) *Hub {
 	return h
 }
 
-// Watcher is told the changes of some entries. It is used by one goroutine.
+// Watcher yields the changes of some entries. It is used by one goroutine.
 type Watcher struct {
 	hub   *Hub
 	store *engine.Store
 	of    Of
 	feed  *Feed  // its own; nil when it has joined
-	upTo  uint64 // what it was told by its own feed when it joined
+	upTo  uint64 // the last number of its own feed when it joined
 
 	held  *Event // a change of a group of which more may follow
 	queue []Event
-	ready chan struct{} // something is in the queue, or the watcher is to read for itself, or has failed
+	ready chan struct{} // something is in the queue, or the watcher must read for itself, or has failed
 	err   error
 }
 
 // queued is how many changes wait for a watcher that is slow, before it reads for itself.
 const queued = 16
 
-// Watch begins to tell the changes of some entries behind a position, as Open does. The caller closes the watcher.
+// Watch begins a watcher of the changes of some entries after a position, as Open does. The caller
+// closes it.
 func (h *Hub) Watch(s *engine.Store, p seglog.Position, of Of) (*Watcher, error) {
 	f, err := Open(s, p, of)
 	if err != nil {
@@ -92,8 +95,8 @@ func (w *Watcher) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Told is the number up to which the watcher has been told everything; ok is false while it cannot be said, amid a
-// group or before what is in the queue was taken.
+// Told returns the number up to which the watcher has yielded every change; ok is false while that
+// is unknown, amid a group or with changes in the queue.
 func (w *Watcher) Told() (seq uint64, ok bool) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -107,8 +110,8 @@ func (w *Watcher) Told() (seq uint64, ok bool) {
 	return max(f.at.Next-1, w.upTo), true
 }
 
-// queuedEvent takes the next change out of the queue. Its error comes behind the last of them. alone says that the
-// watcher reads for itself.
+// queuedEvent takes the next change out of the queue. Its error comes after the last of them. alone
+// reports that the watcher reads for itself.
 func (w *Watcher) queuedEvent() (e Event, some, alone bool, err error) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -209,7 +212,8 @@ func (w *Watcher) joinHub() (over *Feed, joined bool) {
 	return over, true
 }
 
-// leaveLocked takes a watcher out that has joined. It returns the hub's feed if nobody is left to read it.
+// leaveLocked takes a watcher out that has joined. It returns the hub's feed if no watcher is left
+// to read it.
 func (h *Hub) leaveLocked(w *Watcher) (last *Feed) {
 	if key, is := w.of.(Key); is {
 		if list := without(h.exact[string(key)], w); len(list) > 0 {
@@ -239,7 +243,7 @@ func (h *Hub) Has(key []byte) bool {
 // Meets reports whether any of the watchers may want a range. The caller holds mu.
 func (h *Hub) Meets(*engine.Range) bool { return true }
 
-// wait returns when there is something for the watcher, for which it reads if nobody else does.
+// wait returns when there is something for the watcher, for which it reads if no other one does.
 func (w *Watcher) wait(ctx context.Context) {
 	select {
 	case <-w.ready:
@@ -316,7 +320,7 @@ func (h *Hub) tellLocked(e *Event) {
 	}
 }
 
-// settleLocked is for when no group is being told.
+// settleLocked is called when no group is open.
 func (h *Hub) settleLocked() {
 	list := h.held
 	h.held = nil
@@ -326,12 +330,12 @@ func (h *Hub) settleLocked() {
 	}
 }
 
-// handLocked lets a watcher read its queue. One whose queue is full goes on by itself behind that.
+// handLocked lets a watcher read its queue. One whose queue is full goes on by itself after that.
 func (h *Hub) handLocked(w *Watcher) {
 	if len(w.queue) > queued {
 		w.feed, w.upTo = h.feed.fork(), 0
 		w.feed.of = w.of
-		h.leaveLocked(w) // and the hub's feed stays with the one who reads
+		h.leaveLocked(w) // and the hub's feed stays with its reader
 	}
 	if len(w.queue) > 0 {
 		w.wake()
@@ -345,7 +349,7 @@ func (w *Watcher) wake() {
 	}
 }
 
-// fail ends all watchers that have joined, with an error behind what is in their queues.
+// fail ends all watchers that have joined, with an error after the changes in their queues.
 func (h *Hub) fail(err error) {
 	h.mu.Lock()
 	f := h.feed

@@ -23,7 +23,7 @@ func lineOf(e *Event) string {
 	return fmt.Sprintf("%d %c %q %q %d %v", e.Seq, e.Op, e.Key, e.value, e.Expiry, e.More)
 }
 
-// alone is what a feed of its own tells of the same entries up to a number.
+// alone returns the changes of a feed of its own for the same entries up to a number.
 func alone(t *testing.T, s *engine.Store, of Of, from, upTo uint64) (list []string) {
 	t.Helper()
 	f, err := Open(s, seglog.Position{Seq: from}, of)
@@ -51,8 +51,9 @@ func alone(t *testing.T, s *engine.Store, of Of, from, upTo uint64) (list []stri
 	}
 }
 
-// TestHubTellsWhatFeedsTell: watchers of keys and of prefixes, quick ones and slow ones, which come and go, are told
-// among writers what each would be told by a feed of its own: nothing missed, nothing twice, groups as a whole.
+// TestHubTellsWhatFeedsTell: watchers of keys and of prefixes, quick ones and slow ones, which come
+// and go, yield among writers the changes that a feed of their own would: nothing missed, nothing
+// twice, groups as a whole.
 func TestHubTellsWhatFeedsTell(t *testing.T) { logtest.BothWays(t, hubTellsWhatFeedsTell) }
 
 func hubTellsWhatFeedsTell(t *testing.T) {
@@ -148,7 +149,7 @@ func hubTellsWhatFeedsTell(t *testing.T) {
 	}
 	writing.Wait()
 	last := s.Log().Last()
-	mark := func() bool { // whether everybody has been told everything
+	mark := func() bool { // whether all watchers have had all changes
 		hub.mu.Lock()
 		defer hub.mu.Unlock()
 		for _, w := range hub.others {
@@ -195,8 +196,9 @@ func differ(a, b []string) int {
 	return min(len(a), len(b))
 }
 
-// TestHubFallsBack: a watcher that does not read while another does is given a feed of its own when its queue is full,
-// and is told what it has not read, also of the group in the middle of which that was.
+// TestHubFallsBack: a watcher that does not read while another does gets a feed of its own when its
+// queue is full, and yields the changes that it has not read, also those of a group that was
+// divided by this.
 func TestHubFallsBack(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.GroupBytes = 300 })
 	defer s.Close()
@@ -241,7 +243,7 @@ func TestHubFallsBack(t *testing.T) {
 	if want := alone(t, s, Prefix("k"), 0, s.Log().Last()); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("told\n%q\nwant\n%q", got, want)
 	}
-	for slow.feed != nil { // what others have written since is read, too
+	for slow.feed != nil { // later writes of others are read, too
 		if err := slow.readOwn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -255,8 +257,8 @@ func TestHubFallsBack(t *testing.T) {
 	}
 }
 
-// TestHubLetsGo: a watcher that joins a second time gives up each feed of its own, and after the last one has ended the
-// log is held by nobody.
+// TestHubLetsGo: a watcher that joins a second time gives up each feed of its own, and after the
+// last one has ended there is no hold on the log.
 func TestHubLetsGo(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 1000 })
 	defer s.Close()
@@ -299,7 +301,8 @@ func TestHubLetsGo(t *testing.T) {
 	}
 }
 
-// TestHubJoinsInTime: a watcher does not join when the hub's feed has passed by what it has not been told.
+// TestHubJoinsInTime: a watcher does not join when the hub's feed has passed changes that it has
+// not had.
 func TestHubJoinsInTime(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()

@@ -14,8 +14,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// layered is a file system as overlayfs shows it. Before a writer has opened a file, it is the one of the lower layer.
-// From then on an open file is the copy of the upper layer, with another ID, and what is mapped stays the lower one.
+// layered is a file system as overlayfs shows it. Before a writer has opened a file, it is the one
+// of the lower layer. From then on an open file is the copy of the upper layer, with another ID,
+// and a mapping stays of the lower one.
 type layered struct {
 	vfs.FS
 	up atomic.Bool // writers have opened all files
@@ -53,7 +54,7 @@ func (f *layeredFile) View(n int64) (vfs.View, error) {
 	return lowerView(b), err
 }
 
-// lowerView is what was mapped of a lower file.
+// lowerView is the mapping of a lower file.
 type lowerView []byte
 
 var errFault = errors.New("fault")
@@ -115,7 +116,7 @@ func exchanged(t *testing.T, how string, killed bool) {
 	for range 2 {
 		s = storetest.Open(t, mem)
 		if killed {
-			if err := s.Sync(); err != nil { // which writes what stood in the ring alone
+			if err := s.Sync(); err != nil { // which writes the bytes that were only in the ring
 				t.Fatal(err)
 			}
 		}

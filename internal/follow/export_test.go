@@ -2,7 +2,7 @@ package follow
 
 import "github.com/copaldb/copal/internal/seglog"
 
-// What the tests look into.
+// Seams for the tests.
 
 // Tailer is another one after the follower has begun anew.
 func (f *Follower) Tailer() *seglog.Tailer { return f.tailer }

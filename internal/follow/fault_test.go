@@ -64,9 +64,9 @@ func TestFollowerMissesNothingAfterAnError(t *testing.T) {
 	}
 }
 
-// TestFollowWriteThatWasCutBack: without a ring, a follower may see records of a write that is cut back then
-// because there is no room for the rest. It shows what is written in their place, whether or not the new
-// records end where the old ones did.
+// TestFollowWriteThatWasCutBack: without a ring, a follower may see records of a write that is cut
+// back then because there is no room for the rest. It shows the records written in their place,
+// whether or not the new records end where the old ones did.
 func TestFollowWriteThatWasCutBack(t *testing.T) {
 	for _, group := range []bool{false, true} {
 		for next := -1; next < 40; next++ { // length of the values that are written next; -1 for the same once more

@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestFeedOfFollowerThatBeginsAnew: a feed that waits while a follower begins anew tells at once what
-// the follower has found, or that it is lost.
+// TestFeedOfFollowerThatBeginsAnew: a feed that waits while a follower begins again yields at once
+// the changes that the follower has found, or ErrHistoryLost.
 func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

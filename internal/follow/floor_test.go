@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestFollowerBehindWhatWasCompactedToNothing: a follower shows what was written after the end of the log,
-// which it has read in part, was compacted to nothing.
+// TestFollowerBehindWhatWasCompactedToNothing: a follower shows the writes after the end of the
+// log, which it has read in part, was compacted to nothing.
 func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 	for _, kind := range []string{"deleted", "group given up"} {
 		for pause := range 6 {

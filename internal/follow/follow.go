@@ -10,19 +10,19 @@ import (
 )
 
 // A Follower looks from time to time for new records of the log, and has them replayed. The tailer
-// knows how the log is read on, and the engine what a record means.
+// knows how to read on in the log, and the engine the meaning of a record.
 //
-//   - Where compaction has replaced segments, entries are moved to their copies. The old files
-//     have no names any more but stay open until their last reader is done.
+//   - When compaction has replaced segments, entries are moved to their copies. The old files have
+//     no names any more but stay open until their last reader is done.
 //   - A reader that has not looked for long may find that new records were compacted already. It
-//     then begins anew: the whole log is read, while reads wait. When that fails, the store shows
+//     then begins again: the whole log is read, while reads wait. When that fails, the store shows
 //     its old state, and the next look tries again.
 type Follower struct {
 	store  *engine.Store
 	log    *seglog.Log
 	tailer *seglog.Tailer   // guarded by Store.Replay
 	halted *seglog.Manifest // of a look that has halted on its way (To), nil for none
-	arrive func()           // tells a moment when that look began, which has come so far
+	arrive func()           // called with the progress of a look by a moment
 }
 
 // New is the follower of a read-only store that has just been read.
@@ -61,7 +61,8 @@ func (f *Follower) Keep(stop <-chan struct{}) {
 	}
 }
 
-// Look replays what is new. It returns when the store shows everything that was written before the call.
+// Look replays the new records. It returns when the store shows everything that was written before
+// the call.
 func (f *Follower) Look() error {
 	return f.store.Replay(func() error {
 		err := f.look(math.MaxUint64)
@@ -72,7 +73,7 @@ func (f *Follower) Look() error {
 	})
 }
 
-// To replays what comes up to the record with a number. A look may halt on its way, and the next one goes on from
+// To replays the records up to a number. A look may halt on its way, and the next one goes on from
 // there.
 func (f *Follower) To(seq uint64) error {
 	return f.store.Replay(func() error {
@@ -90,7 +91,7 @@ func (f *Follower) To(seq uint64) error {
 	})
 }
 
-// Leave gives back what a look has open that has halted.
+// Leave closes the files of a look that has halted.
 func (f *Follower) Leave() { f.tailer.Leave() }
 
 func (f *Follower) look(until uint64) (err error) {

@@ -49,7 +49,7 @@ func ringLeft(t *testing.T, mem *vfs.Mem) bool {
 
 func small(o *engine.Options) { o.SegmentBytes = 900 }
 
-// refresh lets the reader catch up, and compares what it has with what was written.
+// refresh lets the reader catch up, and compares its entries with the writes.
 func (f *followed) refresh() {
 	f.T.Helper()
 	before := follow.Of(f.Reader).Tailer()
@@ -59,8 +59,8 @@ func (f *followed) refresh() {
 	}
 }
 
-// TestFollow: at any time a follower that has looked holds what was written, across rolls, deaths, restarts and
-// compaction.
+// TestFollow: at any time a follower that has looked holds all writes, across rolls, deaths,
+// restarts and compaction.
 func TestFollow(t *testing.T) { logtest.BothWays(t, follows) }
 
 func follows(t *testing.T) {
@@ -96,9 +96,9 @@ func follows(t *testing.T) {
 	}
 }
 
-// TestFollowWriterThatLeavesItsRing: pages of the ring are not to be had, at once or later, and the writer
-// goes on in the file alone. The ring has its name still, with what it held; so it has when the writer has
-// died.
+// TestFollowWriterThatLeavesItsRing: pages of the ring cannot be had, at once or later, and the
+// writer goes on in the file alone. The ring still has its name and its content, also after the
+// death of the writer.
 func TestFollowWriterThatLeavesItsRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	for seed := uint64(1); seed <= 4; seed++ {
@@ -122,7 +122,7 @@ func TestFollowWriterThatLeavesItsRing(t *testing.T) {
 	}
 }
 
-// TestFollowFromFarBehind: compaction has taken away what the follower had not read yet.
+// TestFollowFromFarBehind: compaction has removed records that the follower had not read yet.
 func TestFollowFromFarBehind(t *testing.T) {
 	f := newFollowed(t, 1)
 	for range 5 {
@@ -140,7 +140,8 @@ func TestFollowFromFarBehind(t *testing.T) {
 	}
 }
 
-// TestFollowerLetsGoOfWhatIsReplaced: a reader that begins anew at every look has open what the log has, and no more.
+// TestFollowerLetsGoOfWhatIsReplaced: a reader that begins again at every look has the files of the
+// log open, and no more.
 func TestFollowerLetsGoOfWhatIsReplaced(t *testing.T) {
 	f := newFollowed(t, 1)
 	for round := range 12 {
@@ -163,8 +164,8 @@ func TestFollowerLetsGoOfWhatIsReplaced(t *testing.T) {
 	}
 }
 
-// TestFollowerLetsGoThoughItsLookFails: what a reader has open of segments that were replaced goes when
-// their holder lets go, also while the log cannot be looked at.
+// TestFollowerLetsGoThoughItsLookFails: a reader closes segments that were replaced when their
+// holder releases them, also while the log cannot be read.
 func TestFollowerLetsGoThoughItsLookFails(t *testing.T) {
 	mem := vfs.NewMem()
 	writer := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
@@ -197,8 +198,8 @@ func TestFollowerLetsGoThoughItsLookFails(t *testing.T) {
 	storetest.Close(t, writer)
 }
 
-// TestFollowAnewFails: when the log cannot be read anew the follower goes on with what it has, and says so;
-// when it can again, it shows all.
+// TestFollowAnewFails: when the log cannot be read again the follower keeps its state, and returns
+// the error; when it can, it shows everything.
 func TestFollowAnewFails(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.OpOpen, vfs.OpRead} {
 		anew := 0
@@ -287,8 +288,8 @@ func TestFollowFromNothing(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForALook: what a look opens is closed when both have returned, whenever Close was called
-// meanwhile, and the look after Close is an error.
+// TestCloseWaitsForALook: the files that a look opens are closed when both have returned, whenever
+// Close was called meanwhile, and the look after Close is an error.
 func TestCloseWaitsForALook(t *testing.T) {
 	mem := vfs.NewMem()
 	writer := storetest.Open(t, mem, small)

@@ -18,8 +18,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestKeepReportsEachFailure: a follower whose log cannot be read reports it once, however often it looks, and again
-// when it fails after it has been well. What was written meanwhile shows by itself.
+// TestKeepReportsEachFailure: a follower whose log cannot be read reports it once, however often it
+// looks, and again when it fails after it has been well. Writes from meanwhile show by themselves.
 func TestKeepReportsEachFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
@@ -65,8 +65,9 @@ func TestKeepReportsEachFailure(t *testing.T) {
 	})
 }
 
-// TestMomentGoesOn: a moment that goes on, record by record or over several, shows after each what the log had then,
-// with groups and deletions, over the bounds of segments and after compaction; and it does not go on behind the last.
+// TestMomentGoesOn: a moment that goes on, record by record or over several, shows after each the
+// state of the log then, with groups and deletions, over the bounds of segments and after
+// compaction; and it does not go on after the last.
 func TestMomentGoesOn(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		for step := uint64(1); step <= 7; step += 3 {

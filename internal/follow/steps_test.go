@@ -18,7 +18,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What happens when a reader looks between two steps of a writer, or a writer acts between two steps of a
+// Looks of a reader between two steps of a writer, and steps of a writer between two steps of a
 // look, from the empty directory on.
 
 // stepped is a writer that is looked at. Its lives are short, its ring is small, and so are its segments.
@@ -29,7 +29,7 @@ type stepped struct {
 	fs      vfs.FS        // of the writer
 	writer  *engine.Store // nil before the first
 	content map[string]string
-	coming  map[string]string // the keys that are being changed, with what they will be: together
+	coming  map[string]string // the keys that are being changed, with their next values: together
 	n       int
 }
 
@@ -130,7 +130,7 @@ func (x *stepped) written() {
 	x.coming = nil
 }
 
-// reads returns what a reader has.
+// reads returns the entries of a reader.
 func (x *stepped) reads(r *engine.Store) map[string]string {
 	x.t.Helper()
 	has := map[string]string{}
@@ -148,7 +148,7 @@ func (x *stepped) reads(r *engine.Store) map[string]string {
 	return has
 }
 
-// shows fails unless a reader has what was written, with or without what is being written.
+// shows fails unless a reader has the finished writes, with or without the one under way.
 func (x *stepped) shows(who string, r *engine.Store) {
 	x.t.Helper()
 	has := x.reads(r)
@@ -166,9 +166,9 @@ func (x *stepped) shows(who string, r *engine.Store) {
 	}
 }
 
-// TestFollowBetweenTheStepsOfAWriter: before every operation of a writer's on its files, a reader that is
-// there looks, and another one opens the store. Both show what was written, and of what is being written
-// all or nothing.
+// TestFollowBetweenTheStepsOfAWriter: before every operation of a writer's on its files, a reader
+// that is there looks, and another one opens the store. Both show the finished writes, and the one
+// under way whole or not at all.
 func TestFollowBetweenTheStepsOfAWriter(t *testing.T) { logtest.BothWays(t, followBetweenSteps) }
 
 func followBetweenSteps(t *testing.T) {

@@ -33,7 +33,7 @@ type Reader struct {
 	buf    []byte
 }
 
-// listed is where a part stands.
+// listed is the place of a part.
 type listed struct {
 	segment *seglog.Segment
 	offset  int64
@@ -44,7 +44,7 @@ var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more
 
 // A Source is where a value is looked for: a store, or a view of it.
 type Source interface {
-	Owner() *engine.Store // that has the files, which the reader reads for as long as it is open
+	Owner() *engine.Store // that has the files, which the reader reads until it is closed
 	Inside(func() error) error
 	Record(key []byte) (seglog.Record, error)
 }
@@ -77,7 +77,7 @@ func Open(from Source, key []byte) (*Reader, error) {
 // errPartGone says that a segment which a list names is not there.
 var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", seglog.ErrCorrupt)
 
-// begin reads the list and pins what it names. The caller is inside the gate.
+// begin reads the list and pins the segments that it names. The caller is inside the gate.
 func (r *Reader) begin() error {
 	e := &r.entry
 	if r.size = int64(len(e.Value)); e.Large == 0 {
@@ -129,7 +129,7 @@ func (r *Reader) Record() *seglog.Record { return &r.entry }
 // Seq is the number of the record that set the value.
 func (r *Reader) Seq() uint64 { return r.entry.Seq }
 
-// Close gives back what is pinned. Calls after the first do nothing. The error is nil.
+// Close unpins the segments. Calls after the first do nothing. The error is nil.
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 
 var errNegative = errors.New("copal: a negative position in a value")
 
-// Seek says where Read reads on. It may be behind the end.
+// Seek sets the place of the next Read. It may be after the end.
 func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +195,7 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// WriteTo writes what is left to read.
+// WriteTo writes the rest of the value.
 func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		b, err := r.rest()
@@ -216,7 +216,7 @@ func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// rest is what is left of the part at the reader's place, in memory of its own.
+// rest returns the rest of the part at the reader's place, in memory of its own.
 func (r *Reader) rest() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,8 +229,7 @@ func (r *Reader) readLocked(p []byte, off int64) (int, error) {
 	return copy(p, part), err
 }
 
-// partLocked returns what stands from a place on to the end of its part. There is some, or an
-// error.
+// partLocked returns the bytes from a place on to the end of its part: at least one, or an error.
 func (r *Reader) partLocked(off int64) (part []byte, err error) {
 	switch {
 	case r.closed:

@@ -73,8 +73,8 @@ func wantRead(t testing.TB, r *Reader, want string) {
 	}
 }
 
-// TestStream: a value of any length, written in pieces of any length or from a reader, is there after Commit,
-// whole and as a stream; before that the key has what it had.
+// TestStream: a value of any length, written in pieces of any length or from a reader, is there
+// after Commit, whole and as a stream; before that the key has its earlier entry.
 func TestStream(t *testing.T) { logtest.BothWays(t, stream) }
 
 func stream(t *testing.T) {
@@ -139,8 +139,8 @@ func stream(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestStreamGivenUp: what is not committed leaves nothing but space that compaction takes: closed, ended by its
-// context, at Close of the store, or when the process dies.
+// TestStreamGivenUp: a value that is not committed leaves only space that compaction gives back:
+// closed, ended by its context, at Close of the store, or when the process dies.
 func TestStreamGivenUp(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, small)
@@ -292,7 +292,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 	}
 }
 
-// staleSource has at each look one of some records, and then what the store has.
+// staleSource returns at each look one of some records, and then the store's.
 type staleSource struct {
 	*engine.Store
 	stale []seglog.Record
@@ -341,8 +341,8 @@ func TestDamagedPart(t *testing.T) {
 	}
 }
 
-// TestStreamOnAFullDisk: a value that meets a full disk in the middle is refused, the key has what it had, and
-// the room that was taken comes back at once, be the value a stream or whole.
+// TestStreamOnAFullDisk: a value that meets a full disk in the middle is refused, the key has its
+// earlier entry, and the room that was taken comes back at once, be the value a stream or whole.
 func TestStreamOnAFullDisk(t *testing.T) { logtest.BothWays(t, streamOnAFullDisk) }
 
 func streamOnAFullDisk(t *testing.T) {
@@ -402,9 +402,9 @@ func streamOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestStreamFaults: every file operation fails, once and for ever, while values are written as streams, read,
-// and given up. What was acknowledged is there, what was not is as it was or whole, and nothing wrong is ever
-// read.
+// TestStreamFaults: every file operation fails, once and for ever, while values are written as
+// streams, read, and given up. Acknowledged values are there, others are as before or whole, and no
+// wrong byte is ever read.
 func TestStreamFaults(t *testing.T) { logtest.BothWays(t, streamFaults) }
 
 func streamFaults(t *testing.T) {
@@ -477,8 +477,8 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 	return acked, tried
 }
 
-// TestStreamsAmongOthers: goroutines write and read values as streams while one compacts: whoever reads finds
-// one value, whole, and none older than what was committed before he began.
+// TestStreamsAmongOthers: goroutines write and read values as streams while one compacts: a reader
+// finds one value, whole, and none older than the last one committed before it began.
 func TestStreamsAmongOthers(t *testing.T) { logtest.BothWays(t, streamsAmongOthers) }
 
 func streamsAmongOthers(t *testing.T) {
@@ -539,7 +539,7 @@ func streamsAmongOthers(t *testing.T) {
 	writing.Wait()
 	done.Store(true)
 	rest.Wait()
-	if err := storetest.Compact(s); err != nil { // nobody is woken to drop what is retired
+	if err := storetest.Compact(s); err != nil { // no goroutine is woken to drop retired segments
 		t.Fatal(err)
 	}
 	if s.Stats().HeldBytes != 0 {

@@ -12,11 +12,11 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Writer writes a value that need not fit memory. What has come together for a part goes into the
-// log as one, between the records of others and with no lock held in between; the record that lists
-// the parts makes the value count, and is written as the record of any other value is. Before that
-// there is nothing that a reader, a crash or another writer of the key could come by. Parts that
-// are given up are dead, as they are counted from the beginning, until a record lists them.
+// A Writer writes a value that need not fit memory. Enough bytes for a part go into the log as one,
+// between the records of others and with no lock held in between; the record that lists the parts
+// makes the value count, and is written as the record of any other value is. Before that no reader,
+// recovery or other writer of the key finds any of it. Parts count as dead from the beginning,
+// until a record lists them; so those that are given up are dead.
 //
 // In memory there are one part, and the list: some twelve bytes for each.
 //
@@ -32,13 +32,13 @@ type Writer struct {
 	mu    sync.Mutex    // guards the rest; taken before all locks of the store
 	under *seglog.Parts // nil before the first part
 	part  seglog.Pending
-	buf   []byte // what does not make a part yet
+	buf   []byte // the bytes that do not make a part yet
 	list  []byte
 	size  uint64
 	err   error // that ended it
 }
 
-// What a writer returns when it has ended.
+// Errors of a writer that has ended.
 var (
 	errGivenUp   = errors.New("copal: the value was given up")
 	errCommitted = errors.New("copal: the value has been written")
@@ -207,7 +207,7 @@ func (w *Writer) Finish() (engine.Write, error) {
 	return write, nil
 }
 
-// End says what has become of the write that Finish returned.
+// End reports the outcome of the write that Finish returned.
 func (w *Writer) End(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

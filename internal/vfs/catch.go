@@ -16,8 +16,8 @@ import (
 // Catch lets a fault of this goroutine be a panic, until Caught.
 func Catch() (before bool) { return debug.SetPanicOnFault(true) }
 
-// Caught is deferred, with what Catch has returned. A panic that is a fault within mapped, or
-// with nil a fault anywhere, becomes *err; any other goes on.
+// Caught is deferred, with the result of Catch. A panic that is a fault within mapped, or with nil
+// a fault anywhere, becomes *err; any other goes on.
 func Caught(before bool, mapped []byte, err *error) {
 	debug.SetPanicOnFault(before)
 	cause := recover()
@@ -31,7 +31,7 @@ func Caught(before bool, mapped []byte, err *error) {
 	*err = faultAt(fault.Addr())
 }
 
-// place is what a mapped region is of.
+// place is the file and the offset of a mapped region.
 type place struct {
 	name   string // of the file, when it was mapped
 	offset int64

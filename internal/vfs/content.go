@@ -4,16 +4,14 @@ import "io"
 
 // content is the bytes of one in-memory file: a table of pages, nil for a hole.
 //
-// Two contents may share pages and even the table: share hands out a second
-// content in which nothing is owned, and takes ownership from the first, so that
-// whoever writes next copies what it touches. That makes a crash image cost
-// what it changes instead of what it holds.
+// Two contents may share pages and even the table: share hands out a second content in which
+// nothing is owned, and takes ownership from the first, so that the next writer copies the pages
+// that it touches. So a crash image costs as much as its changes, not its whole content.
 //
 // A page in a mapped range is pinned: it lies in the one buffer that the mapping
 // shows, is always owned, is never replaced, and share copies it.
 //
-// Bytes behind size are zero. content is not safe for concurrent use; its node's
-// lock guards it.
+// Bytes after size are zero. content is not safe for concurrent use; its node's lock guards it.
 type content struct {
 	table  []*page // may be longer or shorter than size needs
 	size   int64

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// What vfs.go promises, asked of the disk and of memory alike.
+// The promises of vfs.go, tested on the disk and in memory.
 
 func eachFS(t *testing.T, test func(t *testing.T, fsys FS, dir string)) {
 	t.Run("os", func(t *testing.T) { test(t, OS(), t.TempDir()) })
@@ -364,7 +364,7 @@ func TestStoreBeyondTheRegionPanics(t *testing.T) {
 	})
 }
 
-// TestFaultsAreErrors: what would be a signal is an error, on the machine's file system and
+// TestFaultsAreErrors: a fault that would be a signal is an error, on the machine's file system and
 // in memory, and a region that was cut serves again when the file has grown back.
 func TestFaultsAreErrors(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys FS, dir string) {
@@ -412,7 +412,7 @@ func TestFaultsAreErrors(t *testing.T) {
 	})
 }
 
-// TestView: what is written later, also beyond the end that the file had, is seen.
+// TestView: later writes are seen, also beyond the former end of the file.
 func TestView(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys FS, dir string) {
 		if !canMapOn(fsys) {
@@ -568,7 +568,7 @@ func TestCopied(t *testing.T) {
 	}{
 		{"1f-6921b3c0.1f", "1f-6921b3c0.1f", false},
 		{"1f-6921b3c0.1f", "20-6921b3c0.2a", true},
-		{"1f-6921b3c0.1f", "1f-6921b3c0.2a", true},  // what overlayfs makes of a file below, or a number given again
+		{"1f-6921b3c0.1f", "1f-6921b3c0.2a", true},  // a copy that overlayfs makes of a lower file, or a number given again
 		{"1f-6921b3c0.1f", "20-6921b3c0.1f", false}, // a file system that numbers its files anew
 		{"1f", "20", false},
 		{"1f-6921b3c0.1f", "20", false},

@@ -11,29 +11,28 @@ import (
 	"sync"
 )
 
-// The crash model. A recording Mem keeps, besides what programs see, what the
-// disk has: the durable names, the durable bytes of each file, and the list of
-// changes since, in the order they were made. Sync moves a file's bytes from the
-// list to the disk, SyncDir a directory's names, and nothing else ever does,
-// which is as lazy as the contract allows. ProcessCrash drops the program and
-// keeps the cache; PowerCuts drops the cache and tries every set of changes that
-// might have reached the disk by chance (powercut.go). A write is taken by the
-// kernel from front to back, so a process dies before, after or halfway through it.
-// A store to a mapped file is a copy by the processor, which is free in its order:
-// TornStores drops the program in the midst of one, with any part missing.
+// The crash model. A recording Mem keeps, in addition to the programs' view, the state of the disk:
+// the durable names, the durable bytes of each file, and the list of changes since, in the order
+// they were made. Sync moves a file's bytes from the list to the disk, SyncDir a directory's names,
+// and nothing else ever does, which is as lazy as the contract allows. ProcessCrash drops the
+// program and keeps the cache; PowerCuts drops the cache and tries every set of changes that might
+// have reached the disk by chance (powercut.go). A write is taken by the kernel from front to back,
+// so a process dies before, after or halfway through it. A store to a mapped file is a copy by the
+// processor, which is free in its order: TornStores drops the program in the midst of one, with any
+// part missing.
 //
-// A failed sync is the third way to lose: LoseUnsynced forgets the pending
-// changes of a file while the cache still shows them, so that no later Sync
-// saves them and a power cut brings it to light. After LosePagesForGood, what is written to the same pages of
-// that file later is lost as well, as on ext4 in reserved space: it takes them for written, and on the disk
-// their extent is not. Only another file gets them there.
+// A failed sync is the third way to lose: LoseUnsynced forgets the pending changes of a file while
+// the cache still shows them, so that no later Sync saves them and a power cut brings it to light.
+// After LosePagesForGood, later writes to the same pages of that file are lost as well, as on ext4
+// in reserved space, which takes them for written while their extent on the disk is not. Only
+// another file makes them durable.
 //
-// Left out: directories are durable when made, lock files when created, and a
-// disk that lies about its flushes or garbles what it kept does not occur here.
+// Left out: directories are durable when made, lock files when created, and a disk that lies about
+// its flushes or garbles its content does not occur here.
 type recorder struct {
 	hook func(Op, Phase)
 
-	mu      sync.Mutex       // guards what follows and makes changes one at a time; taken before Mem.mu
+	mu      sync.Mutex       // guards the following fields and makes changes one at a time; taken before Mem.mu
 	dirs    map[string]bool  // clean paths
 	names   map[string]*node // durable, by clean path
 	disk    map[*node]*durable
@@ -48,11 +47,11 @@ type storing struct {
 	node  *node
 	off   int64
 	data  []byte
-	old   []byte  // what the first half has replaced
+	old   []byte  // the bytes that the first half has replaced
 	first *change // the first half
 }
 
-// durable is what the disk has of one file.
+// durable is the content of one file on the disk.
 type durable struct {
 	content
 	sum    uint64 // of the content, when summed
@@ -155,15 +154,15 @@ func NewCrashMem() *Mem {
 // before the Mem is shared between goroutines.
 func (m *Mem) OnBoundary(hook func(Op, Phase)) { m.rec.hook = hook }
 
-// ProcessCrash returns what a process started after the death of this one finds:
-// everything written, synced or not, and no locks. A copy of a recording Mem
-// records too and knows what is not yet durable; it has no hook.
+// ProcessCrash returns the file system that a process started after the death of this one finds:
+// everything written, synced or not, and no locks. A copy of a recording Mem records too and has
+// the changes that are not yet durable; it has no hook.
 func (m *Mem) ProcessCrash() *Mem { return m.crash(nil, nil) }
 
-// TornStores returns what a process finds that is started after the death of this one
-// within a store: ProcessCrash, but with other parts of the copy missing than the second half.
-// There are such states in the boundary Inside an OpStore and nowhere else. rng decides where
-// a hole is; nil is a fixed seed.
+// TornStores yields file systems that a process finds after the death of this one within a store:
+// ProcessCrash, but with other parts of the copy missing than the second half. There are such
+// states in the boundary Inside an OpStore and nowhere else. rng decides where a hole is; nil is a
+// fixed seed.
 func (m *Mem) TornStores(rng *rand.Rand) iter.Seq[*Mem] {
 	if rng == nil {
 		rng = rand.New(rand.NewPCG(1, 2))
@@ -399,10 +398,9 @@ func (r *recorder) syncRange(n *node, from, to int64) {
 	r.settle(n, from, to, func(c *change) { c.applyTo(&d.content) })
 }
 
-// settle takes out of the pending changes those to the pages that hold n's bytes
-// [from, to), in order, and hands them to take. A write across the edge is split.
-// Every truncate is taken, because the size is one thing for the whole file; what
-// it cut off is cut off the writes that stay behind, too.
+// settle takes out of the pending changes those to the pages that hold n's bytes [from, to), in
+// order, and hands them to take. A write across the edge is split. Every truncate is taken, because
+// the size belongs to the whole file; the writes that remain are cut off there, too.
 func (r *recorder) settle(n *node, from, to int64, take func(*change)) {
 	to = (to + pageSize - 1) &^ (pageSize - 1)
 	var rest []*change
@@ -427,7 +425,7 @@ func (r *recorder) settle(n *node, from, to int64, take func(*change)) {
 	r.pending = rest
 }
 
-// part is what a write did within [from, to): nil for nothing, c itself for all.
+// part returns the part of a write within [from, to): nil for none, c itself for all.
 func (c *change) part(from, to int64) *change {
 	from, to = max(from, c.off), min(to, c.end())
 	switch {
@@ -487,9 +485,9 @@ func (r *recorder) write(op Op, n *node, p []byte, off int64) {
 	r.boundary(op, After)
 }
 
-// LoseUnsynced does to a recorded file what a failed Sync does: the writes since
-// the last good one are no longer waiting for the disk, and only the cache still
-// shows them. A fault injector calls it in place of Sync.
+// LoseUnsynced has the effect of a failed Sync on a recorded file: the writes since the last good
+// one are no longer waiting for the disk, and only the cache still shows them. A fault injector
+// calls it in place of Sync.
 func (f *memFile) LoseUnsynced() {
 	if r := f.fs.rec; r != nil {
 		r.lose(f.node, 0, math.MaxInt64-pageSize)
@@ -522,7 +520,7 @@ func (r *recorder) lose(n *node, from, to int64) {
 	})
 }
 
-// dropGone takes out of the pending changes of n what cannot reach the disk any more.
+// dropGone removes those of the pending changes of n that cannot reach the disk any more.
 func (r *recorder) dropGone(n *node) {
 	for p := range r.gone[n] {
 		r.settle(n, p<<pageShift, (p+1)<<pageShift, func(c *change) {

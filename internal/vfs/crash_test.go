@@ -670,7 +670,7 @@ func TestTornStores(t *testing.T) {
 			if op.Kind != OpStore || p != Inside {
 				t.Errorf("a torn store at %v, phase %v", op, p)
 			}
-			durable := cuts(t, image) // the disk has nothing but what it was given
+			durable := cuts(t, image) // the disk has nothing but the changes it was given
 			kept, lost = append(kept, durable[0]), append(lost, durable[len(durable)-1])
 			g, err := image.Open("f", ReadWrite)
 			check(t, err)
@@ -741,7 +741,8 @@ func TestFailedSyncLosesTheWrites(t *testing.T) {
 	wantCuts(t, m, "f=.BC.")
 }
 
-// A page that is lost for good does not come back with what is written to it later, but with a copy of the file.
+// A page that is lost for good does not come back with later writes to it, but with a copy of the
+// file.
 func TestLosePagesForGood(t *testing.T) {
 	m, f := script(t, "....")
 	m.LosePagesForGood()
@@ -787,8 +788,8 @@ func TestLostGrowth(t *testing.T) {
 	wantCuts(t, m, "f=x")
 }
 
-// Random scripts against the plainest statement of the model: all-kept is what the
-// program sees, and after syncing everything nothing else is possible.
+// Random scripts against the plainest statement of the model: all-kept is the program's view, and
+// after syncing everything nothing else is possible.
 func TestModelInvariants(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for seed := range uint64(300) {
@@ -892,7 +893,8 @@ func BenchmarkPowerCuts(b *testing.B) {
 	}
 }
 
-// A link is durable with its directory, and has what the file has; until then each name may be there or not.
+// A link is durable with its directory, and has the content of the file; until then each name may
+// be there or not.
 func TestPowerCutOfLinks(t *testing.T) {
 	m := NewCrashMem()
 	check(t, m.MkdirAll("/a"))

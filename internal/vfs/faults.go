@@ -17,9 +17,8 @@ import (
 // It can also plant the classic bugs of a store beneath the store, so that a test
 // of crash safety can prove that it would have noticed.
 //
-// A failing operation does nothing beneath, except a short write, which writes
-// half, and a failing sync of a recorded file, which loses what it should have
-// saved (LoseUnsynced).
+// A failing operation does nothing beneath, except a short write, which writes half, and a failing
+// sync of a recorded file, which loses the writes that it should have saved (LoseUnsynced).
 type Faulty struct {
 	fs     FS
 	faults []*Fault
@@ -38,7 +37,7 @@ type Fault struct {
 	N       int                    // the N-th matching operation fails, counted from 1; 0: none
 	Forever bool                   // and all that follow
 	Times   int                    // and so many that follow
-	Err     error                  // what the error wraps; nil: ErrInjected
+	Err     error                  // the error that is wrapped; nil: ErrInjected
 	Short   bool                   // a write first writes half of its bytes; Err defaults to io.ErrShortWrite
 	Hold    <-chan struct{}        // the operation first waits until this is closed, and then fails only if Err is set
 
@@ -272,7 +271,7 @@ func (f *Faulty) CacheID(dir string) string { return f.fs.CacheID(dir) }
 
 func (f *Faulty) Free(dir string) (bytes int64, known bool) { return f.fs.Free(dir) }
 
-// admit is what the outcome of a sync is said to be.
+// admit returns the reported outcome of a sync.
 func (f *Faulty) admit(err error) error {
 	if f.bugs&IgnoreSyncError != 0 {
 		return nil

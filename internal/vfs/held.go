@@ -20,7 +20,7 @@ type Held struct {
 	failed error
 }
 
-// Hold takes the lock that name stands for, as FS.Lock does.
+// Hold takes the lock of a name, as FS.Lock does.
 func Hold(fs FS, name string) (*Held, error) {
 	lock, err := fs.Lock(name)
 	if err != nil {

@@ -30,8 +30,8 @@ var irregulars = map[string]func(path, victim string) error{
 	"device": func(path, _ string) error { return unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))) },
 }
 
-// TestNothingIrregularIsOpened: whatever has the name of a file, an opener gets an error at once, and a linked file
-// stays as it is.
+// TestNothingIrregularIsOpened: whatever has the name of a file, an opener gets an error at once,
+// and a linked file does not change.
 func TestNothingIrregularIsOpened(t *testing.T) {
 	for kind, put := range irregulars {
 		t.Run(kind, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestLinkIsNoName(t *testing.T) {
 	}
 }
 
-// TestPermissions: files and directories are of their owner alone, unless others are named, and then they are these,
-// whatever the umask. What is there keeps its own.
+// TestPermissions: files and directories have permissions for their owner alone, or those that are
+// given, whatever the umask. Existing ones keep theirs.
 func TestPermissions(t *testing.T) {
 	for _, umask := range []int{0, 0o022, 0o077} {
 		for mode, dirMode := range map[fs.FileMode]fs.FileMode{0: 0o700, 0o600: 0o700, 0o640: 0o750, 0o660: 0o770, 0o644: 0o755} {

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// TestMain lets the test binary be the other process: it takes the lock, says so,
-// and keeps it until its input ends. The switch that turns mapping off is off: what
-// mapping does is tested here, and what the switch does has a test of its own.
+// TestMain lets the test binary be the other process: it takes the lock, says so, and keeps it
+// until its input ends. The switch that turns mapping off is off: mapping is tested here, and the
+// switch has a test of its own.
 func TestMain(m *testing.M) {
 	os.Unsetenv("COPAL_NO_MMAP")
 	name := os.Getenv("VFS_TEST_LOCK")
@@ -121,7 +121,7 @@ func TestLockTellsWho(t *testing.T) {
 		{LockedError{PID: gone.Process.Pid, Space: here}, fmt.Sprintf("LOCK is locked by process %d, which is of another machine or of another pid namespace", gone.Process.Pid)},
 	} {
 		if c.held.PID == gone.Process.Pid && processExists(c.held.PID) {
-			continue // a new process has the number, or nobody here knows
+			continue // a new process may have the number
 		}
 		c.held.Name = "LOCK"
 		if got := c.held.Error(); got != c.want {

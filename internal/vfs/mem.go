@@ -247,8 +247,8 @@ func (m *Mem) SyncDir(dir string) error {
 	})
 }
 
-// Lock counts the lock file as durable at once and writes nothing into it: what a
-// crash does to it is of no interest and would double the states of every crash.
+// Lock counts the lock file as durable at once and writes nothing into it: the effect of a crash on
+// it is of no interest and would double the states of every crash.
 func (m *Mem) Lock(name string) (Lock, error) {
 	var taken *node
 	err := m.step(Op{Kind: OpLock, Name: name}, func() error {
@@ -484,7 +484,7 @@ func (f *memFile) View(n int64) (View, error) {
 	return v, nil
 }
 
-// memView reads the file, under its lock: who views a file reads what others have written.
+// memView reads the file, under its lock, so that a view shows the writes of others.
 type memView struct {
 	node *node
 	name string

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Op is one operation on a file system, as the crash model's boundaries and the
-// injector's trace tell it.
+// Op is one operation on a file system, at a boundary of the crash model and in the injector's
+// trace.
 type Op struct {
 	Kind    Kind
 	Name    string

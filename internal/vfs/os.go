@@ -83,8 +83,8 @@ func irregular(name string) error {
 	return refuse(name, info)
 }
 
-// refuse is the error for what is no regular file. Windows has more kinds, such as files that are fetched when they
-// are read.
+// refuse returns the error for a name that is no regular file. Windows has more kinds, such as
+// files that are fetched when they are read.
 func refuse(name string, info fs.FileInfo) error {
 	var kind string
 	switch mode := info.Mode(); {
@@ -104,7 +104,7 @@ func refuse(name string, info fs.FileInfo) error {
 	return pathError("open", name, fmt.Errorf("%w, but %s", ErrIrregular, kind))
 }
 
-// ErrIrregular is the error for what has the name of a file, and is none.
+// ErrIrregular is the error for a name of a link, a directory or a device where a file is expected.
 var ErrIrregular = errors.New("it is no file")
 
 func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
@@ -114,7 +114,7 @@ func (osFS) Remove(name string) error { return os.Remove(name) }
 func (osFS) Link(oldName, newName string) error { return os.Link(oldName, newName) }
 
 func (osFS) List(dir string) ([]string, error) {
-	f, err := openDir(dir) // os.ReadDir brings 8 KB of its own to sort what it lists
+	f, err := openDir(dir) // os.ReadDir links 8 KB more, for sorting
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (s osFS) Lock(name string) (Lock, error) {
 	return &osLock{f, dir}, nil
 }
 
-// errLockHeld is what a platform's lockFile returns when another holder has it.
+// errLockHeld is the error of a platform's lockFile when another holder has it.
 var errLockHeld = errors.New("lock is held")
 
 type osLock struct {
@@ -251,7 +251,7 @@ func (f *osFile) Size() (int64, error) {
 
 func (f *osFile) ID() string { return fileID(f.File) }
 
-// HasName asks the file itself once: what it is does not change.
+// HasName stats the file itself once, because its identity does not change.
 func (f *osFile) HasName(name string) (bool, error) {
 	named, err := os.Lstat(name) // a link to this file is no name of it
 	if errors.Is(err, fs.ErrNotExist) || IsNotDirectory(err) {
@@ -276,11 +276,11 @@ func (f *osFile) Sync() error { return f.wrap("sync", syncFile(f.File)) }
 
 func (f *osFile) Allocate(off, n int64) error { return f.wrap("allocate", allocate(f.File, off, n)) }
 
-// Prefetch asks for n bytes at off, which are to be read soon. It is a hint, and waits for nothing.
+// Prefetch asks for n bytes at off, which will be read soon. It is a hint, and does not wait.
 func (f *osFile) Prefetch(off, n int64) { prefetch(f.File, off, n) }
 
-// Map refuses a range that does not lie within the file, since touching what is
-// beyond its end is a signal instead of an error.
+// Map refuses a range that does not lie within the file, since touching bytes beyond its end is a
+// signal instead of an error.
 func (f *osFile) Map(off int64, n int) (Region, error) {
 	if !canMap || mappingOff() {
 		return nil, f.wrap("map", errors.ErrUnsupported)

@@ -4,7 +4,7 @@ package vfs
 
 import "os"
 
-// Platforms that do not tell one mount of a file system from the next.
+// Platforms that do not distinguish one mount of a file system from the next.
 func cacheID(string) string { return "" }
 
 func fileID(*os.File) string { return "" }

@@ -21,9 +21,9 @@ func syncFile(f *os.File) error {
 	return onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fdatasync(int(fd)) })
 }
 
-// allocate keeps the size, so that a reserved file reads as what was written and
-// has no tail of zeros. What the process may not write to is not reserved: with the size
-// kept, ext4 does not ask for the limit on it.
+// allocate keeps the size, so that a reserved file reads as it was written and has no tail of
+// zeros. Space beyond the process's limit on file sizes is not reserved: with the size kept, ext4
+// does not check that limit.
 func allocate(f *os.File, off, n int64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(off)+uint64(n) > limit.Cur {
@@ -71,8 +71,8 @@ func prefetch(f *os.File, off, n int64) {
 	onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fadvise(int(fd), off, n, unix.FADV_WILLNEED) })
 }
 
-// cacheID needs the number of the mount that is never given again (Linux 6.8): an
-// unmount forgets what could not be written, and a mount has another cache.
+// cacheID needs the number of the mount that is never given again (Linux 6.8): an unmount drops
+// pages that could not be written, and a mount has another cache.
 func cacheID(dir string) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -129,8 +129,8 @@ func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
 	return r, nil
 }
 
-// trim unmaps the pages behind the first n bytes. Address space is what they take, of which some machines have
-// little.
+// trim unmaps the pages after the first n bytes. They take address space, of which some machines
+// have little.
 func (r *mappedRegion) trim(n int) {
 	page := os.Getpagesize()
 	if n = (n + page - 1) / page * page; 0 < n && n < r.kept && unix.MunmapPtr(unsafe.Pointer(&r.b[n]), uintptr(r.kept-n)) == nil {
@@ -149,7 +149,7 @@ func adviseRandom(f *os.File, r Region) {
 
 func (r *mappedRegion) Bytes() []byte { return r.b }
 
-// Load and Store slice first: copy alone would drop what does not fit.
+// Load and Store slice first: copy alone would drop bytes that do not fit.
 
 func (r *mappedRegion) Load(off int, p []byte) error { return guardedCopy(p, r.b[off:off+len(p)]) }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What lies beyond the limit on the size of a file cannot be written, and so is not reserved.
+// Bytes beyond the limit on the size of a file cannot be written, and so are not reserved.
 func TestAllocateWithinLimit(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
@@ -40,7 +40,7 @@ func TestAllocateWithinLimit(t *testing.T) {
 	}
 }
 
-// What is left is known only where the file system counts it.
+// The free bytes are known only if the file system counts them.
 func TestFreeIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		st    unix.Statfs_t

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Everywhere but on Linux the store appends by WriteAt, so all that is needed
-// here is to say no. File.Sync is the strong one: F_FULLFSYNC on Apple's systems.
+// Everywhere but on Linux the store appends by WriteAt, so these functions only refuse. File.Sync
+// is the strong one: F_FULLFSYNC on Apple's systems.
 
 const canMap = false
 

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the Unix family shares. The lock is flock, not fcntl: it belongs to the
-// open file, so that two openers in one process exclude each other too, and
-// closing an unrelated descriptor of the same file does not drop it.
+// The part common to Unix systems. The lock is flock, not fcntl: it belongs to the open file, so
+// that two openers in one process exclude each other too, and closing an unrelated descriptor of
+// the same file does not drop it.
 
-// openFile follows no link, and waits for nobody at the other end of a pipe.
+// openFile follows no link, and does not wait for the other end of a pipe.
 func openFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(name, flag|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
 }

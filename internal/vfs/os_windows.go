@@ -42,7 +42,7 @@ func openFile(name string, flag int, _ fs.FileMode) (*os.File, error) {
 }
 
 // lockedRange lies far beyond the text of the file: a locked byte cannot be read by others, and the
-// text tells them which process holds the lock.
+// text names the process that holds the lock.
 func lockedRange() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 func lockFile(f *os.File) error {

@@ -10,9 +10,8 @@ import (
 	"slices"
 )
 
-// What a power cut may leave. Every change that is not durable is broken into
-// choices, each of which the disk has or has not made by itself before the light
-// went out, in any order:
+// The states that a power cut may leave. Every change that is not durable is broken into choices,
+// each of which the disk has or has not made by itself before the power failed, in any order:
 //
 //   - each 512-byte sector of a write; the last sector of the last write is torn
 //     once more at some byte;
@@ -61,7 +60,7 @@ func (m *Mem) PowerCuts(limit int, rng *rand.Rand) iter.Seq[*Mem] {
 	}
 }
 
-// plan is all that there is to decide at one instant.
+// plan is all choices at one instant.
 type plan struct {
 	dirs    []string
 	names   map[string]*node // durable
@@ -72,7 +71,7 @@ type plan struct {
 	byNames map[string]*listing
 }
 
-// cutFile is the durable part of a file and what may be added to it.
+// cutFile is the durable part of a file and the changes that may be added to it.
 type cutFile struct {
 	id      string
 	base    content
@@ -239,8 +238,8 @@ var grains = [...]func(i int, c choice) int{
 	func(i int, _ choice) int { return i },
 }
 
-// telling yields nothing, everything, and then for each unit, newest first, what
-// came up to it, all but it, and it alone.
+// telling yields nothing, everything, and then for each unit, newest first, the units up to it, all
+// but it, and it alone.
 func (p *plan) telling(kept []bool, budget int, yield func([]bool) bool) bool {
 	try := func(keep func(i int) bool) bool {
 		for i := range kept {
@@ -290,7 +289,7 @@ func (p *plan) random(kept []bool, tries int, rng *rand.Rand, yield func([]bool)
 	return true
 }
 
-// state is one combination: which names there are and what their files hold.
+// state is one combination: the names and the contents of their files.
 type state struct {
 	list  *listing
 	files []*fileState // as list

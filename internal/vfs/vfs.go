@@ -32,16 +32,16 @@ type FS interface {
 	MkdirAll(dir string) error
 	// SyncDir makes the names in dir durable. It opens dir for that; NotOpened reports whether that failed.
 	SyncDir(dir string) error
-	// Lock takes the exclusive lock that name stands for, creating the file when
-	// it is missing, and never waits: the error is a *LockedError when another
-	// holder, in this process or another, has it. The lock dies with its holder.
+	// Lock takes the exclusive lock of a name, creating the file when it is missing, and never
+	// waits: the error is a *LockedError when another holder, in this process or another, has it.
+	// The lock dies with its holder.
 	Lock(name string) (Lock, error)
-	// CacheID names the present life of the cache over dir: of this boot of the
-	// machine and this mount of the file system. While it stays the same, every
-	// write is still there, synced or not. "" when the platform does not tell.
+	// CacheID names the present life of the cache over dir: of this boot of the machine and this
+	// mount of the file system. While it stays the same, every write is still there, synced or not.
+	// "" if the platform cannot identify it.
 	CacheID(dir string) string
-	// Free is how many bytes the disk under dir has left for this process. known is false when the platform
-	// does not tell.
+	// Free is how many bytes the disk under dir has left for this process. known is false if the
+	// platform does not report it.
 	Free(dir string) (bytes int64, known bool)
 }
 
@@ -58,8 +58,8 @@ type File interface {
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
-	// ID names this very file among all that the file system ever had: a copy of it, or what is
-	// made later under the same number, has another. "" when the platform does not tell. See Copied.
+	// ID names this very file among all that the file system ever had: a copy of it, or a later
+	// file with the same number, has another. "" if the platform has no such name. See Copied.
 	ID() string
 	// HasName reports whether name is a name of this file now. It is false when there is no such file, when
 	// another file has the name, and when a directory on the way has gone or was replaced.
@@ -79,7 +79,8 @@ type File interface {
 	View(n int64) (View, error)
 }
 
-// bornMark stands in the ID of a file before the time when it was made. Where that is not known, the ID has none.
+// bornMark is in the ID of a file before the time when it was made. If that is not known, the ID
+// has none.
 const bornMark = "-"
 
 // Copied reports whether the file with the ID found is certainly another than the one with the ID made. The times
@@ -91,21 +92,22 @@ func Copied(made, found string) bool {
 	return known && tells && then != now
 }
 
-// View is what has come and will come into a file, mapped. Load of what the file does not
-// have, or cannot be read, is an error; beyond the view it panics.
+// View is the present and later content of a file, mapped. Load of bytes that the file does not
+// have, or that cannot be read, is an error; beyond the view it panics.
 type View interface {
 	Load(off int64, p []byte) error
-	// Bytes is what is mapped, or nil where Load is the only way. It is touched before Close,
-	// and between Catch and Caught, because what the file does not have or cannot be read is a fault.
+	// Bytes returns the mapped bytes, or nil if Load is the only way. They may be touched only
+	// before Close, and between Catch and Caught, because bytes that the file does not have, or
+	// that cannot be read, are a fault.
 	Bytes() []byte
-	// Trim gives back what lies behind the first n bytes, which nobody touches any more.
+	// Trim unmaps the part after the first n bytes, which must not be touched any more.
 	Trim(n int64)
 	Close() error
 }
 
-// Region is a mapped part of a file. Bytes must not be used after Close, nor
-// Close be called while another method runs. Store is the only way to change it,
-// so that a test can see what became dirty; like Load it panics beyond the region's end.
+// Region is a mapped part of a file. Bytes must not be used after Close, nor Close be called while
+// another method runs. Store is the only way to change it, so that a test can see the dirty bytes;
+// like Load it panics beyond the region's end.
 //
 // When the file was cut within the region, or a page cannot be read or has no room
 // on the disk, Load and Store return an error; touching Bytes then is a signal.
@@ -160,5 +162,5 @@ func NotOpened(err error) bool {
 // spent quota, or a limit on the size of a file.
 func IsNoSpace(err error) bool { return err != nil && (errors.Is(err, ErrNoSpace) || isNoSpace(err)) }
 
-// ErrNoSpace is what the in-memory and fault-injecting file systems return for a full disk.
+// ErrNoSpace is the error of the in-memory and fault-injecting file systems for a full disk.
 var ErrNoSpace = errors.New("no space left on device")
