@@ -11,7 +11,7 @@ import (
 )
 
 // The commands of copal are for its own clients: programs that open the store over the network
-// (docs/decisions/036-remote.md).
+// (docs/design/remote.md).
 
 func copalCommands() family {
 	return known("copal", "Commands of copal",

@@ -13,7 +13,7 @@ const manualIntro = `# The commands of Redis
 
 What a store answers by the protocol of Redis, as [copal serve](command.md#serve) and package ` + "`redisapi`" + ` serve it.
 This page is made of the command table. Names, arguments, replies and errors are as in Redis 7.2, except for what
-stands in the last column. [Decision 031](decisions/031-the-redis-door.md) says how it is built.
+the last column says. [The design](design/redis-server.md) has a page of its own.
 
 - **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A
   value of a typed map is shown as JSON. What is written to one is JSON, too, and stored as its own program would

@@ -17,7 +17,7 @@ import (
 // and those of which the index is told later.
 //
 // What they are worth: a Compact that leaves a tenth of the log takes a fifth to a quarter more of the
-// processors' time without them. docs/decisions/012-compaction.md has the figures, and says where they bring
+// processors' time without them. docs/design/compaction.md has the figures, and says where they bring
 // nothing.
 type graves struct {
 	budget *cache.Budget // that the chunks are paid from

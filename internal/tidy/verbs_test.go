@@ -61,10 +61,10 @@ func TestVerbs(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# Verbs\n\nWhat each kind of entries can do: a verb means the same wherever it stands. `A` and `F` are twins with\nAsync and FSync behind the name, `M` with InMemory. [Decision 026](decisions/026-the-surface.md) says why.\n")
-	table(&b, "Handles", "Methods that return another handle, or a thing to write with.", handles, methods)
+	b.WriteString("# Verbs\n\nThe verbs of each type of handle: a verb means the same on every type. `A` and `F` mark twins named with Async and\nFSync, `M` a twin with InMemory. [The design of the API](design/surface.md) has the reasons.\n")
+	table(&b, "Handles", "Methods that return another handle, a batch or a stream.", handles, methods)
 	table(&b, "Verbs", "", verbs, methods)
-	table(&b, "What a handle says of itself", "", says, methods)
+	table(&b, "Properties of a handle", "", says, methods)
 	page := filepath.Join(root, "docs", "verbs.md")
 	if os.Getenv("COPAL_WRITE") == "1" {
 		if err := os.WriteFile(page, []byte(b.String()), 0o666); err != nil {

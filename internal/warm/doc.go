@@ -3,5 +3,5 @@
 // that is not there any more, and where the processor is not known nothing happens.
 //
 // It serves walks in order, which know many keys ahead: a walk over a million entries takes 1.7 times as long
-// without it (docs/decisions/017-order.md). For a single read or write it brought less than a tenth.
+// without it (docs/design/order.md). For a single read or write it brought less than a tenth.
 package warm
