@@ -25,7 +25,7 @@ type Account struct {
 
 var errTaken = errors.New("the name is taken")
 
-// register adds an account whose name nobody has yet.
+// register adds an account under a name that is still free.
 func register(accounts *copal.Map[string, Account], name string, a Account) error {
 	_, found, err := accounts.GetOrSet(name, a)
 	if found {
@@ -52,7 +52,7 @@ type Accounts struct {
 	byEmail *copal.Map[string, string]
 }
 
-// Put stores an account and keeps the index right, all or nothing.
+// Put stores an account and updates the index, all or nothing.
 func (s *Accounts) Put(name string, a Account) error {
 	return s.db.Update(func(tx *copal.Tx) error {
 		accounts, names := s.byName.In(tx), s.byEmail.In(tx)
@@ -87,7 +87,7 @@ func Example_guideIndex() {
 	// false
 }
 
-// page returns up to size names behind the last one of the page before, "" for the first page.
+// page returns up to size names after last, the last name of the previous page; "" is the beginning.
 func page(names *copal.Map[string, Account], last string, size int) (list []string) {
 	for name := range names.From(last) {
 		if name == last {
@@ -124,19 +124,19 @@ func Example_guidePages() {
 // Queue hands out jobs. One that is not done within the lease is handed out again.
 type Queue struct {
 	db    *copal.DB
-	jobs  *copal.Map[string, string] // what is to be done, by id
-	ready *copal.SortedSetOf[string] // ids, by the time from which on they may be taken
+	jobs  *copal.Map[string, string] // the work, by id
+	ready *copal.SortedSetOf[string] // ids, by the earliest time of work
 	lease time.Duration
 }
 
-// Add adds a job that may be taken from a time on.
+// Add adds a job for a worker at that time or later.
 func (q *Queue) Add(id, job string, from time.Time) error {
 	return q.db.Update(func(tx *copal.Tx) error {
 		return errors.Join(q.jobs.In(tx).Set(id, job), q.ready.In(tx).Set(id, float64(from.UnixMilli())))
 	})
 }
 
-// Take returns a job that nobody has, and leases it to the caller.
+// Take returns a job that is due, and leases it to the caller.
 func (q *Queue) Take(now time.Time) (id, job string, ok bool, err error) {
 	err = q.db.Update(func(tx *copal.Tx) error {
 		ready := q.ready.In(tx)
@@ -170,7 +170,7 @@ func (q *Queue) Next(ctx context.Context) (id, job string, err error) {
 	for ctx.Err() == nil {
 		until := time.Now().Add(q.lease)
 		for _, from := range q.ready.All() {
-			until = time.UnixMilli(int64(from)) // no job of now may be taken before
+			until = time.UnixMilli(int64(from)) // no present job is due earlier
 			break
 		}
 		wait, cancel := context.WithDeadline(ctx, until)
@@ -180,7 +180,7 @@ func (q *Queue) Next(ctx context.Context) (id, job string, err error) {
 			return id, job, err
 		}
 		for _, err = range changes {
-			break // the first change, or the end of the waiting
+			break // the first change, or the deadline
 		}
 		if err != nil && wait.Err() == nil {
 			cancel()
@@ -235,8 +235,8 @@ func Example_guideSessions() {
 		log.Fatal(err)
 	}
 	err = sessions.Set("token-1", "ada")              // for half an hour
-	err = sessions.Expire("token-1", 30*time.Minute)  // again, when it is used
-	who, ok := sessions.Get("token-1")                // not any more, when it has expired
+	err = sessions.Expire("token-1", 30*time.Minute)  // again, at each use
+	who, ok := sessions.Get("token-1")                // not found once it has expired
 	who, was, err := sessions.GetAndDelete("token-1") // signed out, once
 
 	fmt.Println(who, ok, was, err)
@@ -256,7 +256,7 @@ func Example_guideSessions() {
 	// {ada b 3}
 }
 
-// Reading is when which sensor was read.
+// Reading identifies one reading of one sensor.
 type Reading struct {
 	Sensor string
 	At     time.Time
@@ -264,7 +264,7 @@ type Reading struct {
 
 // readingsOf yields the readings of one sensor, the oldest first.
 func readingsOf(readings *copal.Map[Reading, float64], sensor string) iter.Seq2[Reading, float64] {
-	return readings.Between(Reading{Sensor: sensor}, Reading{Sensor: sensor + "\x00"}) // the text that follows sensor
+	return readings.Between(Reading{Sensor: sensor}, Reading{Sensor: sensor + "\x00"}) // the next possible name
 }
 
 func Example_guideComposite() {
@@ -287,7 +287,55 @@ func Example_guideComposite() {
 	// roof 07:57:00 3
 }
 
-// prune removes the events before a moment, a thousand in a transaction, so that none gets large.
+// cached returns a page from the cache, or renders it and keeps it.
+func cached(pages *copal.Map[string, string], path string, render func(string) (string, error)) (string, error) {
+	if page, ok := pages.Get(path); ok {
+		return page, nil
+	}
+	page, err := render(path)
+	if err != nil {
+		return "", err
+	}
+	return page, pages.SetAsync(path, page) // in memory at once, in the log within a second
+}
+
+func Example_guideCache() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	pages, err := copal.OpenMap[string, string](db, "pages", copal.WithTTL(10*time.Minute))
+
+	render := func(path string) (string, error) {
+		fmt.Println("render", path)
+		return "<h1>" + path + "</h1>", err
+	}
+	for range 2 {
+		fmt.Println(cached(pages, "/about", render))
+	}
+	// Output:
+	// render /about
+	// <h1>/about</h1> <nil>
+	// <h1>/about</h1> <nil>
+}
+
+func Example_guideCounters() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	hits, err := copal.OpenMap[string, int64](db, "hits")
+	if err != nil {
+		log.Fatal(err)
+	}
+	n, _, err := hits.Update("/about", func(e *copal.Entry[int64]) error {
+		e.Value++ // from 0, if there is no entry yet
+		return nil
+	})
+
+	fmt.Println(n, err)
+	// Output: 1 <nil>
+}
+
+// prune removes the events before a moment, a thousand in a transaction, which keeps each small.
 func prune(db *copal.DB, events *copal.Map[time.Time, string], before time.Time) (removed int, err error) {
 	for {
 		n := 0
@@ -365,7 +413,7 @@ func Example_guideHistory() {
 	defer was.Close()
 	for name, account := range accounts.At(was).All() {
 		if !accounts.Has(name) {
-			accounts.Set(name, account) // what the slip of a finger has deleted
+			accounts.Set(name, account) // restore a deleted account
 		}
 	}
 	for version, err := range accounts.History("ada") { // the newest first
@@ -391,7 +439,7 @@ func Example_guideUndo() {
 		accounts.Set(name, Account{Email: "test@example.org"}) // in the wrong store
 	}
 	s, _ = db.Snapshot()
-	behind := s.Seq()
+	after := s.Seq()
 	s.Close()
 	accounts.Set("bob", Account{Email: "bob@example.com"})
 
@@ -400,12 +448,12 @@ func Example_guideUndo() {
 		log.Fatal(err)
 	}
 	defer then.Close()
-	now, err := db.AsOfSeq(behind) // right behind the mistake, or db.Snapshot()
+	now, err := db.AsOfSeq(after) // right after the mistake, or db.Snapshot()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer now.Close()
-	for d, err := range admin.Diff(now, then, nil, nil) { // what is to be undone
+	for d, err := range admin.Diff(now, then, nil, nil) { // the differences that Undo would write
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -499,11 +547,11 @@ func Example_guideTrail() {
 	sessions.Delete("b3")
 	sessions.SetTTL("a7", "Alice", time.Millisecond)
 
-	trail := func(after uint64) (last uint64) { // of everything that happened to a map since a number
+	trail := func(after uint64) (last uint64) { // prints the changes of a map after a number
 		for c, err := range db.Watch(ctx, copal.WithAfter(after), copal.WithPrefix(copal.MapPrefix("sessions"))) {
 			switch {
 			case err != nil:
-				log.Fatal(err) // with ErrHistoryLost the trail has a gap, and says so
+				log.Fatal(err) // ErrHistoryLost: the trail has a gap
 			case c.Range:
 				fmt.Printf("from %s to %s deleted\n", c.Key, c.To)
 			case c.Expired:
@@ -514,8 +562,8 @@ func Example_guideTrail() {
 				value, _ := c.Value()
 				fmt.Printf("%s is %s\n", c.Key, value)
 			}
-			if !c.More { // a transaction is told as a whole
-				last = c.Seq // to be kept: the next call goes on from here
+			if !c.More { // not within a transaction
+				last = c.Seq // store it: the next call continues here
 			}
 			if c.Expired {
 				break
@@ -566,7 +614,7 @@ func Example_guideBefore() {
 			fmt.Printf("%s: %d -> %d\n", c.Key, was, c.Value)
 		}
 		if !c.More {
-			told = c.Seq // to be kept: the next loop goes on from here
+			told = c.Seq // store it: the next loop continues here
 		}
 	}
 	// Output:
@@ -589,7 +637,7 @@ func Example_guideCopy() {
 	cart.Rename("cart of Ada")
 	db.Raw().Set([]byte("end"), []byte(""))
 
-	copied, carts := map[string]string{}, map[string]map[string]string{} // what is elsewhere: values, and hashes
+	copied, carts := map[string]string{}, map[string]map[string]string{} // the copy: values, and hashes
 	take := func(c *copal.Change) {
 		key, value := string(c.Key), ""
 		if v, err := c.Value(); err == nil {
@@ -616,10 +664,10 @@ func Example_guideCopy() {
 			copied[key] = value
 		}
 	}
-	after := uint64(0) // kept with the copy: the next run goes on from there
+	after := uint64(0) // stored with the copy: the next run continues here
 	for c, err := range db.Watch(ctx, copal.WithAfter(after)) {
 		if err != nil {
-			log.Fatal(err) // with ErrHistoryLost the copy begins anew, with all that a snapshot has
+			log.Fatal(err) // after ErrHistoryLost, copy a snapshot and begin again
 		}
 		take(&c)
 		if !c.More {

@@ -25,7 +25,7 @@ func TestPagesAreCompiled(t *testing.T) {
 	}
 	for page, examples := range map[string][]string{
 		"README.md":     {"example_readme_test.go", "examples/hello/main.go"},
-		"docs/guide.md": {"example_guide_test.go"},
+		"docs/guide.md": {"example_guide_test.go", "remote/example_test.go"},
 	} {
 		var tested strings.Builder
 		for _, name := range examples {
