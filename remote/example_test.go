@@ -8,8 +8,7 @@ import (
 	"github.com/copaldb/copal/remote"
 )
 
-// A worker beside `copal serve /srv/app.db`, or a program with a Redis server on the same store. docs/guide.md has the line
-// that opens the store.
+// A worker beside `copal serve /srv/app.db`. docs/guide.md has the line that opens the store.
 func Example_worker() {
 	ctx := context.Background()
 	db, err := remote.Open(ctx, "unix:///srv/app.db/SOCKET") // was: copal.Open("/srv/app.db")
