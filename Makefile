@@ -1,6 +1,6 @@
-# Shorthands. The commands themselves are plain Go; .ci/run is what a commit must pass.
+# Shorthands. The commands themselves are plain Go; each commit passes .ci/run.
 
-.PHONY: test race long fuzz ci tour
+.PHONY: test race long fuzz ci checks tour
 
 test: ## the suite
 	go test ./...
@@ -14,8 +14,11 @@ long: ## 5 million crash states, 10,000 kills, every fault and every damaged bit
 fuzz: ## each fuzz target in turn, for FUZZTIME, a minute by default
 	FUZZTIME=$${FUZZTIME:-1m} .ci/run fuzz
 
-ci: ## everything that must hold of a commit
+ci: ## the checks that each commit must pass
 	.ci/run
+
+checks: ## the longer checks, about two hours on two cores: other processors, clients, the image, planted bugs
+	.ci/long
 
 tour: ## copal on real data, in under a minute
 	go run ./examples/tour
