@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -75,7 +77,7 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 		for _, memory := range []int64{0, 1} {
 			t.Run(fmt.Sprintf("%v/%s/memory %d", reflect.TypeFor[V](), c.Name(), memory), func(t *testing.T) {
 				fsys := vfs.NewMem()
-				db := openOn(t, fsys, copal.WithMaxMemory(memory))
+				db := kit.OpenOn(t, fsys, copal.WithMaxMemory(memory))
 				m, err := copal.OpenMap[string, V](db, "m", copal.WithCodec(c))
 				if err != nil {
 					t.Skip(err)
@@ -92,8 +94,8 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 				if err := db.Sync(); err != nil {
 					t.Fatal(err)
 				}
-				again := mapOf[string, V](t, openOn(t, fsys.ProcessCrash(), copal.WithMaxMemory(memory)), "m", copal.WithCodec(c))
-				first := mapOf[string, V](t, openOn(t, crashed), "m", copal.WithCodec(c))
+				again := kit.MapOf[string, V](t, kit.OpenOn(t, fsys.ProcessCrash(), copal.WithMaxMemory(memory)), "m", copal.WithCodec(c))
+				first := kit.MapOf[string, V](t, kit.OpenOn(t, crashed), "m", copal.WithCodec(c))
 				if first.Len() > again.Len() || again.Len() != len(ways) {
 					t.Errorf("%d entries after a crash, %d when synced, want %d", first.Len(), again.Len(), len(ways))
 				}

@@ -3,13 +3,15 @@ package copal_test
 import (
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
 
 // What each call leaves to the garbage collector: a Set the cell of its value, a Get that memory answers nothing.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if kit.RaceEnabled {
 		t.Skip("the race detector has sync.Pool forget")
 	}
 	for name, noMap := range map[string]string{"mapped": "", "not mapped": "1"} {
@@ -21,13 +23,13 @@ func TestAllocations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer mustClose(t, db)
-			allocations(t, mapOf[string, player](t, db, "named"), benchNames[:500])
+			defer kit.MustClose(t, db)
+			allocations(t, kit.MapOf[string, player](t, db, "named"), benchNames[:500])
 			numbers := make([]int, 500)
 			for i := range numbers {
 				numbers[i] = 1_000_000 + i
 			}
-			allocations(t, mapOf[int, player](t, db, "numbered"), numbers)
+			allocations(t, kit.MapOf[int, player](t, db, "numbered"), numbers)
 		})
 	}
 }
@@ -36,7 +38,7 @@ func allocations[K comparable](t *testing.T, m *copal.Map[K, player], keys []K) 
 	i := 0
 	next := func() K { i++; return keys[i%len(keys)] }
 	for _, k := range keys {
-		mustSet(t, m, k, player{"somebody", 7, 0.5})
+		kit.MustSet(t, m, k, player{"somebody", 7, 0.5})
 	}
 	for _, c := range []struct {
 		what string

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -21,8 +23,8 @@ import (
 
 // What a raw read returns is the caller's, also when the read had to write it first.
 func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
-	db := memory(t)
-	m := mapOf[int, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
+	db := kit.Memory(t)
+	m := kit.MapOf[int, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
 	want, got := map[int][]byte{}, map[int][]byte{}
 	for i := range 200 {
 		want[i] = bytes.Repeat([]byte{byte(i)}, 100+i)
@@ -44,10 +46,10 @@ func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 
 // A raw Delete says whether there was an entry, whatever a map shows in its place, and also of what waits.
 func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "decorated", 1)
-	mustSet(t, m, "deleted", 1)
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "decorated", 1)
+	kit.MustSet(t, m, "deleted", 1)
 	_, deleted := m.DeleteAsync("deleted")
 	if err := errors.Join(m.SetInMemory("decorated", 2), m.SetAsync("async", 1), deleted); err != nil {
 		t.Fatal(err)
@@ -56,14 +58,7 @@ func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
 		if existed, err := db.Raw().Delete([]byte("m:" + key)); existed != want || err != nil {
 			t.Errorf("raw Delete(m:%s) = %v, %v, want %v", key, existed, err, want)
 		}
-		wantAbsent(t, m, key)
-	}
-}
-
-func mustSetAsync[K comparable, V any](t testing.TB, m *copal.Map[K, V], key K, v V) {
-	t.Helper()
-	if err := m.SetAsync(key, v); err != nil {
-		t.Fatalf("SetAsync(%.100q): %v", printable(key), err)
+		kit.WantAbsent(t, m, key)
 	}
 }
 
@@ -71,11 +66,11 @@ func mustSetAsync[K comparable, V any](t testing.TB, m *copal.Map[K, V], key K, 
 func TestSetAsync(t *testing.T) {
 	want := map[string]flatKind{"new": {N: 1}, "old": {N: 2, Text: "two"}}
 	write := func(t *testing.T, db *copal.DB) *copal.Map[string, flatKind] {
-		m := mapOf[string, flatKind](t, db, "m")
-		mustSet(t, m, "old", flatKind{N: 9})
-		mustSet(t, m, "gone", flatKind{N: 9})
+		m := kit.MapOf[string, flatKind](t, db, "m")
+		kit.MustSet(t, m, "old", flatKind{N: 9})
+		kit.MustSet(t, m, "gone", flatKind{N: 9})
 		for k, v := range want {
-			mustSetAsync(t, m, k, v)
+			kit.MustSetAsync(t, m, k, v)
 		}
 		if existed, err := m.DeleteAsync("gone"); !existed || err != nil {
 			t.Errorf("DeleteAsync = %v, %v", existed, err)
@@ -85,9 +80,9 @@ func TestSetAsync(t *testing.T) {
 	check := func(t *testing.T, m *copal.Map[string, flatKind]) {
 		t.Helper()
 		for k, v := range want {
-			wantLoad(t, m, k, v)
+			kit.WantLoad(t, m, k, v)
 		}
-		wantAbsent(t, m, "gone")
+		kit.WantAbsent(t, m, "gone")
 		keys := slices.Sorted(m.Keys())
 		if got := maps.Collect(m.All()); !maps.Equal(got, want) || m.Len() != len(want) || !slices.Equal(keys, []string{"new", "old"}) {
 			t.Errorf("All yields %v, Keys %v, Len is %d", got, keys, m.Len())
@@ -98,11 +93,11 @@ func TestSetAsync(t *testing.T) {
 	}
 	raw := func(t *testing.T, db *copal.DB) {
 		t.Helper()
-		if has, err := has(db.Raw(), []byte("m:gone")); has || err != nil {
+		if has, err := kit.Has(db.Raw(), []byte("m:gone")); has || err != nil {
 			t.Errorf("raw Has = %v, %v", has, err)
 		}
-		wantRaw(t, db, "m:new", `{"N":1,"Text":"","F":0}`)
-		if got := scanAll(db); len(got) != len(want) {
+		kit.WantRaw(t, db, "m:new", `{"N":1,"Text":"","F":0}`)
+		if got := kit.ScanAll(db); len(got) != len(want) {
 			t.Errorf("Scan yields %v", got)
 		}
 	}
@@ -115,13 +110,13 @@ func TestSetAsync(t *testing.T) {
 	} {
 		t.Run(end, func(t *testing.T) {
 			fsys := vfs.NewMem()
-			m := write(t, openOn(t, fsys, copal.WithSyncInterval(time.Hour)))
+			m := write(t, kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour)))
 			check(t, m)
 			if err := finish(m); err != nil {
 				t.Fatal(err)
 			}
-			db := openOn(t, fsys.ProcessCrash())
-			check(t, mapOf[string, flatKind](t, db, "m"))
+			db := kit.OpenOn(t, fsys.ProcessCrash())
+			check(t, kit.MapOf[string, flatKind](t, db, "m"))
 			raw(t, db)
 		})
 	}
@@ -132,9 +127,9 @@ func TestSetAsyncCoalesces(t *testing.T) {
 	for _, d := range []time.Duration{time.Hour, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			fsys := vfs.Inject(vfs.NewMem())
-			db := openOn(t, fsys, copal.WithSyncInterval(d), copal.WithMaxMemory(1<<20))
-			m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(codec.Binary))
-			mustSet(t, m, 0, flatKind{}) // and the schema
+			db := kit.OpenOn(t, fsys, copal.WithSyncInterval(d), copal.WithMaxMemory(1<<20))
+			m := kit.MapOf[int, flatKind](t, db, "m", copal.WithCodec(codec.Binary))
+			kit.MustSet(t, m, 0, flatKind{}) // and the schema
 			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +137,7 @@ func TestSetAsyncCoalesces(t *testing.T) {
 				synctest.Wait()
 				seen, records := fsys.Seen(), db.Stats().Records
 				for i := range 1000 {
-					mustSetAsync(t, m, i%2, flatKind{N: i})
+					kit.MustSetAsync(t, m, i%2, flatKind{N: i})
 				}
 				time.Sleep(d - time.Nanosecond)
 				synctest.Wait()
@@ -169,37 +164,37 @@ func TestSetAsyncCoalesces(t *testing.T) {
 // never what was before.
 func TestSetAsyncOrder(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(1<<20))
-	m := mapOf[string, int](t, db, "m")
-	mustSetAsync(t, m, "async, Set", 1)
-	mustSet(t, m, "async, Set", 2)
-	mustSet(t, m, "Set, async", 1)
-	mustSetAsync(t, m, "Set, async", 2)
-	mustSetAsync(t, m, "Set, async", 3)
-	mustSetAsync(t, m, "async, Delete", 1)
+	db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(1<<20))
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSetAsync(t, m, "async, Set", 1)
+	kit.MustSet(t, m, "async, Set", 2)
+	kit.MustSet(t, m, "Set, async", 1)
+	kit.MustSetAsync(t, m, "Set, async", 2)
+	kit.MustSetAsync(t, m, "Set, async", 3)
+	kit.MustSetAsync(t, m, "async, Delete", 1)
 	records := db.Stats().Records
 	if existed, err := m.Delete("async, Delete"); !existed || err != nil || db.Stats().Records != records {
 		t.Errorf("Delete = %v, %v, and %d records", existed, err, db.Stats().Records-records)
 	}
-	mustSetAsync(t, m, "async, Put", 1)
-	mustPut(t, db, "m:async, Put", "2")
-	mustSetAsync(t, m, "async, Update", 1)
+	kit.MustSetAsync(t, m, "async, Put", 1)
+	kit.MustPut(t, db, "m:async, Put", "2")
+	kit.MustSetAsync(t, m, "async, Update", 1)
 	if v, _, err := m.Update("async, Update", func(u *copal.Entry[int]) error { u.Value++; return nil }); v != 2 || err != nil {
 		t.Errorf("Update = %v, %v", v, err)
 	}
-	mustSet(t, m, "Set, DeleteAsync, Set", 1)
+	kit.MustSet(t, m, "Set, DeleteAsync, Set", 1)
 	if _, err := m.DeleteAsync("Set, DeleteAsync, Set"); err != nil {
 		t.Error(err)
 	}
-	mustSet(t, m, "Set, DeleteAsync, Set", 2)
-	crashed := mapOf[string, int](t, openOn(t, fsys.ProcessCrash()), "m")
+	kit.MustSet(t, m, "Set, DeleteAsync, Set", 2)
+	crashed := kit.MapOf[string, int](t, kit.OpenOn(t, fsys.ProcessCrash()), "m")
 	want := map[string]int{"async, Set": 2, "Set, async": 1, "async, Put": 2, "async, Update": 2, "Set, DeleteAsync, Set": 2}
 	if got := maps.Collect(crashed.All()); !maps.Equal(got, want) {
 		t.Errorf("after a crash: %v, want %v", got, want)
 	}
 	want["Set, async"] = 3
-	mustClose(t, db)
-	if got := maps.Collect(mapOf[string, int](t, openOn(t, fsys), "m").All()); !maps.Equal(got, want) {
+	kit.MustClose(t, db)
+	if got := maps.Collect(kit.MapOf[string, int](t, kit.OpenOn(t, fsys), "m").All()); !maps.Equal(got, want) {
 		t.Errorf("after Close: %v, want %v", got, want)
 	}
 }
@@ -207,34 +202,34 @@ func TestSetAsyncOrder(t *testing.T) {
 // What can be refused at once is, and changes nothing.
 func TestSetAsyncRefused(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys)
-	m := mapOf[string, float64](t, db, "m")
-	mustSetAsync(t, m, "k", 1)
-	wantErr(t, "SetAsync", m.SetAsync("k", math.NaN()), copal.ErrType)
-	wantErr(t, "SetAsync", m.SetAsync("new", math.Inf(1)), copal.ErrType)
-	wantErr(t, "SetAsync of a long key", m.SetAsync(strings.Repeat("k", 1<<16), 1), copal.ErrTooLarge)
-	wantLoad(t, m, "k", 1)
-	wantAbsent(t, m, "new")
+	db := kit.OpenOn(t, fsys)
+	m := kit.MapOf[string, float64](t, db, "m")
+	kit.MustSetAsync(t, m, "k", 1)
+	kit.WantErr(t, "SetAsync", m.SetAsync("k", math.NaN()), copal.ErrType)
+	kit.WantErr(t, "SetAsync", m.SetAsync("new", math.Inf(1)), copal.ErrType)
+	kit.WantErr(t, "SetAsync of a long key", m.SetAsync(strings.Repeat("k", 1<<16), 1), copal.ErrTooLarge)
+	kit.WantLoad(t, m, "k", 1)
+	kit.WantAbsent(t, m, "new")
 	writes := func(m *copal.Map[string, float64]) []error {
 		_, deleted := m.DeleteAsync("k")
 		_, _, updated := m.UpdateAsync("k", func(u *copal.Entry[float64]) error { return nil })
 		_, _, inMemory := m.UpdateInMemory("k", func(u *copal.Entry[float64]) error { return nil })
 		return []error{m.SetAsync("k", 2), deleted, updated, m.SetInMemory("k", 2), inMemory}
 	}
-	mustClose(t, m)
+	kit.MustClose(t, m)
 	for _, err := range writes(m) {
-		wantErr(t, "closed map", err, copal.ErrClosed)
+		kit.WantErr(t, "closed map", err, copal.ErrClosed)
 	}
-	m = mapOf[string, float64](t, db, "m")
-	mustClose(t, db)
+	m = kit.MapOf[string, float64](t, db, "m")
+	kit.MustClose(t, db)
 	for _, err := range writes(m) {
-		wantErr(t, "closed store", err, copal.ErrClosed)
+		kit.WantErr(t, "closed store", err, copal.ErrClosed)
 	}
-	reader := mapOf[string, float64](t, openOn(t, fsys, copal.ReadOnly()), "m")
+	reader := kit.MapOf[string, float64](t, kit.OpenOn(t, fsys, copal.ReadOnly()), "m")
 	for _, err := range writes(reader) {
-		wantErr(t, "read-only", err, copal.ErrReadOnly)
+		kit.WantErr(t, "read-only", err, copal.ErrReadOnly)
 	}
-	wantLoad(t, reader, "k", 1)
+	kit.WantLoad(t, reader, "k", 1)
 }
 
 // On a full disk what was set asynchronously stays readable, whoever flushes says so, the handler once, and all of
@@ -244,48 +239,48 @@ func TestSetAsyncOnAFullDisk(t *testing.T) {
 	const n = 300 // of values that together are more than is reserved at a time
 	value := func(i, age int) string { return fmt.Sprint(i, " ", age, strings.Repeat(".", 10_000)) }
 	synctest.Test(t, func(t *testing.T) {
-		fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Match: isLog, Err: vfs.ErrNoSpace, Forever: true})
+		fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Match: kit.IsLog, Err: vfs.ErrNoSpace, Forever: true})
 		mem := vfs.NewMem()
-		var handled errorLog
-		db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.WithSyncInterval(time.Minute), copal.WithMaxMemory(64<<20))
-		m := mapOf[int, string](t, db, "m")
-		mustSet(t, m, 0, "")
+		var handled kit.ErrorLog
+		db := kit.OpenOn(t, vfs.Inject(mem, fault), handled.Option(), copal.WithSyncInterval(time.Minute), copal.WithMaxMemory(64<<20))
+		m := kit.MapOf[int, string](t, db, "m")
+		kit.MustSet(t, m, 0, "")
 		full.Store(true)
 		for i := range n {
-			mustSetAsync(t, m, i, value(i, 1))
+			kit.MustSetAsync(t, m, i, value(i, 1))
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		handled.wantTaken(t, 1, copal.ErrNoSpace)
-		wantErr(t, "Sync", db.Sync(), copal.ErrNoSpace)
-		wantErr(t, "Sync", m.Sync(), copal.ErrNoSpace)
+		handled.WantTaken(t, 1, copal.ErrNoSpace)
+		kit.WantErr(t, "Sync", db.Sync(), copal.ErrNoSpace)
+		kit.WantErr(t, "Sync", m.Sync(), copal.ErrNoSpace)
 		for i := range n {
-			wantLoad(t, m, i, value(i, 1))
+			kit.WantLoad(t, m, i, value(i, 1))
 			key, want := fmt.Sprint("m:", i), fmt.Sprintf("%q", value(i, 1))
-			wantRaw(t, db, key, want)
-			if got := viewed(t, db, key); got != want {
+			kit.WantRaw(t, db, key, want)
+			if got := kit.Viewed(t, db, key); got != want {
 				t.Errorf("ViewValue(%q) shows %.50q", key, got)
 			}
 		}
 		full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		handled.wantTaken(t, 0, nil)
-		if got := mapOf[int, string](t, openOn(t, mem.ProcessCrash()), "m").Len(); got != n {
+		handled.WantTaken(t, 0, nil)
+		if got := kit.MapOf[int, string](t, kit.OpenOn(t, mem.ProcessCrash()), "m").Len(); got != n {
 			t.Errorf("%d entries in the log, want %d", got, n)
 		}
 		full.Store(true)
 		for age := 2; age <= 3; age++ {
 			for i := range n {
-				mustSetAsync(t, m, i, value(i, age))
+				kit.MustSetAsync(t, m, i, value(i, age))
 			}
 			if age == 2 {
-				wantErr(t, "Map.Close", m.Close(), copal.ErrNoSpace)
-				m = mapOf[int, string](t, db, "m")
+				kit.WantErr(t, "Map.Close", m.Close(), copal.ErrNoSpace)
+				m = kit.MapOf[int, string](t, db, "m")
 			} else {
-				wantErr(t, "Close", db.Close(), copal.ErrNoSpace)
+				kit.WantErr(t, "Close", db.Close(), copal.ErrNoSpace)
 				full.Store(false)
-				m = mapOf[int, string](t, openOn(t, mem), "m")
+				m = kit.MapOf[int, string](t, kit.OpenOn(t, mem), "m")
 			}
 			for i := range n {
 				if got, ok := m.Get(i); !ok || !strings.HasPrefix(got, fmt.Sprint(i, " ")) || len(got) != len(value(i, age)) || got > value(i, age) {
@@ -293,7 +288,7 @@ func TestSetAsyncOnAFullDisk(t *testing.T) {
 				}
 			}
 		}
-		handled.take()
+		handled.Take()
 	})
 }
 
@@ -302,11 +297,11 @@ func TestSetAsyncWithLittleMemory(t *testing.T) {
 	const n, limit = 5000, 100_000
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		fsys := vfs.NewMem()
-		db := openOn(t, fsys, copal.WithMaxMemory(limit), copal.WithSyncInterval(time.Hour))
-		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(c))
+		db := kit.OpenOn(t, fsys, copal.WithMaxMemory(limit), copal.WithSyncInterval(time.Hour))
+		m := kit.MapOf[int, flatKind](t, db, "m", copal.WithCodec(c))
 		most := int64(0)
 		for i := range n {
-			mustSetAsync(t, m, i, flatKind{N: i, Text: strings.Repeat("x", 1000)})
+			kit.MustSetAsync(t, m, i, flatKind{N: i, Text: strings.Repeat("x", 1000)})
 			most = max(most, db.Stats().CacheBytes)
 		}
 		if most > 2*limit {
@@ -315,8 +310,8 @@ func TestSetAsyncWithLittleMemory(t *testing.T) {
 		if records := db.Stats().Records; records < n*9/10 {
 			t.Errorf("%s: %d values of 1000 bytes are kept in %d bytes of memory", c.Name(), n-records, limit)
 		}
-		mustClose(t, db)
-		again := mapOf[int, flatKind](t, openOn(t, fsys), "m")
+		kit.MustClose(t, db)
+		again := kit.MapOf[int, flatKind](t, kit.OpenOn(t, fsys), "m")
 		if again.Len() != n {
 			t.Errorf("%s: %d entries, want %d", c.Name(), again.Len(), n)
 		}
@@ -331,17 +326,17 @@ func TestSetAsyncWithLittleMemory(t *testing.T) {
 // Large values are written, too, however they are encoded.
 func TestSetAsyncLargeValues(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
-		lives(t, func(t *testing.T, db *copal.DB) {
-			m := mapOf[int, string](t, db, "m", copal.WithCodec(c))
-			mustSetAsync(t, m, 1, strings.Repeat("x", 3<<20))
-			mustSetAsync(t, m, 2, "small")
+		kit.Lives(t, func(t *testing.T, db *copal.DB) {
+			m := kit.MapOf[int, string](t, db, "m", copal.WithCodec(c))
+			kit.MustSetAsync(t, m, 1, strings.Repeat("x", 3<<20))
+			kit.MustSetAsync(t, m, 2, "small")
 			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}
 		}, func(t *testing.T, db *copal.DB) {
-			m := mapOf[int, string](t, db, "m", copal.WithCodec(c))
-			wantLoad(t, m, 1, strings.Repeat("x", 3<<20))
-			wantLoad(t, m, 2, "small")
+			m := kit.MapOf[int, string](t, db, "m", copal.WithCodec(c))
+			kit.WantLoad(t, m, 1, strings.Repeat("x", 3<<20))
+			kit.WantLoad(t, m, 2, "small")
 		})
 	}
 }
@@ -359,17 +354,17 @@ func TestUpdateDeletesAfterDeleteAsync(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys := vfs.NewMem()
-			db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
-			m := mapOf[string, int](t, db, "m")
-			mustSet(t, m, "k", 1)
+			db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour))
+			m := kit.MapOf[string, int](t, db, "m")
+			kit.MustSet(t, m, "k", 1)
 			if _, err := m.DeleteAsync("k"); err != nil {
 				t.Fatal(err)
 			}
 			if _, exists, err := up(m, func(u *copal.Entry[int]) error { u.Delete(); return nil }); exists || err != nil {
 				t.Fatal(exists, err)
 			}
-			db2 := openOn(t, fsys.ProcessCrash())
-			wantAbsent(t, mapOf[string, int](t, db2, "m"), "k")
+			db2 := kit.OpenOn(t, fsys.ProcessCrash())
+			kit.WantAbsent(t, kit.MapOf[string, int](t, db2, "m"), "k")
 		})
 	}
 }
@@ -378,25 +373,25 @@ func TestUpdateDeletesAfterDeleteAsync(t *testing.T) {
 // has seen, also if SetAsync set it.
 func TestCanceledUpdateFSyncKeepsSetAsync(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
+	db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour))
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
 	if err := m.SetAsync("k", 2); err != nil {
 		t.Fatal(err)
 	}
 	if v, _, err := m.UpdateFSync("k", func(u *copal.Entry[int]) error { u.Cancel(); return nil }); v != 2 || err != nil {
 		t.Fatal(v, err)
 	}
-	db2 := openOn(t, fsys.ProcessCrash())
-	wantLoad(t, mapOf[string, int](t, db2, "m"), "k", 2)
+	db2 := kit.OpenOn(t, fsys.ProcessCrash())
+	kit.WantLoad(t, kit.MapOf[string, int](t, db2, "m"), "k", 2)
 }
 
 // TestSetAsyncEmptyBytes: an empty slice set by SetAsync is read as an empty slice, before and
 // after it is written to the log.
 func TestSetAsyncEmptyBytes(t *testing.T) {
-	db := memory(t, copal.WithSyncInterval(time.Hour))
-	m := mapOf[string, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
-	mustSet(t, m, "k", []byte("old"))
+	db := kit.Memory(t, copal.WithSyncInterval(time.Hour))
+	m := kit.MapOf[string, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
+	kit.MustSet(t, m, "k", []byte("old"))
 	for range 3 { // no buffer is left that has memory
 		runtime.GC()
 	}
@@ -462,9 +457,9 @@ func (protoDecoder) Decode(b []byte, v any) error {
 // TestSetAsyncEmptyEncoding: a value that the caller's codec encodes as nothing can be set by
 // SetAsync, and is read before and after it is written to the log.
 func TestSetAsyncEmptyEncoding(t *testing.T) {
-	db := memory(t, copal.WithSyncInterval(time.Hour))
-	m := mapOf[string, *message](t, db, "m", copal.WithCodec(protoLike{}))
-	mustSet(t, m, "k", &message{7})
+	db := kit.Memory(t, copal.WithSyncInterval(time.Hour))
+	m := kit.MapOf[string, *message](t, db, "m", copal.WithCodec(protoLike{}))
+	kit.MustSet(t, m, "k", &message{7})
 	for range 3 { // no buffer is left that has memory
 		runtime.GC()
 	}
@@ -487,8 +482,8 @@ func TestSetAsyncEmptyEncoding(t *testing.T) {
 func TestCloseReportsAFailedSyncOnce(t *testing.T) {
 	fsys := vfs.NewMem()
 	f := &vfs.Fault{Kinds: vfs.OpSync, N: 4, Forever: true, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }}
-	db := openOn(t, vfs.Inject(fsys, f), copal.WithErrorHandler(func(error) {}))
-	m := mapOf[int, int](t, db, "m")
+	db := kit.OpenOn(t, vfs.Inject(fsys, f), copal.WithErrorHandler(func(error) {}))
+	m := kit.MapOf[int, int](t, db, "m")
 	var err error
 	for i := 0; err == nil && i < 1000; i++ {
 		m.SetAsync(i+1e6, i)

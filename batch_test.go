@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -19,8 +21,8 @@ import (
 func TestBatchAgainstAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	model := map[string]string{}
-	lives(t, func(t *testing.T, db *copal.DB) {
-		users := mapOf[string, user](t, db, "users")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		users := kit.MapOf[string, kit.User](t, db, "users")
 		b := db.Raw().Batch()
 		for round := range 60 {
 			want := map[string]bool{}
@@ -46,18 +48,18 @@ func TestBatchAgainstAModel(t *testing.T) {
 			if n, err := b.Len(), b.Commit(); n != 0 || err != nil { // again, it changes nothing
 				t.Fatalf("after a commit it has %d changes, and writes them: %v", n, err)
 			}
-			if got := scanAll(db); !reflect.DeepEqual(got, model) {
+			if got := kit.ScanAll(db); !reflect.DeepEqual(got, model) {
 				t.Fatalf("round %d: there are %d entries, want %d", round, len(got), len(model))
 			}
 		}
-		mustSetAsync(t, users, "async", user{"A", 1})
+		kit.MustSetAsync(t, users, "async", kit.User{Name: "A", Age: 1})
 		b.Set([]byte("users:async"), []byte("{}"))
 		if err := b.Commit(); err != nil {
 			t.Fatal(err)
 		}
 		model["users:async"] = "{}"
 	}, func(t *testing.T, db *copal.DB) {
-		if got := scanAll(db); !reflect.DeepEqual(got, model) {
+		if got := kit.ScanAll(db); !reflect.DeepEqual(got, model) {
 			t.Errorf("there are %d entries, want %d", len(got), len(model))
 		}
 	})
@@ -65,11 +67,11 @@ func TestBatchAgainstAModel(t *testing.T) {
 
 // With one change that is refused, none is made. The batch can be mended and written.
 func TestBatchIsRefusedAsAWhole(t *testing.T) {
-	fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
-	db := openOn(t, vfs.Inject(vfs.NewMem(), fault), copal.WithErrorHandler(func(error) {}))
-	mustPut(t, db, "a", "old")
-	mustPut(t, db, "gone", "old")
-	before := scanAll(db)
+	fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	db := kit.OpenOn(t, vfs.Inject(vfs.NewMem(), fault), copal.WithErrorHandler(func(error) {}))
+	kit.MustPut(t, db, "a", "old")
+	kit.MustPut(t, db, "gone", "old")
+	before := kit.ScanAll(db)
 	fill := func(b *copal.Batch) {
 		b.Set([]byte("a"), []byte("new"))
 		b.Set([]byte("b"), []byte("new"))
@@ -79,7 +81,7 @@ func TestBatchIsRefusedAsAWhole(t *testing.T) {
 	fill(b)
 	long := make([]byte, 1<<20)
 	b.Set(long, nil)
-	wantErr(t, "Write with a key too long", b.Commit(), copal.ErrTooLarge)
+	kit.WantErr(t, "Write with a key too long", b.Commit(), copal.ErrTooLarge)
 	if b.Len() != 4 {
 		t.Errorf("after an error the batch has %d changes, want 4", b.Len())
 	}
@@ -89,8 +91,8 @@ func TestBatchIsRefusedAsAWhole(t *testing.T) {
 		b.Set(fmt.Append(nil, "large", i), long)
 	}
 	full.Store(true)
-	wantErr(t, "Write on a full disk", b.Commit(), copal.ErrNoSpace)
-	if got := scanAll(db); !reflect.DeepEqual(got, before) {
+	kit.WantErr(t, "Write on a full disk", b.Commit(), copal.ErrNoSpace)
+	if got := kit.ScanAll(db); !reflect.DeepEqual(got, before) {
 		t.Errorf("a refused batch has made %v of %v", got, before)
 	}
 	full.Store(false)
@@ -104,7 +106,7 @@ func TestBatchIsRefusedAsAWhole(t *testing.T) {
 		t.Errorf("PutTTL without a time to live: %v", err)
 	}
 	b.Set([]byte("k"), nil)
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	if err := b.Commit(); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
@@ -112,8 +114,8 @@ func TestBatchIsRefusedAsAWhole(t *testing.T) {
 
 // A deadline in a batch is one like any other.
 func TestBatchTTL(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithClock(clock))
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithClock(clock))
 	b := db.Raw().Batch()
 	if err := b.SetTTL([]byte("k"), []byte("v"), time.Second); err != nil {
 		t.Fatal(err)
@@ -122,18 +124,18 @@ func TestBatchTTL(t *testing.T) {
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	wantRaw(t, db, "k", "v")
+	kit.WantRaw(t, db, "k", "v")
 	clock.Advance(time.Second)
-	if has, err := has(db.Raw(), []byte("k")); has || err != nil {
+	if has, err := kit.Has(db.Raw(), []byte("k")); has || err != nil {
 		t.Errorf("Has = %v, %v after the deadline", has, err)
 	}
-	wantRaw(t, db, "stays", "")
+	kit.WantRaw(t, db, "stays", "")
 }
 
 // TestMemoryOfABatch: a change takes at most 200 bytes beside its key and value until the batch is committed,
 // also one that replaces another.
 func TestMemoryOfABatch(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -38,9 +40,9 @@ func benchMap(b *testing.B, opts ...copal.Option) *copal.Map[string, player] {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { db.Close() })
-	m := mapOf[string, player](b, db, "m")
+	m := kit.MapOf[string, player](b, db, "m")
 	for i, k := range benchNames {
-		mustSet(b, m, k, player{k, i, 0.5})
+		kit.MustSet(b, m, k, player{k, i, 0.5})
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -106,8 +108,8 @@ func BenchmarkSyncMapLoad(b *testing.B) {
 // BenchmarkLongestWait prints how long one of 128 goroutines waits for a change of one entry at most, as a
 // multiple of the same wait for a mutex, measured before each, and beside the mutex measured again.
 func BenchmarkLongestWait(b *testing.B) {
-	db := memory(b)
-	m, queue, scores := mapOf[string, int](b, db, "m"), db.Raw().List([]byte("queue")), db.Raw().SortedSet([]byte("scores"))
+	db := kit.Memory(b)
+	m, queue, scores := kit.MapOf[string, int](b, db, "m"), db.Raw().List([]byte("queue")), db.Raw().SortedSet([]byte("scores"))
 	var mu sync.Mutex
 	plain := map[string]int{}
 	locked := func(int) { mu.Lock(); plain["hot"]++; mu.Unlock() }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -18,17 +20,17 @@ import (
 func TestDeleteRangeByValue(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		mem := vfs.NewMem()
-		db := openOn(t, mem)
+		db := kit.OpenOn(t, mem)
 		var opts []copal.MapOption
 		if ordered {
 			opts = append(opts, copal.Ordered())
 		}
-		ages := mapOf[int, string](t, db, "ages", opts...)
+		ages := kit.MapOf[int, string](t, db, "ages", opts...)
 		type place struct {
 			Row  int
 			Name string
 		}
-		seats := mapOf[place, bool](t, db, "seats", opts...)
+		seats := kit.MapOf[place, bool](t, db, "seats", opts...)
 		for i := -20; i <= 120; i++ {
 			if err := errors.Join(ages.Set(i, "v"), seats.Set(place{i % 11, fmt.Sprint(i)}, true)); err != nil {
 				t.Fatal(err)
@@ -72,9 +74,9 @@ func TestDeleteRangeByValue(t *testing.T) {
 			if seats.Len() != n {
 				t.Errorf("%d seats are counted, want %d", seats.Len(), n)
 			}
-			db = openOn(t, mem.ProcessCrash())
-			ages = mapOf[int, string](t, db, "ages", opts...)
-			seats = mapOf[place, bool](t, db, "seats", opts...)
+			db = kit.OpenOn(t, mem.ProcessCrash())
+			ages = kit.MapOf[int, string](t, db, "ages", opts...)
+			seats = kit.MapOf[place, bool](t, db, "seats", opts...)
 		}
 	}
 }
@@ -91,18 +93,18 @@ func TestRangesSurvivePowerCuts(t *testing.T) {
 	} {
 		for _, d := range []copal.Durability{copal.Write, copal.FSync} {
 			mem := vfs.NewCrashMem()
-			db := openOn(t, mem)
-			m := mapOf[string, int](t, db, "m")
+			db := kit.OpenOn(t, mem)
+			m := kit.MapOf[string, int](t, db, "m")
 			if err := errors.Join(m.Set("k1", 1), m.Set("k2", 2), db.Sync(), remove(m.With(d), db.Raw().With(d))); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			lost := 0
 			for cut := range mem.PowerCuts(20, nil) {
-				after := openOn(t, cut)
-				if n := mapOf[string, int](t, after, "m").Len(); n != 0 {
+				after := kit.OpenOn(t, cut)
+				if n := kit.MapOf[string, int](t, after, "m").Len(); n != 0 {
 					lost++
 				}
-				mustClose(t, after)
+				kit.MustClose(t, after)
 			}
 			if (lost == 0) != (d == copal.FSync) {
 				t.Errorf("%s with %v: %d power cuts lose it", name, d, lost)
@@ -115,11 +117,11 @@ func TestRangesSurvivePowerCuts(t *testing.T) {
 // reader after it, also of entries that others set meanwhile.
 func TestTwoRangesInATransaction(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
-	m, raw := mapOf[string, int](t, db, "m"), db.Raw()
+	db := kit.OpenOn(t, mem)
+	m, raw := kit.MapOf[string, int](t, db, "m"), db.Raw()
 	keys := []string{"a1", "a2", "b1", "b2", "c1"}
 	for i, key := range keys {
-		mustSet(t, m, key, i)
+		kit.MustSet(t, m, key, i)
 		for _, list := range []string{"x ", "y "} {
 			if err := raw.Hash([]byte(list+key)).Set("field", nil); err != nil {
 				t.Fatal(err)
@@ -168,17 +170,17 @@ func TestTwoRangesInATransaction(t *testing.T) {
 		if left := slices.Collect(m.Keys()); m.Len() != 1 || !slices.Equal(left, []string{"c1"}) {
 			t.Errorf("there are %d entries: %v", m.Len(), left)
 		}
-		db = openOn(t, mem.ProcessCrash())
-		m = mapOf[string, int](t, db, "m")
+		db = kit.OpenOn(t, mem.ProcessCrash())
+		m = kit.MapOf[string, int](t, db, "m")
 	}
 }
 
 // TestDrop: a map that was dropped is as if it had never been, and may come again with other types.
 func TestDrop(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
-	m := mapOf[string, int](t, db, "m", copal.Ordered())
-	other := mapOf[string, int](t, db, "mother")
+	db := kit.OpenOn(t, mem)
+	m := kit.MapOf[string, int](t, db, "m", copal.Ordered())
+	other := kit.MapOf[string, int](t, db, "mother")
 	if err := errors.Join(m.Set("a", 1), m.SetAsync("b", 2), other.Set("a", 3)); err != nil {
 		t.Fatal(err)
 	}
@@ -198,18 +200,18 @@ func TestDrop(t *testing.T) {
 			t.Errorf("there are %d keys", db.Raw().Len())
 		}
 		if end == "close" {
-			mustClose(t, db)
+			kit.MustClose(t, db)
 		} else {
 			mem = mem.ProcessCrash()
 		}
-		db = openOn(t, mem)
+		db = kit.OpenOn(t, mem)
 	}
-	again := mapOf[int, []string](t, db, "m")
+	again := kit.MapOf[int, []string](t, db, "m")
 	if err := again.Set(1, []string{"x"}); err != nil || again.Len() != 1 {
 		t.Errorf("the map anew: %d entries, %v", again.Len(), err)
 	}
-	mustClose(t, db)
-	db = openOn(t, mem, copal.ReadOnly())
+	kit.MustClose(t, db)
+	db = kit.OpenOn(t, mem, copal.ReadOnly())
 	if err := db.Drop("m"); !errors.Is(err, copal.ErrReadOnly) {
 		t.Errorf("dropping a map of a store that is read-only: %v", err)
 	}
@@ -218,8 +220,8 @@ func TestDrop(t *testing.T) {
 // TestWatchOfRanges: who replays what a watch tells has what the map has, however many write, clear and delete
 // ranges at once.
 func TestWatchOfRanges(t *testing.T) {
-	db := openOn(t, vfs.NewMem(), copal.WithErrorHandler(func(err error) { t.Error(err) }))
-	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	db := kit.OpenOn(t, vfs.NewMem(), copal.WithErrorHandler(func(err error) { t.Error(err) }))
+	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())
 	var all sync.WaitGroup
 	for w := range 4 {
 		all.Go(func() {
@@ -287,5 +289,5 @@ func TestWatchOfRanges(t *testing.T) {
 	if ranges < 100 {
 		t.Errorf("%d ranges are told", ranges)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }

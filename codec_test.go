@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -31,7 +33,7 @@ var someOrder = order{
 func TestCodecs(t *testing.T) {
 	codecs := []codec.Codec{codec.JSON, codec.Binary}
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
+	db := kit.OpenOn(t, mem)
 	for _, c := range codecs {
 		m, err := copal.OpenMap[string, order](db, "orders", copal.WithCodec(c))
 		if err != nil {
@@ -66,8 +68,8 @@ func TestCodecs(t *testing.T) {
 		}
 	}
 	check(db)
-	mustClose(t, db)
-	check(openOn(t, mem))
+	kit.MustClose(t, db)
+	check(kit.OpenOn(t, mem))
 }
 
 // TestStructsEvolve writes with one struct and reads with another, across a reopening.
@@ -88,16 +90,16 @@ func TestStructsEvolve(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
 			mem := vfs.NewMem()
-			db := openOn(t, mem, copal.WithCodec(c))
-			old := mapOf[int, before](t, db, "things")
+			db := kit.OpenOn(t, mem, copal.WithCodec(c))
+			old := kit.MapOf[int, before](t, db, "things")
 			for i := range 3 {
 				if err := old.Set(i, before{A: int8(i - 100), B: "dropped", C: []int{i, 2}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			mustClose(t, db)
-			db = openOn(t, mem, copal.WithCodec(c))
-			now := mapOf[int, after](t, db, "things")
+			kit.MustClose(t, db)
+			db = kit.OpenOn(t, mem, copal.WithCodec(c))
+			now := kit.MapOf[int, after](t, db, "things")
 			if err := now.Set(9, after{New: "new"}); err != nil {
 				t.Fatal(err)
 			}
@@ -110,8 +112,8 @@ func TestStructsEvolve(t *testing.T) {
 			if v, err := now.Load(9); err != nil || v.New != "new" {
 				t.Errorf("written after the change: %+v, %v", v, err)
 			}
-			mustClose(t, db)
-			db = openOn(t, mem, copal.WithCodec(c))
+			kit.MustClose(t, db)
+			db = kit.OpenOn(t, mem, copal.WithCodec(c))
 			if _, err := copal.OpenMap[int, misfit](db, "things"); !errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrCorrupt) {
 				t.Errorf("an int read as a bool: %v", err)
 			}
@@ -131,13 +133,13 @@ func (borrowed) Decode(src []byte, v any) error               { *v.(*[]byte) = b
 
 // TestCodecThatBorrows: what a codec returns is never written to, though buffers are used again.
 func TestCodecThatBorrows(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
-	m, other := mapOf[int, []byte](t, db, "m", copal.WithCodec(borrowed{})), mapOf[int, string](t, db, "other")
+	db := kit.OpenOn(t, vfs.NewMem())
+	m, other := kit.MapOf[int, []byte](t, db, "m", copal.WithCodec(borrowed{})), kit.MapOf[int, string](t, db, "other")
 	var given [50][]byte
 	for i := range given {
 		given[i] = []byte(strings.Repeat("given", 10))
-		mustSet(t, m, i, given[i])
-		mustSet(t, other, i, strings.Repeat("other", 9))
+		kit.MustSet(t, m, i, given[i])
+		kit.MustSet(t, other, i, strings.Repeat("other", 9))
 		if v, err := other.Load(i); err != nil || v != strings.Repeat("other", 9) {
 			t.Fatal(v, err)
 		}
@@ -152,9 +154,9 @@ func TestCodecThatBorrows(t *testing.T) {
 // TestNoPartOfAValue: a value that does not decode to its end is given to nobody.
 func TestNoPartOfAValue(t *testing.T) {
 	type pair struct{ A, B int }
-	db := openOn(t, vfs.NewMem())
-	m, h := mapOf[string, pair](t, db, "m"), openHash[string, pair](t, db, "h")
-	mustPut(t, db, "m:k", `{"A":1,"B":"two"}`)
+	db := kit.OpenOn(t, vfs.NewMem())
+	m, h := kit.MapOf[string, pair](t, db, "m"), kit.OpenHash[string, pair](t, db, "h")
+	kit.MustPut(t, db, "m:k", `{"A":1,"B":"two"}`)
 	if err := db.Raw().Hash([]byte("h")).Set("k", []byte(`{"A":1,"B":"two"}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +177,7 @@ type namesake struct{ codec.Codec }
 
 // A codec that would be taken for another when its values are read is refused.
 func TestCodecWithTheNameOfAnother(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
+	db := kit.OpenOn(t, vfs.NewMem())
 	defer db.Close()
 	_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(namesake{codec.JSON}))
 	if err == nil || !strings.Contains(err.Error(), "called json") {
@@ -184,16 +186,16 @@ func TestCodecWithTheNameOfAnother(t *testing.T) {
 }
 
 func TestUnknownCodec(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		mustSet(t, mapOf[string, user](t, db, "users", copal.WithCodec(gobCodec{})), "alice", user{"Alice", 28})
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		kit.MustSet(t, kit.MapOf[string, kit.User](t, db, "users", copal.WithCodec(kit.HexCodec{})), "alice", kit.User{Name: "Alice", Age: 28})
 	}, func(t *testing.T, db *copal.DB) {
 		for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
-			_, err := copal.OpenMap[string, user](db, "users", copal.WithCodec(c))
-			wantErr(t, "OpenMap", err, copal.ErrType)
-			if err != nil && !strings.Contains(err.Error(), `codec "gob" is not known here`) {
+			_, err := copal.OpenMap[string, kit.User](db, "users", copal.WithCodec(c))
+			kit.WantErr(t, "OpenMap", err, copal.ErrType)
+			if err != nil && !strings.Contains(err.Error(), `codec "hex" is not known here`) {
 				t.Errorf("the error does not name the codec: %v", err)
 			}
 		}
-		wantLoad(t, mapOf[string, user](t, db, "users", copal.WithCodec(gobCodec{})), "alice", user{"Alice", 28})
+		kit.WantLoad(t, kit.MapOf[string, kit.User](t, db, "users", copal.WithCodec(kit.HexCodec{})), "alice", kit.User{Name: "Alice", Age: 28})
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -506,7 +508,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 // Taking out what is not there is no change of a collection in a transaction either: nothing is written, and
 // nobody is told.
 func TestNoChangeOfACollectionInATransaction(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	h := db.Raw().Hash([]byte("h"))
 	if err := h.Set("field", []byte("value")); err != nil {
 		t.Fatal(err)
@@ -529,7 +531,7 @@ func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 
 // A member that is there is added by no write: not outside of a transaction, and not in one.
 func TestAddOfWhatIsThere(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	s := db.Raw().StringSet([]byte("s"))
 	add := func(s *copal.SetOf[string], want int, members ...string) {
 		t.Helper()
@@ -602,7 +604,7 @@ func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer mustClose(t, db)
+			defer kit.MustClose(t, db)
 			l, err := copal.OpenList[callsBack](db, "l")
 			if err != nil {
 				t.Fatal(err)
@@ -632,14 +634,14 @@ func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
 
 // TestCollectionInAMap: a collection whose key begins with the name of a map is an entry of it.
 func TestCollectionInAMap(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	list, err := copal.OpenList[int](db, "m:list")
-	must(t, errors.Join(err, list.PushBack(1, 2)))
+	kit.Must(t, errors.Join(err, list.PushBack(1, 2)))
 	if _, err := m.Load("list"); m.Len() != 1 || !m.Has("list") || !errors.Is(err, copal.ErrType) {
 		t.Errorf("%d entries, and it is %v", m.Len(), err)
 	}
-	must(t, m.Set("list", 7))
+	kit.Must(t, m.Set("list", 7))
 	if err := list.PushBack(3); !errors.Is(err, copal.ErrType) {
 		t.Errorf("the list is there behind a Set of its key: %v", err)
 	}

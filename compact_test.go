@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -17,7 +19,7 @@ import (
 // overwritten is a store in which each of n keys was written times over, and every fifth deleted.
 func overwritten(t *testing.T, fsys vfs.FS, n, times int, opts ...copal.Option) (*copal.DB, *copal.Map[int, string]) {
 	t.Helper()
-	db := openOn(t, fsys, opts...)
+	db := kit.OpenOn(t, fsys, opts...)
 	m, err := copal.OpenMap[int, string](db, "m")
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +57,7 @@ func wantOverwritten(t *testing.T, m *copal.Map[int, string], n, times int) {
 // opened again; and what was deleted stays away.
 func TestCompact(t *testing.T) {
 	fsys := vfs.NewMem()
-	db, m := overwritten(t, fsys, 1000, 5, copal.WithSegmentBytes(20_000), copal.WithNoCompaction())
+	db, m := overwritten(t, fsys, 1000, 5, kit.WithSegmentBytes(20_000), kit.WithNoCompaction())
 	before := db.Stats()
 	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
@@ -77,7 +79,7 @@ func TestCompact(t *testing.T) {
 	if err := db.Compact(context.Background(), nil); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Compact after Close: %v", err)
 	}
-	db = openOn(t, fsys)
+	db = kit.OpenOn(t, fsys)
 	m, _ = copal.OpenMap[int, string](db, "m")
 	check()
 	if err := db.Compact(context.Background(), nil); err != nil { // also of a store that was not written to
@@ -90,7 +92,7 @@ func TestCompact(t *testing.T) {
 func TestCompactionByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem()
-		db, m := overwritten(t, fsys, 1000, 20, copal.WithSegmentBytes(20_000))
+		db, m := overwritten(t, fsys, 1000, 20, kit.WithSegmentBytes(20_000))
 		time.Sleep(time.Minute)
 		if s := db.Stats(); s.LogBytes > 3*s.LiveBytes+40_000 || s.Compacted == 0 {
 			t.Errorf("%+v", s)
@@ -104,7 +106,7 @@ func TestCompactionByItself(t *testing.T) {
 
 func TestHistoryForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, _ := overwritten(t, vfs.NewMem(), 1000, 20, copal.WithSegmentBytes(20_000), copal.WithHistory(copal.Forever))
+		db, _ := overwritten(t, vfs.NewMem(), 1000, 20, kit.WithSegmentBytes(20_000), copal.WithHistory(copal.Forever))
 		time.Sleep(time.Minute)
 		if err := db.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
@@ -140,9 +142,9 @@ func TestAutoCompact(t *testing.T) {
 			t.Errorf("with a ratio of %v: %+v", s.Ratio(), s)
 		}
 		wantOverwritten(t, m, 1000, 5)
-		mustClose(t, db)
-		db = openOn(t, fsys, copal.ReadOnly(), copal.WithAutoCompact(time.Hour, 1))
+		kit.MustClose(t, db)
+		db = kit.OpenOn(t, fsys, copal.ReadOnly(), copal.WithAutoCompact(time.Hour, 1))
 		time.Sleep(2 * time.Hour)
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -54,21 +56,21 @@ func compositeKeys[K comparable](t *testing.T, compare func(a, b K) int, texts m
 	slices.Reverse(reversed)
 	for how, opts := range compositeOptions() {
 		t.Run(fmt.Sprintf("%T, %s", keys[0], how), func(t *testing.T) {
-			lives(t, func(t *testing.T, db *copal.DB) {
-				m := mapOf[K, int](t, db, "m", opts...)
+			kit.Lives(t, func(t *testing.T, db *copal.DB) {
+				m := kit.MapOf[K, int](t, db, "m", opts...)
 				for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(len(keys)) {
-					mustSet(t, m, keys[i], -1)
+					kit.MustSet(t, m, keys[i], -1)
 					if i%2 == 0 {
 						if was, err := m.Delete(keys[i]); !was || err != nil {
 							t.Errorf("Delete(%v) = %v, %v", keys[i], was, err)
 						}
 					}
-					mustSet(t, m, keys[i], i)
+					kit.MustSet(t, m, keys[i], i)
 				}
 			}, func(t *testing.T, db *copal.DB) {
-				m := mapOf[K, int](t, db, "m", opts[:1]...)
-				if m.IsOrdered() != (len(opts) > 1) || m.Len() != len(keys) {
-					t.Errorf("IsOrdered %v, Len %d, want %d", m.IsOrdered(), m.Len(), len(keys))
+				m := kit.MapOf[K, int](t, db, "m", opts[:1]...)
+				if kit.IsOrdered(m) != (len(opts) > 1) || m.Len() != len(keys) {
+					t.Errorf("IsOrdered %v, Len %d, want %d", kit.IsOrdered(m), m.Len(), len(keys))
 				}
 				want := func(what string, got []K, want []K) {
 					t.Helper()
@@ -77,7 +79,7 @@ func compositeKeys[K comparable](t *testing.T, compare func(a, b K) int, texts m
 					}
 				}
 				for i, k := range keys {
-					wantLoad(t, m, k, i)
+					kit.WantLoad(t, m, k, i)
 					if v, ok := m.Get(k); v != i || !ok {
 						t.Errorf("Get(%v) = %v, %v", k, v, ok)
 					}
@@ -91,15 +93,15 @@ func compositeKeys[K comparable](t *testing.T, compare func(a, b K) int, texts m
 					}
 				}
 				want("Backward", keysIn(m.Backward().All()), reversed)
-				if m.IsOrdered() {
+				if kit.IsOrdered(m) {
 					want("All", keysIn(m.All()), keys)
 				}
-				if first, v, ok := firstOf(m.Prefix("")); !ok || v != 0 || compare(first, keys[0]) != 0 {
+				if first, v, ok := kit.FirstOf(m.Prefix("")); !ok || v != 0 || compare(first, keys[0]) != 0 {
 					t.Errorf("First is %v, %v, %v", first, v, ok)
 				}
 				for text, i := range value {
 					if codecName := how[:4]; codecName == "json" {
-						wantRaw(t, db, "m:"+text, fmt.Sprint(i))
+						kit.WantRaw(t, db, "m:"+text, fmt.Sprint(i))
 					}
 					for _, p := range []string{text, text[:len(text)/2], text[:min(1, len(text))]} {
 						var begin []K
@@ -114,7 +116,7 @@ func compositeKeys[K comparable](t *testing.T, compare func(a, b K) int, texts m
 					}
 				}
 				raw := map[string]bool{}
-				for k := range keysWith(db.Raw(), "m:") {
+				for k := range kit.KeysWith(db.Raw(), "m:") {
 					raw[strings.TrimPrefix(string(k), "m:")] = true
 				}
 				if len(raw) != len(texts) {
@@ -202,18 +204,18 @@ func TestCompositeKeysOfAnotherType(t *testing.T) {
 		In   struct{ N int64 }
 	}
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
+	db := kit.OpenOn(t, mem)
 	if _, err := copal.OpenMap[wide, int](db, "m"); !errors.Is(err, copal.ErrType) || !strings.Contains(err.Error(), "inner") {
 		t.Errorf("a key with an embedded type that is not exported: %v", err)
 	}
-	m := mapOf[narrow, int](t, db, "m", copal.Ordered())
+	m := kit.MapOf[narrow, int](t, db, "m", copal.Ordered())
 	for i, n := range []int32{math.MinInt32, -1, 9, 10, math.MaxInt32} {
-		mustSet(t, m, narrow{"a", n}, i)
+		kit.MustSet(t, m, narrow{"a", n}, i)
 	}
-	mustClose(t, db)
-	db = openOn(t, mem)
-	o := mapOf[Outer, int](t, db, "m")
-	if !o.IsOrdered() {
+	kit.MustClose(t, db)
+	db = kit.OpenOn(t, mem)
+	o := kit.MapOf[Outer, int](t, db, "m")
+	if !kit.IsOrdered(o) {
 		t.Error("the order of a map is gone since its keys have another Go type")
 	}
 	want := 0
@@ -223,20 +225,20 @@ func TestCompositeKeysOfAnotherType(t *testing.T) {
 		}
 		want++
 	}
-	mustClose(t, db)
-	db = openOn(t, mem)
+	kit.MustClose(t, db)
+	db = kit.OpenOn(t, mem)
 	// The same texts, in another order.
-	wantOtherKeys[[2]string, int](t, db, "m", "struct{bytes;int}", "[2]bytes")
+	kit.WantOtherKeys[[2]string, int](t, db, "m", "struct{bytes;int}", "[2]bytes")
 }
 
 // Raw bytes that are no key come last, are told, and hinder no other.
 func TestCompositeKeysBesideRawBytes(t *testing.T) {
 	for how, opts := range compositeOptions() {
-		var told errorLog
-		db := memory(t, told.option())
-		m := mapOf[reading, int](t, db, "m", opts...)
+		var told kit.ErrorLog
+		db := kit.Memory(t, told.Option())
+		m := kit.MapOf[reading, int](t, db, "m", opts...)
 		k := reading{"a", time.Unix(5, 0).UTC()}
-		mustSet(t, m, k, 5)
+		kit.MustSet(t, m, k, 5)
 		for _, raw := range []string{"m:", "m:a", "m:a/1970-01-01T00:00:05Z", "m:a/1970-01-01T00:00:05.000000000Z/", "m:%2/1970-01-01T00:00:05.000000000Z"} {
 			if err := db.Raw().Set([]byte(raw), []byte("1")); err != nil {
 				t.Fatal(err)
@@ -245,22 +247,22 @@ func TestCompositeKeysBesideRawBytes(t *testing.T) {
 		if got := keysIn(m.From(reading{})); len(got) != 1 || got[0] != k {
 			t.Errorf("%s: %v", how, got)
 		}
-		if errs := told.take(); len(errs) != 5 || !errors.Is(errs[0], copal.ErrType) {
+		if errs := told.Take(); len(errs) != 5 || !errors.Is(errs[0], copal.ErrType) {
 			t.Errorf("%s: told: %v", how, errs)
 		}
-		if first, _, ok := firstOf(m.Prefix("")); first != k || !ok {
+		if first, _, ok := kit.FirstOf(m.Prefix("")); first != k || !ok {
 			t.Errorf("%s: First is %v, %v", how, first, ok)
 		}
-		told.take()
+		told.Take()
 	}
 }
 
 // Members of sets are keys, too, and so are those in transactions and snapshots.
 func TestCompositeKeysElsewhere(t *testing.T) {
-	db := memory(t)
-	m := mapOf[reading, int](t, db, "m", copal.Ordered())
+	db := kit.Memory(t)
+	m := kit.MapOf[reading, int](t, db, "m", copal.Ordered())
 	a, b, c := reading{"a", time.Unix(9, 0).UTC()}, reading{"a", time.Unix(10, 0).UTC()}, reading{"b", time.Unix(0, 0).UTC()}
-	mustSet(t, m, b, 2)
+	kit.MustSet(t, m, b, 2)
 	snapshot, err := db.Snapshot()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -38,8 +40,8 @@ type deed struct {
 func TestConcurrent(t *testing.T) {
 	for seed := range uint64(3) {
 		fsys := vfs.NewMem()
-		db := openOn(t, fsys, copal.WithSegmentBytes(20_000))
-		m := mapOf[int, entry](t, db, "m")
+		db := kit.OpenOn(t, fsys, kit.WithSegmentBytes(20_000))
+		m := kit.MapOf[int, entry](t, db, "m")
 		c := &concurrent{m: m, deeds: make([][][]deed, 12)}
 		var all sync.WaitGroup
 		for g := range c.deeds {
@@ -55,13 +57,13 @@ func TestConcurrent(t *testing.T) {
 			c.check(t, key, final[key].Write)
 		}
 		crashed := fsys.ProcessCrash()
-		mustClose(t, db)
+		kit.MustClose(t, db)
 		for _, life := range []*vfs.Mem{crashed, fsys} {
-			m := mapOf[int, entry](t, openOn(t, life), "m")
+			m := kit.MapOf[int, entry](t, kit.OpenOn(t, life), "m")
 			if got := maps.Collect(m.All()); !maps.Equal(got, final) || m.Len() != len(final) {
 				t.Errorf("reopened, the map has %v, want %v", got, final)
 			}
-			if report, err := copal.CheckFS(storeDir, life); err != nil || report.Keys != int64(len(final)) {
+			if report, err := kit.CheckFS(kit.StoreDir, life); err != nil || report.Keys != int64(len(final)) {
 				t.Errorf("Check = %v, %v", report, err)
 			}
 		}
@@ -85,7 +87,7 @@ func (c *concurrent) run(t *testing.T, g int, rng *rand.Rand) {
 	if testing.Short() {
 		steps = 200
 	}
-	pad := string(pattern(64))[:0]
+	pad := string(kit.Pattern(64))[:0]
 	for range steps {
 		key := rng.IntN(sharedKeys)
 		d := deed{began: c.clock.Add(1)}
@@ -178,7 +180,7 @@ func explained(r deed, writes []deed) bool {
 // Many maps, opened and closed while they are used, and raw keys among them.
 func TestConcurrentMaps(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys)
+	db := kit.OpenOn(t, fsys)
 	var all sync.WaitGroup
 	names := []string{"a", "b", "a:b", "ab"}
 	var sets atomic.Int64
@@ -200,7 +202,7 @@ func TestConcurrentMaps(t *testing.T) {
 				if v, err := m.Load(g*1000 + i); err != nil || v != i {
 					t.Errorf("Load = %d, %v, want %d", v, err, i)
 				}
-				for k := range keysWith(db.Raw(), "ab:") {
+				for k := range kit.KeysWith(db.Raw(), "ab:") {
 					if string(k[:3]) != "ab:" {
 						t.Errorf("ScanKeys yields %q", k)
 					}
@@ -213,7 +215,7 @@ func TestConcurrentMaps(t *testing.T) {
 		t.Helper()
 		n := 0
 		for _, name := range names {
-			m := mapOf[int, int](t, db, name)
+			m := kit.MapOf[int, int](t, db, name)
 			n += m.Len()
 			for k, v := range m.All() {
 				if k%1000 != v {
@@ -226,14 +228,14 @@ func TestConcurrentMaps(t *testing.T) {
 		}
 	}
 	check(db)
-	mustClose(t, db)
-	check(openOn(t, fsys))
+	kit.MustClose(t, db)
+	check(kit.OpenOn(t, fsys))
 }
 
 // Values too large to be written in one piece are read whole, while others replace them.
 func TestConcurrentLargeValues(t *testing.T) {
-	db := memory(t)
-	m := mapOf[int, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
+	db := kit.Memory(t)
+	m := kit.MapOf[int, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
 	uniform := func(v []byte) bool {
 		return len(v) > 1<<20 && len(v) == 1<<20+int(v[0])<<12 && bytes.Count(v, v[:1]) == len(v)
 	}
@@ -305,21 +307,21 @@ func TestReopenedWithAnotherType(t *testing.T) {
 			return err
 		},
 	} {
-		db := memory(t)
-		old := mapOf[heldKey, [4]int64](t, db, "m")
+		db := kit.Memory(t)
+		old := kit.MapOf[heldKey, [4]int64](t, db, "m")
 		gate, done := make(chan struct{}), make(chan error)
 		held.Store(&gate)
 		go func() { done <- write(old) }()
 		<-gate
 		held.Store(nil)
-		mustClose(t, old)
-		other := mapOf[heldKey, string](t, db, "m")
-		mustSet(t, other, "k", "text")
+		kit.MustClose(t, old)
+		other := kit.MapOf[heldKey, string](t, db, "m")
+		kit.MustSet(t, other, "k", "text")
 		gate <- struct{}{}
 		if err := <-done; !errors.Is(err, copal.ErrClosed) && !(name == "Load" && errors.Is(err, copal.ErrType)) {
 			t.Errorf("%s through the closed map: %v", name, err)
 		}
-		wantLoad(t, other, "k", "text")
+		kit.WantLoad(t, other, "k", "text")
 		for _, v := range other.All() {
 			if v != "text" {
 				t.Errorf("after %s, All yields %q", name, v)

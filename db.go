@@ -89,11 +89,12 @@ func OpenMemory(opts ...Option) (*DB, error) {
 
 func open(dir string, c config) (*DB, error) {
 	window, windowBytes := c.window()
-	s, err := engine.Open(dir, store.Writing(engine.Options{
-		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, Follower: c.follower, FollowEvery: c.followEvery,
-		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, LogPerIndex: c.logPerIndex, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction, Window: window, WindowBytes: windowBytes, CompactEvery: c.compactEvery, CompactRatio: c.compactRatio,
+	s, err := engine.Open(dir, store.Writing(c.engine(engine.Options{
+		FS: c.fsys, ReadOnly: c.readOnly, Follower: c.follower, FollowEvery: c.followEvery,
+		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, OnError: c.onError, Progress: c.progress,
+		Window: window, WindowBytes: windowBytes, CompactEvery: c.compactEvery, CompactRatio: c.compactRatio,
 		ExpiryEvents: c.maps.expiry, AcceptCopy: c.acceptCopy,
-	}))
+	})))
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func OpenDriven(d driver.Driver, opts ...Option) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := newDB(store.Without(unsupported("log"), engine.Options{Clock: c.clock, OnError: c.onError}), c)
+	db := newDB(store.Without(unsupported("log"), c.engine(engine.Options{OnError: c.onError})), c)
 	db.driver = d
 	opened.Driver.Store(&driverOf)
 	if s, ok := d.(driver.Schemas); ok {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
@@ -23,11 +25,11 @@ type parcel struct {
 // What a snapshot yields, put into another store, is the same there by every reader: of each codec, with
 // deadlines, raw.
 func TestEntriesMove(t *testing.T) {
-	from := openOn(t, vfs.NewMem())
+	from := kit.OpenOn(t, vfs.NewMem())
 	codecs := []codec.Codec{codec.JSON, codec.Binary}
 	want := map[string]parcel{}
 	for i, c := range codecs {
-		m := mapOf[string, parcel](t, from, c.Name(), copal.WithCodec(c))
+		m := kit.MapOf[string, parcel](t, from, c.Name(), copal.WithCodec(c))
 		for _, key := range []string{"", "a", "\xff\x00:"} {
 			want[key] = parcel{"name", []string{"x", "y\n"}, time.Date(2026, 1, 2, 3, 4, 5, i, time.UTC)}
 			if err := m.SetTTL(key, want[key], time.Hour); err != nil {
@@ -35,19 +37,19 @@ func TestEntriesMove(t *testing.T) {
 			}
 		}
 	}
-	mustPut(t, from, "raw", "\x00\xff")
-	mustPut(t, from, "empty", "")
+	kit.MustPut(t, from, "raw", "\x00\xff")
+	kit.MustPut(t, from, "empty", "")
 	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // in parts
 	if err := from.Raw().Set([]byte("large"), large); err != nil {
 		t.Fatal(err)
 	}
-	to := openOn(t, vfs.NewMem())
+	to := kit.OpenOn(t, vfs.NewMem())
 	s, err := from.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	mustPut(t, from, "later", "is not in it")
+	kit.MustPut(t, from, "later", "is not in it")
 	var keys []string
 	var together []*admin.Entry
 	for e, err := range admin.Entries(s, nil, nil) {
@@ -76,10 +78,10 @@ func TestEntriesMove(t *testing.T) {
 	if got, err := to.Raw().Load([]byte("large")); err != nil || !bytes.Equal(got, large) {
 		t.Errorf("large: %d bytes, %v", len(got), err)
 	}
-	wantRaw(t, to, "raw", "\x00\xff")
-	wantRaw(t, to, "empty", "")
+	kit.WantRaw(t, to, "raw", "\x00\xff")
+	kit.WantRaw(t, to, "empty", "")
 	for i, c := range codecs {
-		m := mapOf[string, parcel](t, to, c.Name(), copal.WithCodec(c))
+		m := kit.MapOf[string, parcel](t, to, c.Name(), copal.WithCodec(c))
 		for key, v := range want {
 			v.At = time.Date(2026, 1, 2, 3, 4, 5, i, time.UTC)
 			got, err := m.Load(key)
@@ -112,9 +114,9 @@ func entriesOf(t *testing.T, s *copal.Snapshot) (list []admin.Entry) {
 }
 
 func TestEntriesInARange(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
+	db := kit.OpenOn(t, vfs.NewMem())
 	for _, key := range []string{"", "a", "b", "b\x00", "c"} {
-		mustPut(t, db, key, "")
+		kit.MustPut(t, db, key, "")
 	}
 	s, err := db.Snapshot()
 	if err != nil {
@@ -151,7 +153,7 @@ func TestEntriesInARange(t *testing.T) {
 }
 
 func TestPutEntryRefuses(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
+	db := kit.OpenOn(t, vfs.NewMem())
 	for _, e := range []admin.Entry{{Codec: "No word"}, {Schema: "int"}} {
 		if err := admin.Put(db, &e); err == nil || errors.Is(err, copal.ErrType) {
 			t.Errorf("%+v: %v", e, err)
@@ -160,11 +162,11 @@ func TestPutEntryRefuses(t *testing.T) {
 			t.Errorf("%+v behind another: %v, %d entries", e, err, db.Raw().Len())
 		}
 	}
-	mustPut(t, db, "k", "old")
+	kit.MustPut(t, db, "k", "old")
 	if err := admin.Put(db, &admin.Entry{Key: []byte("k"), Value: []byte("v"), Expires: time.UnixMilli(-5)}); err != nil {
 		t.Fatal(err)
 	}
-	if has, err := has(db.Raw(), []byte("k")); has || err != nil {
+	if has, err := kit.Has(db.Raw(), []byte("k")); has || err != nil {
 		t.Errorf("what has expired is there: %v, %v", has, err)
 	}
 	if err := admin.DeclareMap(db, ""); err == nil || errors.Is(err, copal.ErrType) {
@@ -173,12 +175,12 @@ func TestPutEntryRefuses(t *testing.T) {
 }
 
 func TestPutElements(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
+	db := kit.OpenOn(t, vfs.NewMem())
 	field := func(name, value string) admin.Element {
 		return admin.Element{Name: []byte(name), Value: []byte(value), Codec: "json", Schema: "int"}
 	}
 	e := admin.Entry{Key: []byte("h"), Collection: "hash", Expires: time.Now().Add(time.Hour).Truncate(time.Millisecond)}
-	mustPut(t, db, "h", "a value")
+	kit.MustPut(t, db, "h", "a value")
 	if err := admin.PutElements(db, &e, []admin.Element{field("a", "1")}, false); !errors.Is(err, copal.ErrType) {
 		t.Errorf("elements beside a value: %v", err)
 	}

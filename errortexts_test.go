@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -68,12 +70,12 @@ func TestErrorTexts(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, nil, 0o666), os.Mkdir(empty, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	var told errorLog
-	db, err := copal.Open(dir, told.option())
+	var told kit.ErrorLog
+	db, err := copal.Open(dir, told.Option())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer mustClose(t, db)
+	defer kit.MustClose(t, db)
 	open := func(dir string, opts ...copal.Option) func() error {
 		return func() error {
 			db, err := copal.Open(dir, opts...)
@@ -83,7 +85,7 @@ func TestErrorTexts(t *testing.T) {
 			return err
 		}
 	}
-	counts := mapOf[string, int](t, db, "counts")
+	counts := kit.MapOf[string, int](t, db, "counts")
 	if err := counts.Set("a", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -92,33 +94,33 @@ func TestErrorTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	other := memory(t)
-	foreign := mustSnapshot(t, other)
+	other := kit.Memory(t)
+	foreign := kit.MustSnapshot(t, other)
 	defer foreign.Close()
-	points := mapOf[string, struct{ X, Y int }](t, db, "points")
-	must(t, errors.Join(points.Set("a", struct{ X, Y int }{1, 2}), points.Close()))
-	floats, texts, numbers := mapOf[string, float64](t, db, "floats"), mapOf[string, string](t, db, "texts"), mapOf[int, int](t, db, "numbers")
-	fields, misread := openHash[int, string](t, db, "hash"), openHash[string, bool](t, db, "hash")
+	points := kit.MapOf[string, struct{ X, Y int }](t, db, "points")
+	kit.Must(t, errors.Join(points.Set("a", struct{ X, Y int }{1, 2}), points.Close()))
+	floats, texts, numbers := kit.MapOf[string, float64](t, db, "floats"), kit.MapOf[string, string](t, db, "texts"), kit.MapOf[int, int](t, db, "numbers")
+	fields, misread := kit.OpenHash[int, string](t, db, "hash"), kit.OpenHash[string, bool](t, db, "hash")
 	list, err := copal.OpenList[int](db, "hash")
-	must(t, errors.Join(err, db.Raw().Set([]byte("numbers:x"), nil), db.Raw().Set([]byte("texts:a"), []byte("x")), texts.Set("b", "b"),
-		copal.Set(db, "big", 1000), openHash[string, string](t, db, "hash").Set("x", "x")))
+	kit.Must(t, errors.Join(err, db.Raw().Set([]byte("numbers:x"), nil), db.Raw().Set([]byte("texts:a"), []byte("x")), texts.Set("b", "b"),
+		copal.Set(db, "big", 1000), kit.OpenHash[string, string](t, db, "hash").Set("x", "x")))
 	orders, err := copal.OpenList[float64](db, "orders")
-	must(t, errors.Join(err, orders.PushBack(1)))
-	totals := openHash[string, float64](t, db, "totals")
+	kit.Must(t, errors.Join(err, orders.PushBack(1)))
+	totals := kit.OpenHash[string, float64](t, db, "totals")
 	ranks, err := copal.OpenSortedSet[string](db, "ranks")
-	must(t, err)
+	kit.Must(t, err)
 	toldBy := func(walk func()) error {
-		told.errs = nil
+		told.Errs = nil
 		walk()
-		return errors.Join(told.errs...)
+		return errors.Join(told.Errs...)
 	}
-	small := copal.WithSegmentBytes(20_000)
-	compacted, windowed := memory(t, small), memory(t, small, copal.WithHistory(time.Hour))
+	small := kit.WithSegmentBytes(20_000)
+	compacted, windowed := kit.Memory(t, small), kit.Memory(t, small, copal.WithHistory(time.Hour))
 	for _, db := range []*copal.DB{compacted, windowed} {
 		for range 100 {
-			must(t, db.Raw().Set([]byte("k"), make([]byte, 1000)))
+			kit.Must(t, db.Raw().Set([]byte("k"), make([]byte, 1000)))
 		}
-		must(t, db.Compact(t.Context(), nil))
+		kit.Must(t, db.Compact(t.Context(), nil))
 	}
 	for _, c := range []struct {
 		what string

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -50,20 +52,20 @@ func evolves[New any](name string, old any, cells ...cell) evolution {
 
 func (e evolution) run(t *testing.T, c codec.Codec, out cell) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.WithCodec(c))
+	db := kit.OpenOn(t, fsys, copal.WithCodec(c))
 	mustSetAny(t, db, e.old, "kept", "again")
-	mustClose(t, db)
+	kit.MustClose(t, db)
 
-	db = openOn(t, fsys, copal.WithCodec(c))
+	db = kit.OpenOn(t, fsys, copal.WithCodec(c))
 	if reads(t, db, e.now, out.now, "kept", "again") {
 		mustSetAny(t, db, out.now, "again")
 		reads(t, db, e.now, out.now, "kept", "again")
 	} else {
 		out.back = nil
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 
-	db = openOn(t, fsys, copal.WithCodec(c))
+	db = kit.OpenOn(t, fsys, copal.WithCodec(c))
 	if out.back == nil {
 		out.back = e.old
 	}
@@ -144,7 +146,7 @@ func reads(t *testing.T, db *copal.DB, typ reflect.Type, want any, keys ...strin
 // wantErrAt checks for an ErrType that names a part of the value.
 func wantErrAt(t *testing.T, what string, err error, part string) {
 	t.Helper()
-	wantErr(t, what, err, copal.ErrType)
+	kit.WantErr(t, what, err, copal.ErrType)
 	if err != nil && !strings.Contains(err.Error(), part) {
 		t.Errorf("%s: %v, which does not name %s", what, err, part)
 	}
@@ -378,18 +380,18 @@ var generations = map[string]third{
 func writeGenerations(t *testing.T, codecs ...codec.Codec) vfs.FS {
 	fsys := vfs.NewMem()
 	write := func(set func(db *copal.DB)) {
-		db := openOn(t, fsys)
+		db := kit.OpenOn(t, fsys)
 		set(db)
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 	write(func(db *copal.DB) {
-		mustSet(t, mapOf[string, first](t, db, "m", copal.WithCodec(codecs[0])), "first", first{"a"})
+		kit.MustSet(t, kit.MapOf[string, first](t, db, "m", copal.WithCodec(codecs[0])), "first", first{"a"})
 	})
 	write(func(db *copal.DB) {
-		mustSet(t, mapOf[string, second](t, db, "m", copal.WithCodec(codecs[1])), "second", second{"b", 7, []string{"x"}})
+		kit.MustSet(t, kit.MapOf[string, second](t, db, "m", copal.WithCodec(codecs[1])), "second", second{"b", 7, []string{"x"}})
 	})
 	write(func(db *copal.DB) {
-		mustSet(t, mapOf[string, third](t, db, "m", copal.WithCodec(codecs[2])), "third", generations["third"])
+		kit.MustSet(t, kit.MapOf[string, third](t, db, "m", copal.WithCodec(codecs[2])), "third", generations["third"])
 	})
 	return fsys
 }
@@ -410,18 +412,18 @@ func TestGenerationsInOneMap(t *testing.T) {
 	permuted(t, func(t *testing.T, codecs ...codec.Codec) {
 		fsys := writeGenerations(t, codecs...)
 		for _, c := range fieldCodecs {
-			db := openOn(t, fsys, copal.WithCodec(c), copal.ReadOnly())
-			m := mapOf[string, third](t, db, "m")
+			db := kit.OpenOn(t, fsys, copal.WithCodec(c), copal.ReadOnly())
+			m := kit.MapOf[string, third](t, db, "m")
 			if got := maps.Collect(m.All()); !reflect.DeepEqual(got, generations) {
 				t.Errorf("%s yields %+v, want %+v", c.Name(), got, generations)
 			}
-			mustClose(t, m)
-			for k, v := range mapOf[string, first](t, db, "m").All() {
+			kit.MustClose(t, m)
+			for k, v := range kit.MapOf[string, first](t, db, "m").All() {
 				if v.Name != generations[k].Name {
 					t.Errorf("the oldest type reads %q as %+v", k, v)
 				}
 			}
-			mustClose(t, db)
+			kit.MustClose(t, db)
 		}
 	})
 }
@@ -431,14 +433,14 @@ func TestGenerationsInOneMap(t *testing.T) {
 func TestGenerationsAreReplaced(t *testing.T) {
 	permuted(t, func(t *testing.T, codecs ...codec.Codec) {
 		fsys := writeGenerations(t, codecs...)
-		db := openOn(t, fsys, copal.WithCodec(codecs[0]))
+		db := kit.OpenOn(t, fsys, copal.WithCodec(codecs[0]))
 		wantRefused := func(db *copal.DB) {
 			t.Helper()
 			_, err := copal.OpenMap[string, aged](db, "m")
 			wantErrAt(t, "OpenMap", err, ".Age")
 		}
 		wantRefused(db)
-		m := mapOf[string, third](t, db, "m")
+		m := kit.MapOf[string, third](t, db, "m")
 		for k, want := range generations {
 			v, _, err := m.Update(k, func(u *copal.Entry[third]) error {
 				if !reflect.DeepEqual(u.Value, want) {
@@ -452,11 +454,11 @@ func TestGenerationsAreReplaced(t *testing.T) {
 				t.Errorf("%q is updated to %+v, %v, want %+v", k, v, err, want)
 			}
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 
-		db = openOn(t, fsys)
+		db = kit.OpenOn(t, fsys)
 		wantRefused(db)
-		m = mapOf[string, third](t, db, "m")
+		m = kit.MapOf[string, third](t, db, "m")
 		for k, want := range generations {
 			if v, err := m.Load(k); err != nil || v.Age != want.Age+1 {
 				t.Errorf("%q is %+v, %v", k, v, err)
@@ -467,10 +469,10 @@ func TestGenerationsAreReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mustClose(t, m)
-		mustClose(t, mapOf[string, aged](t, db, "m"))
-		mustClose(t, db)
-		mapOf[string, aged](t, openOn(t, fsys), "m")
+		kit.MustClose(t, m)
+		kit.MustClose(t, kit.MapOf[string, aged](t, db, "m"))
+		kit.MustClose(t, db)
+		kit.MapOf[string, aged](t, kit.OpenOn(t, fsys), "m")
 	})
 }
 
@@ -482,12 +484,12 @@ func TestCodecAndTypeChange(t *testing.T) {
 		for _, now := range fieldCodecs {
 			t.Run(old.Name()+" to "+now.Name(), func(t *testing.T) {
 				fsys := vfs.NewMem()
-				db := openOn(t, fsys, copal.WithCodec(old))
-				mustSet(t, mapOf[string, box[int]](t, db, "m"), "k", box[int]{1, 2, "three"})
-				mustClose(t, db)
-				db = openOn(t, fsys, copal.WithCodec(now))
+				db := kit.OpenOn(t, fsys, copal.WithCodec(old))
+				kit.MustSet(t, kit.MapOf[string, box[int]](t, db, "m"), "k", box[int]{1, 2, "three"})
+				kit.MustClose(t, db)
+				db = kit.OpenOn(t, fsys, copal.WithCodec(now))
 				reads(t, db, reflect.TypeFor[wide](), wide{2}, "k")
-				mustClose(t, mapOf[string, wide](t, db, "m"))
+				kit.MustClose(t, kit.MapOf[string, wide](t, db, "m"))
 				reads(t, db, reflect.TypeFor[box[string]](), refusedAt(".V"))
 				reads(t, db, reflect.TypeFor[box[float64]](), box[float64]{1, 2, "three"}, "k")
 			})
@@ -503,12 +505,12 @@ func TestCodecThatCannotReadTheType(t *testing.T) {
 		C complex128
 	}
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.WithCodec(codec.Binary))
-	mustSet(t, mapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)), "json", one{1})
-	mustClose(t, mapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)))
+	db := kit.OpenOn(t, fsys, copal.WithCodec(codec.Binary))
+	kit.MustSet(t, kit.MapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)), "json", one{1})
+	kit.MustClose(t, kit.MapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)))
 	reads(t, db, reflect.TypeFor[more](), refusedAt(".C"))
-	mustSet(t, mapOf[string, one](t, db, "m"), "json", one{1}) // now it is binary
-	mustClose(t, mapOf[string, one](t, db, "m"))
+	kit.MustSet(t, kit.MapOf[string, one](t, db, "m"), "json", one{1}) // now it is binary
+	kit.MustClose(t, kit.MapOf[string, one](t, db, "m"))
 	reads(t, db, reflect.TypeFor[more](), more{1, 0}, "json")
 }
 
@@ -518,27 +520,27 @@ func TestBytesChange(t *testing.T) {
 	type label string
 	type blob []byte
 	bytes := copal.WithCodec(codec.Bytes)
-	lives(t, func(t *testing.T, db *copal.DB) {
-		mustSet(t, mapOf[string, string](t, db, "m", bytes), "text", "text")
-		mustClose(t, mapOf[string, string](t, db, "m", bytes))
-		mustSet(t, mapOf[string, []byte](t, db, "m", bytes), "one", []byte(`{"A":1}`))
-		mustClose(t, mapOf[string, []byte](t, db, "m", bytes))
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		kit.MustSet(t, kit.MapOf[string, string](t, db, "m", bytes), "text", "text")
+		kit.MustClose(t, kit.MapOf[string, string](t, db, "m", bytes))
+		kit.MustSet(t, kit.MapOf[string, []byte](t, db, "m", bytes), "one", []byte(`{"A":1}`))
+		kit.MustClose(t, kit.MapOf[string, []byte](t, db, "m", bytes))
 	}, func(t *testing.T, db *copal.DB) {
-		texts := mapOf[string, label](t, db, "m", bytes)
-		wantLoad(t, texts, "text", "text")
-		wantLoad(t, texts, "one", `{"A":1}`)
-		mustClose(t, texts)
-		blobs := mapOf[string, blob](t, db, "m", bytes)
+		texts := kit.MapOf[string, label](t, db, "m", bytes)
+		kit.WantLoad(t, texts, "text", "text")
+		kit.WantLoad(t, texts, "one", `{"A":1}`)
+		kit.MustClose(t, texts)
+		blobs := kit.MapOf[string, blob](t, db, "m", bytes)
 		if v, err := blobs.Load("text"); err != nil || string(v) != "text" {
 			t.Errorf("%q, %v", v, err)
 		}
-		mustClose(t, blobs)
+		kit.MustClose(t, blobs)
 		for _, c := range fieldCodecs {
-			ones := mapOf[string, one](t, db, "m", copal.WithCodec(c))
-			wantLoad(t, ones, "one", one{1})
+			ones := kit.MapOf[string, one](t, db, "m", copal.WithCodec(c))
+			kit.WantLoad(t, ones, "one", one{1})
 			_, err := ones.Load("text")
-			wantErr(t, "Load", err, copal.ErrType)
-			mustClose(t, ones)
+			kit.WantErr(t, "Load", err, copal.ErrType)
+			kit.MustClose(t, ones)
 		}
 	})
 }

@@ -38,16 +38,6 @@ func ExampleOrderedKeys() {
 	// b 2
 }
 
-func ExampleMap_IsOrdered() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	a, _ := copal.OpenMap[string, int](db, "a")
-	b, _ := copal.OpenMap[string, int](db, "b", copal.Ordered())
-
-	fmt.Println(a.IsOrdered(), b.IsOrdered())
-	// Output: false true
-}
-
 // fruits is a map to go through.
 func fruits() (*copal.DB, *copal.Map[string, int]) {
 	db, _ := copal.OpenMemory()

@@ -6,6 +6,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -73,7 +75,7 @@ func ExampleTx_Raw_has() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
-		has, err := has(tx.Raw(), []byte("ages:nobody"))
+		has, err := kit.Has(tx.Raw(), []byte("ages:nobody"))
 		fmt.Println(has)
 		return err
 	})

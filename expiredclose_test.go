@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -17,7 +19,7 @@ import (
 // of it. Readers look every now and then, entries expire, segments are compacted, walks keep orders.
 func TestCloseTellsNothing(t *testing.T) {
 	rounds := 12
-	if long() {
+	if kit.Long() {
 		rounds = 2000
 	}
 	for i := range rounds {
@@ -32,10 +34,10 @@ func closeTellsNothing(t *testing.T, round int) {
 			t.Errorf("told of Close: %v", err)
 		}
 	})
-	opts := []copal.Option{told, copal.WithSegmentBytes(2000), copal.ExpiryEvents(), copal.Ordered(), copal.WithAutoCompact(5*time.Millisecond, 1.1), copal.WithHistory(time.Second)}
-	db := openOn(t, fsys, opts...)
-	m := mapOf[string, int](t, db, "m")
-	reader := openOn(t, fsys, append(opts, copal.ReadOnly())...)
+	opts := []copal.Option{told, kit.WithSegmentBytes(2000), copal.ExpiryEvents(), copal.Ordered(), copal.WithAutoCompact(5*time.Millisecond, 1.1), copal.WithHistory(time.Second)}
+	db := kit.OpenOn(t, fsys, opts...)
+	m := kit.MapOf[string, int](t, db, "m")
+	reader := kit.OpenOn(t, fsys, append(opts, copal.ReadOnly())...)
 	var busy sync.WaitGroup
 	busy.Go(func() {
 		for n := 0; m.SetTTL(fmt.Sprint(n%50), n, time.Duration(1+n%20)*time.Millisecond) == nil; n++ {
@@ -49,7 +51,7 @@ func closeTellsNothing(t *testing.T, round int) {
 	for range round % 7 {
 		runtime.Gosched()
 	}
-	mustClose(t, reader)
-	mustClose(t, db)
+	kit.MustClose(t, reader)
+	kit.MustClose(t, db)
 	busy.Wait()
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/vfs"
@@ -20,7 +22,7 @@ import (
 // expiredReads is the model of TestExpiredInNoRead: which keys have an entry until when.
 type expiredReads struct {
 	t         *testing.T
-	clock     *manualClock
+	clock     *kit.ManualClock
 	deadlines map[string]time.Time // by whole key, the zero time for none
 }
 
@@ -33,7 +35,7 @@ const (
 // write fills the store: every third entry has no deadline, every third one that comes soon, every third one that
 // comes late. So it is with collections.
 func (x *expiredReads) write(db *copal.DB) {
-	t, raw, m := x.t, db.Raw(), mapOf[int, int](x.t, db, readsMap)
+	t, raw, m := x.t, db.Raw(), kit.MapOf[int, int](x.t, db, readsMap)
 	x.deadlines = map[string]time.Time{}
 	note := func(key string, d time.Duration) {
 		if x.deadlines[key] = (time.Time{}); d != 0 {
@@ -44,14 +46,14 @@ func (x *expiredReads) write(db *copal.DB) {
 		d, key, rawKey := []time.Duration{0, readsSoon, readsLate}[i%3], fmt.Sprint(readsMap, ":", i), fmt.Appendf(nil, "raw%02d", i)
 		switch {
 		case d == 0:
-			must(t, m.Set(i, i))
-			must(t, raw.Set(rawKey, rawKey))
+			kit.Must(t, m.Set(i, i))
+			kit.Must(t, raw.Set(rawKey, rawKey))
 		case i%2 == 0:
-			must(t, m.With(copal.Async).SetTTL(i, i, d))
-			must(t, raw.SetTTL(rawKey, rawKey, d))
+			kit.Must(t, m.With(copal.Async).SetTTL(i, i, d))
+			kit.Must(t, raw.SetTTL(rawKey, rawKey, d))
 		default:
-			must(t, m.SetTTL(i, i, d))
-			must(t, raw.SetTTL(rawKey, rawKey, d))
+			kit.Must(t, m.SetTTL(i, i, d))
+			kit.Must(t, raw.SetTTL(rawKey, rawKey, d))
 		}
 		note(key, d)
 		note(string(rawKey), d)
@@ -62,22 +64,22 @@ func (x *expiredReads) write(db *copal.DB) {
 			key := fmt.Appendf(nil, "%s%d", of, n)
 			switch of {
 			case "chash":
-				must(t, raw.Hash(key).Set("1", one))
+				kit.Must(t, raw.Hash(key).Set("1", one))
 			case "clist":
-				must(t, raw.List(key).PushBack(one))
+				kit.Must(t, raw.List(key).PushBack(one))
 			case "csset":
 				_, err := raw.StringSet(key).Add("1")
-				must(t, err)
+				kit.Must(t, err)
 			case "czset":
-				must(t, raw.SortedSet(key).Set("1", 1))
+				kit.Must(t, raw.SortedSet(key).Set("1", 1))
 			}
 			if d > 0 {
-				must(t, raw.Expire(key, d))
+				kit.Must(t, raw.Expire(key, d))
 			}
 			note(string(key), d)
 		}
 	}
-	must(t, db.Sync())
+	kit.Must(t, db.Sync())
 }
 
 // alive are the whole keys with an entry, sorted.
@@ -288,27 +290,27 @@ func (x *expiredReads) compare(when string, r *expiredReader) {
 // compareAll compares the present, a snapshot, transactions and the past.
 func (x *expiredReads) compareAll(when string, db *copal.DB, writable bool) {
 	x.t.Helper()
-	m, raw := mapOf[int, int](x.t, db, readsMap), db.Raw()
+	m, raw := kit.MapOf[int, int](x.t, db, readsMap), db.Raw()
 	for range 2 { // the second time the keys are kept in order
 		x.compare(when+", now", &expiredReader{m: m, raw: raw, db: db})
 	}
-	s := mustSnapshot(x.t, db)
+	s := kit.MustSnapshot(x.t, db)
 	x.compare(when+", in a snapshot", &expiredReader{m: m.At(s), raw: raw.At(s), s: s})
-	mustClose(x.t, s)
-	must(x.t, db.View(func(tx *copal.Tx) error {
+	kit.MustClose(x.t, s)
+	kit.Must(x.t, db.View(func(tx *copal.Tx) error {
 		x.compare(when+", in View", &expiredReader{m: m.In(tx), raw: raw.In(tx), tx: true})
 		return nil
 	}))
 	if writable {
-		must(x.t, db.Update(func(tx *copal.Tx) error {
+		kit.Must(x.t, db.Update(func(tx *copal.Tx) error {
 			x.compare(when+", in Update", &expiredReader{m: m.In(tx), raw: raw.In(tx), tx: true})
 			return nil
 		}))
 	}
 	past, err := db.AsOf(x.clock.Now())
-	must(x.t, err)
+	kit.Must(x.t, err)
 	x.compare(when+", as of now", &expiredReader{m: m.At(past), raw: raw.At(past), s: past})
-	mustClose(x.t, past)
+	kit.MustClose(x.t, past)
 }
 
 // TestExpiredInNoRead: what has expired is shown by no read, whoever asked to be told of its end, and whatever became
@@ -328,26 +330,26 @@ func TestExpiredInNoRead(t *testing.T) {
 }
 
 func expiredInNoRead(t *testing.T, name string, opts []copal.Option, inline bool) {
-	x := &expiredReads{t: t, clock: newManualClock()}
-	opts = append([]copal.Option{copal.WithClock(x.clock), copal.WithNoCompaction(), copal.WithErrorHandler(func(err error) {
+	x := &expiredReads{t: t, clock: kit.NewManualClock()}
+	opts = append([]copal.Option{kit.WithClock(x.clock), kit.WithNoCompaction(), copal.WithErrorHandler(func(err error) {
 		if !errors.Is(err, copal.ErrType) { // of collections, where values are listed
 			t.Errorf("error handler: %v", err)
 		}
 	})}, opts...)
 	if inline {
-		opts = append(opts, copal.WithInline())
+		opts = append(opts, kit.WithInline())
 	}
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, opts...)
+	db := kit.OpenOn(t, fsys, opts...)
 	x.write(db)
 	x.compareAll("at first", db, true)
 	crashed := fsys.ProcessCrash()
-	before := mustSnapshot(t, db)
+	before := kit.MustSnapshot(t, db)
 	alive := x.alive()
 
 	x.clock.Advance(readsSoon)
 	x.compareAll("after the first deadline", db, true)
-	m := mapOf[int, int](t, db, readsMap)
+	m := kit.MapOf[int, int](t, db, readsMap)
 	if got := slices.Sorted(func(yield func(string) bool) {
 		for k := range db.Raw().At(before).Keys() {
 			if !yield(string(k)) {
@@ -357,15 +359,15 @@ func expiredInNoRead(t *testing.T, name string, opts []copal.Option, inline bool
 	}); !slices.Equal(got, alive) {
 		t.Errorf("a snapshot from before the deadline shows %q, want %q", got, alive)
 	}
-	mustClose(t, before)
-	mustClose(t, m)
-	mustClose(t, db)
+	kit.MustClose(t, before)
+	kit.MustClose(t, m)
+	kit.MustClose(t, db)
 
 	for where, on := range map[string]*vfs.Mem{"opened again": fsys, "after a crash": crashed} {
-		db = openOn(t, on, append(opts[:len(opts):len(opts)], copal.ReadOnly())...)
+		db = kit.OpenOn(t, on, append(opts[:len(opts):len(opts)], copal.ReadOnly())...)
 		x.compareAll(where+", read-only", db, false)
-		mustClose(t, db)
-		db = openOn(t, on, opts...)
+		kit.MustClose(t, db)
+		db = kit.OpenOn(t, on, opts...)
 		x.compareAll(where, db, true)
 		if name == "ExpiryEvents" && on == crashed { // what is owed is in the index yet
 			x.clock.Advance(-readsSoon)
@@ -373,15 +375,15 @@ func expiredInNoRead(t *testing.T, name string, opts []copal.Option, inline bool
 			x.clock.Advance(readsSoon)
 			x.compareAll(where+", the clock set right", db, true)
 		}
-		must(t, db.Raw().Set([]byte("raw00"), nil)) // the first write
+		kit.Must(t, db.Raw().Set([]byte("raw00"), nil)) // the first write
 		x.compareAll(where+", and written to", db, true)
-		follower := openOn(t, on, append(opts[:len(opts):len(opts)], copal.ReadOnly())...)
+		follower := kit.OpenOn(t, on, append(opts[:len(opts):len(opts)], copal.ReadOnly())...)
 		x.compareAll(where+", a follower", follower, false)
-		mustClose(t, follower)
-		mustClose(t, db)
+		kit.MustClose(t, follower)
+		kit.MustClose(t, db)
 	}
 	x.clock.Advance(readsLate)
-	db = openOn(t, fsys, opts...)
-	defer mustClose(t, db)
+	db = kit.OpenOn(t, fsys, opts...)
+	defer kit.MustClose(t, db)
 	x.compareAll("after the last deadline", db, true)
 }

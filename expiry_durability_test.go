@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -31,18 +33,18 @@ func TestExpiryAsDurableAsAsked(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem, clock := vfs.NewMem(), newManualClock()
-			db := openOn(t, mem, copal.WithClock(clock))
-			m := mapOf[string, int](t, db, "m")
+			mem, clock := vfs.NewMem(), kit.NewManualClock()
+			db := kit.OpenOn(t, mem, kit.WithClock(clock))
+			m := kit.MapOf[string, int](t, db, "m")
 			if err := m.SetTTL("k", 1, time.Second); err != nil {
 				t.Fatal(err)
 			}
 			if err := change(m); err != nil {
 				t.Fatal(err)
 			}
-			db = openOn(t, mem.ProcessCrash(), copal.WithClock(clock))
+			db = kit.OpenOn(t, mem.ProcessCrash(), kit.WithClock(clock))
 			clock.Advance(time.Minute)
-			wantLoad(t, mapOf[string, int](t, db, "m"), "k", 1)
+			kit.WantLoad(t, kit.MapOf[string, int](t, db, "m"), "k", 1)
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -23,7 +25,7 @@ import (
 type expiryModel[V any] struct {
 	t      *testing.T
 	rng    *rand.Rand
-	clock  *manualClock
+	clock  *kit.ManualClock
 	mem    *vfs.Mem
 	opts   []copal.Option
 	mapped []copal.MapOption
@@ -56,23 +58,23 @@ type mortal struct {
 //   - A read of the log does not look at the deadline.
 //   - Len does not take out first what is due.
 func TestExpiryModel(t *testing.T) {
-	eachSeed(t, 200, 20_000, expiryModels)
+	kit.EachSeed(t, 200, 20_000, expiryModels)
 }
 
 func expiryModels(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	if rng.IntN(2) == 0 {
-		newExpiryModel(t, rng, func(n int) user { return user{fmt.Sprint("user ", n), n} }, func(u user) int { return u.Age }).run()
+		newExpiryModel(t, rng, func(n int) kit.User { return kit.User{Name: fmt.Sprint("user ", n), Age: n} }, func(u kit.User) int { return u.Age }).run()
 		return
 	}
 	newExpiryModel(t, rng, func(n int) []int { return []int{n, n} }, func(l []int) int { return l[1] }).run()
 }
 
 func newExpiryModel[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) *expiryModel[V] {
-	x := &expiryModel[V]{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), of: of, number: number,
+	x := &expiryModel[V]{t: t, rng: rng, clock: kit.NewManualClock(), mem: vfs.NewMem(), of: of, number: number,
 		entries: map[string]mortal{}, earlier: map[string][]mortal{}, shadows: map[string]int{}}
-	x.opts = []copal.Option{copal.WithInline(), copal.WithoutRing(), copal.WithClock(x.clock),
-		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+	x.opts = []copal.Option{kit.WithInline(), kit.WithoutRing(), kit.WithClock(x.clock),
+		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), kit.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	x.mapped = []copal.MapOption{copal.WithCodec([]codec.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])}
 	if rng.IntN(3) == 0 {
 		x.ttl = 7 * time.Millisecond
@@ -82,8 +84,8 @@ func newExpiryModel[V any](t *testing.T, rng *rand.Rand, of func(int) V, number 
 }
 
 func (x *expiryModel[V]) open() {
-	x.db = openOn(x.t, x.mem, x.opts...)
-	x.m = mapOf[string, V](x.t, x.db, "m", x.mapped...)
+	x.db = kit.OpenOn(x.t, x.mem, x.opts...)
+	x.m = kit.MapOf[string, V](x.t, x.db, "m", x.mapped...)
 }
 
 func (x *expiryModel[V]) run() {
@@ -95,7 +97,7 @@ func (x *expiryModel[V]) run() {
 		}
 	}
 	x.compare()
-	mustClose(x.t, x.db)
+	kit.MustClose(x.t, x.db)
 }
 
 func (x *expiryModel[V]) now() int64 { return x.clock.Now().UnixMilli() }
@@ -159,7 +161,7 @@ func (x *expiryModel[V]) step() {
 	case n < 18:
 		x.clock.Advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
 	case n < 20:
-		mustClose(x.t, x.db)
+		kit.MustClose(x.t, x.db)
 		clear(x.shadows)
 		x.open()
 		clear(x.earlier)
@@ -172,32 +174,32 @@ func (x *expiryModel[V]) step() {
 		x.must(x.m.Sync())
 		clear(x.earlier)
 	case n < 40:
-		set := pick(async, x.m.With(copal.Async).SetTTL, x.m.SetTTL)
+		set := kit.Pick(async, x.m.With(copal.Async).SetTTL, x.m.SetTTL)
 		x.must(set(key, v, ttl))
 		x.write(key, mortal{x.last, x.after(ttl)}, async)
 		delete(x.shadows, key)
 	case n < 52:
-		set := pick(async, x.m.SetAsync, x.m.Set)
+		set := kit.Pick(async, x.m.SetAsync, x.m.Set)
 		x.must(set(key, v))
 		x.write(key, mortal{x.last, x.after(x.ttl)}, async)
 		delete(x.shadows, key)
 	case n < 62:
 		e := x.shown(key)
-		expire := pick(async, x.m.With(copal.Async).Expire, x.m.Expire)
+		expire := kit.Pick(async, x.m.With(copal.Async).Expire, x.m.Expire)
 		x.found(expire(key, ttl), e)
 		if e.number != 0 {
 			x.redate(key, x.after(ttl), async)
 		}
 	case n < 67:
 		e := x.shown(key)
-		persist := pick(async, x.m.With(copal.Async).Persist, x.m.Persist)
+		persist := kit.Pick(async, x.m.With(copal.Async).Persist, x.m.Persist)
 		x.found(persist(key), e)
 		if e.number != 0 {
 			x.redate(key, 0, async)
 		}
 	case n < 74:
 		e := x.shown(key)
-		del := pick(async, x.m.DeleteAsync, x.m.Delete)
+		del := kit.Pick(async, x.m.DeleteAsync, x.m.Delete)
 		existed, err := del(key)
 		x.must(err)
 		if existed != (e.number != 0) {
@@ -218,13 +220,6 @@ func (x *expiryModel[V]) step() {
 	default:
 		x.read(key)
 	}
-}
-
-func pick[T any](first bool, a, b T) T {
-	if first {
-		return a
-	}
-	return b
 }
 
 // redate gives the logged entry another deadline.
@@ -253,7 +248,7 @@ func (x *expiryModel[V]) found(err error, e mortal) {
 
 func (x *expiryModel[V]) update(key string, ttl time.Duration, async bool) {
 	e, now := x.shown(key), x.now()
-	update := pick(async, x.m.UpdateAsync, x.m.Update)
+	update := kit.Pick(async, x.m.UpdateAsync, x.m.Update)
 	what := x.rng.IntN(4)
 	_, _, err := update(key, func(u *copal.Entry[V]) error {
 		left := time.Duration(0)
@@ -359,7 +354,7 @@ func (x *expiryModel[V]) die() {
 		}
 		if ttl, err := x.m.TTL(key); err == nil { // of those with this number
 			for j, e := range list {
-				if e.number == got && e.deadline == pick(ttl == 0, 0, x.now()+ttl.Milliseconds()) {
+				if e.number == got && e.deadline == kit.Pick(ttl == 0, 0, x.now()+ttl.Milliseconds()) {
 					i = j
 				}
 			}

@@ -14,17 +14,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-// manualClock stands still until a test moves it. Its timers run when it is moved.
-type manualClock = logtest.Clock
-
-func newManualClock() *manualClock { return logtest.NewClockAt(time.UnixMilli(1_700_000_000_000)) }
 
 // The entry of these tests: its map, its key, and how long it is to live.
 const (
@@ -173,11 +170,11 @@ func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.
 
 		"raw Get": func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Raw().Load(key); return unless(t, err) },
 		"Has": func(t *testing.T, db *copal.DB, m M) bool {
-			has, err := has(db.Raw(), key)
+			has, err := kit.Has(db.Raw(), key)
 			return has && unless(t, err)
 		},
 		"raw TTL":  func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Raw().TTL(key); return unless(t, err) },
-		"Scan":     func(t *testing.T, db *copal.DB, m M) bool { return len(scanAll(db)) == 1 },
+		"Scan":     func(t *testing.T, db *copal.DB, m M) bool { return len(kit.ScanAll(db)) == 1 },
 		"ScanKeys": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(db.Raw().Keys())) == 1 },
 
 		"Update, which writes": func(t *testing.T, db *copal.DB, m M) (there bool) {
@@ -209,12 +206,12 @@ func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.
 // the deadline, for whoever looks first, in each life of the store.
 func TestExpiryToTheMillisecond(t *testing.T) {
 	t.Run("flat, binary", func(t *testing.T) {
-		expiryTable(t, user{"Alice", 28}, copal.WithCodec(codec.Binary))
+		expiryTable(t, kit.User{Name: "Alice", Age: 28}, copal.WithCodec(codec.Binary))
 	})
-	t.Run("flat, JSON", func(t *testing.T) { expiryTable(t, user{"Alice", 28}) })
+	t.Run("flat, JSON", func(t *testing.T) { expiryTable(t, kit.User{Name: "Alice", Age: 28}) })
 	t.Run("slices", func(t *testing.T) { expiryTable(t, []string{"a", "b"}) })
 	if !testing.Short() {
-		t.Run("large", func(t *testing.T) { expiryTable(t, pattern(9<<17), copal.WithCodec(codec.Bytes)) })
+		t.Run("large", func(t *testing.T) { expiryTable(t, kit.Pattern(9<<17), copal.WithCodec(codec.Bytes)) })
 	}
 }
 
@@ -227,7 +224,7 @@ func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
 				if i == 0 {
 					n++
 				}
-				if n%len(lives) != i && !long() { // the sights come in another order each time
+				if n%len(lives) != i && !kit.Long() { // the sights come in another order each time
 					continue
 				}
 				if life == lives[1] && way.cell || life == "read-only" && strings.HasSuffix(sight, "writes") {
@@ -235,7 +232,7 @@ func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
 				}
 				for _, there := range []bool{true, false} {
 					t.Run(fmt.Sprintf("%s, %s, %s, %v", way.name, life, sight, there), func(t *testing.T) { // the store goes with it
-						x := expiryCase[V]{T: t, clock: newManualClock(), mem: vfs.NewMem(), opts: slices.Concat(opts, way.opts)}
+						x := expiryCase[V]{T: t, clock: kit.NewManualClock(), mem: vfs.NewMem(), opts: slices.Concat(opts, way.opts)}
 						x.open()
 						if err := way.do(t, x.db, x.m, v); err != nil {
 							t.Fatal(err)
@@ -251,7 +248,7 @@ func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
 						if n := x.m.Len(); !there && n != 0 || x.m.Len() != int(x.db.Stats().Keys) {
 							t.Errorf("then Len = %d, and Stats %d", n, x.db.Stats().Keys)
 						}
-						mustClose(t, x.db)
+						kit.MustClose(t, x.db)
 					})
 				}
 			}
@@ -262,7 +259,7 @@ func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
 // expiryCase is one store of the table.
 type expiryCase[V any] struct {
 	*testing.T
-	clock *manualClock
+	clock *kit.ManualClock
 	mem   *vfs.Mem
 	opts  []copal.MapOption
 	db    *copal.DB
@@ -270,23 +267,23 @@ type expiryCase[V any] struct {
 }
 
 func (x *expiryCase[V]) open(opts ...copal.Option) {
-	x.db = openOn(x.T, x.mem, append(opts, copal.WithInline(), copal.WithoutRing(), copal.WithClock(x.clock))...)
-	x.m = mapOf[string, V](x.T, x.db, expiring, x.opts...)
+	x.db = kit.OpenOn(x.T, x.mem, append(opts, kit.WithInline(), kit.WithoutRing(), kit.WithClock(x.clock))...)
+	x.m = kit.MapOf[string, V](x.T, x.db, expiring, x.opts...)
 }
 
 // live begins another life of the store, and opens the map if it was closed.
 func (x *expiryCase[V]) live(life string) {
 	switch life {
 	case "here":
-		x.m = mapOf[string, V](x.T, x.db, expiring, x.opts...)
+		x.m = kit.MapOf[string, V](x.T, x.db, expiring, x.opts...)
 	case "after the death of the process":
 		x.mem = x.mem.ProcessCrash()
 		x.open()
 	case "after a clean end":
-		mustClose(x.T, x.db)
+		kit.MustClose(x.T, x.db)
 		x.open()
 	case "read-only":
-		mustClose(x.T, x.db)
+		kit.MustClose(x.T, x.db)
 		x.open(copal.ReadOnly())
 	}
 }
@@ -311,10 +308,10 @@ func (x *expired) sorted() []string {
 
 // OnExpire is called once for each entry that expires, with its value, whoever meets it first, and for no other.
 func TestOnExpire(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithClock(clock))
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithClock(clock))
 	var got expired
-	m := mapOf[string, []string](t, db, "m", copal.WithOnExpire(got.note))
+	m := kit.MapOf[string, []string](t, db, "m", copal.WithOnExpire(got.note))
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -362,11 +359,11 @@ func TestOnExpire(t *testing.T) {
 
 // The function of OnExpire may use the store, and Close waits for it.
 func TestOnExpireUsesTheStore(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithClock(clock))
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithClock(clock))
 	var m *copal.Map[string, int]
 	rounds, enough := 0, make(chan bool)
-	m = mapOf[string, int](t, db, "m", copal.WithOnExpire(func(key string, v int) {
+	m = kit.MapOf[string, int](t, db, "m", copal.WithOnExpire(func(key string, v int) {
 		if rounds++; rounds == 5 {
 			close(enough)
 			return
@@ -387,7 +384,7 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	if rounds != 5 {
 		t.Errorf("%d rounds", rounds)
 	}
@@ -431,10 +428,10 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 		for _, set := range []string{"SetTTL", "SetTTLAsync"} {
 			t.Run(name+" after "+set, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					db := memory(t, copal.WithSyncInterval(time.Hour))
+					db := kit.Memory(t, copal.WithSyncInterval(time.Hour))
 					var m *copal.Map[string, int]
 					var told []string
-					m = mapOf[string, int](t, db, "m", copal.WithOnExpire(func(key string, _ int) {
+					m = kit.MapOf[string, int](t, db, "m", copal.WithOnExpire(func(key string, _ int) {
 						if told = append(told, key); key == "first" {
 							time.Sleep(time.Second)
 							if err := use(db, m); err != nil {
@@ -454,7 +451,7 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 					if !slices.Equal(told, []string{"first", "second"}) {
 						t.Errorf("told of %q", told)
 					}
-					mustClose(t, db)
+					kit.MustClose(t, db)
 				})
 			})
 		}
@@ -466,10 +463,10 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 // goroutine that tells, the one before it ends included.
 func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory(t, copal.WithSyncInterval(time.Hour))
+		db := kit.Memory(t, copal.WithSyncInterval(time.Hour))
 		var m *copal.Map[int, int]
 		var told []int
-		m = mapOf[int, int](t, db, "m", copal.WithOnExpire(func(key, _ int) {
+		m = kit.MapOf[int, int](t, db, "m", copal.WithOnExpire(func(key, _ int) {
 			told = append(told, key)
 			time.Sleep(time.Second)
 			m.Len()
@@ -487,13 +484,13 @@ func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 				t.Fatalf("of %d entries %d are told: %v", n, len(told), told)
 			}
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	})
 }
 
 // What makes no sense is refused, and changes nothing.
 func TestExpiryRefusals(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	if _, err := copal.OpenMap[string, int](db, "m", copal.WithOnExpire(func(string, string) {})); !errors.Is(err, copal.ErrType) {
 		t.Errorf("OnExpire of other types: %v", err)
 	}
@@ -503,8 +500,8 @@ func TestExpiryRefusals(t *testing.T) {
 	if _, err := copal.OpenMemory(copal.WithTTL(-1)); err == nil {
 		t.Error("a negative WithTTL is taken by Open")
 	}
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
 	for name, err := range map[string]error{
 		"SetTTL":      m.SetTTL("k", 2, 0),
 		"SetTTLFSync": m.With(copal.FSync).SetTTL("k", 2, -time.Second),
@@ -525,7 +522,7 @@ func TestExpiryRefusals(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	wantLoad(t, m, "k", 1)
+	kit.WantLoad(t, m, "k", 1)
 	if ttl, err := m.TTL("k"); ttl != 0 || err != nil {
 		t.Errorf("TTL = %v, %v", ttl, err)
 	}
@@ -564,19 +561,19 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 				return admin.PutElements(db, &e, []admin.Element{{Name: []byte("new"), Value: []byte("1")}}, true)
 			},
 		} {
-			db := memory(t)
+			db := kit.Memory(t)
 			h, err := copal.OpenHash[string, int](db, "h")
 			if err != nil {
 				t.Fatal(err)
 			}
-			mustPut(t, db, "k", "old")
+			kit.MustPut(t, db, "k", "old")
 			if err := h.Set("a", 1); err != nil {
 				t.Fatal(err)
 			}
 			if err := f(db, h); err == nil {
 				t.Errorf("%s takes %d seconds since 1970", name, at.Unix())
 			}
-			wantRaw(t, db, "k", "old")
+			kit.WantRaw(t, db, "k", "old")
 			if v, ok := h.Get("a"); v != 1 || !ok || h.Len() != 1 {
 				t.Errorf("after %s until %d: %d, %v, %d fields", name, at.Unix(), v, ok, h.Len())
 			}
@@ -585,7 +582,7 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 					t.Errorf("after %s until %d, %s expires at %v, %v", name, at.Unix(), k, d, err)
 				}
 			}
-			mustClose(t, db)
+			kit.MustClose(t, db)
 		}
 	}
 }
@@ -594,13 +591,13 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 func TestLastDeadline(t *testing.T) {
 	fsys := vfs.NewMem()
 	for _, at := range []time.Time{lastDeadline, lastDeadline.Add(-1500 * time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
-		db := openOn(t, fsys)
+		db := kit.OpenOn(t, fsys)
 		if err := db.Raw().SetUntil([]byte("k"), []byte("v"), at); err != nil {
 			t.Fatal(err)
 		}
-		mustClose(t, db)
-		db = openOn(t, fsys)
-		wantRaw(t, db, "k", "v")
+		kit.MustClose(t, db)
+		db = kit.OpenOn(t, fsys)
+		kit.WantRaw(t, db, "k", "v")
 		d, err := db.Raw().Deadline([]byte("k"))
 		if want := at.Add(time.Millisecond - 1).Truncate(time.Millisecond); !d.Equal(want) || err != nil {
 			t.Errorf("Deadline = %v, %v, want %v", d, err, want)
@@ -611,20 +608,20 @@ func TestLastDeadline(t *testing.T) {
 		if left, err := db.Raw().TTL([]byte("k")); left <= 0 || err != nil {
 			t.Errorf("TTL = %v, %v", left, err)
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 }
 
 // A time to live that leads there from a clock which is far ahead is refused, too.
 func TestFarTimesToLiveAreRefused(t *testing.T) {
 	clk := logtest.NewClockAt(lastDeadline.Add(-time.Second))
-	db, err := copal.OpenMemory(copal.WithClock(clk))
+	db, err := copal.OpenMemory(kit.WithClock(clk))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer mustClose(t, db)
-	m, aged := mapOf[string, int](t, db, "m"), mapOf[string, int](t, db, "aged", copal.WithTTL(time.Hour))
-	mustSet(t, m, "k", 1)
+	defer kit.MustClose(t, db)
+	m, aged := kit.MapOf[string, int](t, db, "m"), kit.MapOf[string, int](t, db, "aged", copal.WithTTL(time.Hour))
+	kit.MustSet(t, m, "k", 1)
 	h, err := copal.OpenHash[string, int](db, "h")
 	if err != nil {
 		t.Fatal(err)
@@ -654,7 +651,7 @@ func TestFarTimesToLiveAreRefused(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	wantLoad(t, m, "k", 1)
+	kit.WantLoad(t, m, "k", 1)
 	if ttl, err := m.TTL("k"); ttl != 0 || err != nil {
 		t.Errorf("TTL = %v, %v", ttl, err)
 	}
@@ -665,13 +662,13 @@ func TestFarTimesToLiveAreRefused(t *testing.T) {
 
 // PutEntry takes a deadline that has passed, however long ago: it is no far one.
 func TestLongPassedDeadline(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	for _, at := range []time.Time{time.Unix(0, 0), time.Unix(-1<<54, 0), time.Unix(-1<<61, 0)} {
-		mustPut(t, db, "k", "old")
+		kit.MustPut(t, db, "k", "old")
 		if err := admin.Put(db, &admin.Entry{Key: []byte("k"), Value: []byte("v"), Expires: at}); err != nil {
 			t.Errorf("%d: %v", at.Unix(), err)
 		}
-		if has, err := has(db.Raw(), []byte("k")); has || err != nil {
+		if has, err := kit.Has(db.Raw(), []byte("k")); has || err != nil {
 			t.Errorf("%d: Has = %v, %v", at.Unix(), has, err)
 		}
 	}
@@ -679,7 +676,7 @@ func TestLongPassedDeadline(t *testing.T) {
 
 // A transaction tells when a collection expires as the store does.
 func TestTxDeadlineOfACollection(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	h, err := copal.OpenHash[string, int](db, "h")
 	if err != nil {
 		t.Fatal(err)

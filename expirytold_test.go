@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -15,10 +17,10 @@ import (
 // toldExpired are the keys of which the log tells that they have expired, with the deadlines.
 func toldExpired(t *testing.T, db *copal.DB) (list []string) {
 	t.Helper()
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	defer s.Close()
 	for c, err := range db.Watch(context.Background(), copal.WithAfter(0), copal.WithUntil(s.Seq())) {
-		must(t, err)
+		kit.Must(t, err)
 		if c.Expired {
 			list = append(list, fmt.Sprintf("%s %d", c.Key, c.Deadline.UnixMilli()%1000))
 		}
@@ -46,41 +48,41 @@ func TestTellExpiryIsOfRawKeys(t *testing.T) {
 	} {
 		for _, opened := range []string{"before", "after", "raw writes come first"} {
 			t.Run(c.name+", the map opened "+opened, func(t *testing.T) {
-				clock, fsys := newManualClock(), vfs.NewMem()
-				opts := append([]copal.Option{copal.WithClock(clock)}, c.open...)
-				db := openOn(t, fsys, opts...)
+				clock, fsys := kit.NewManualClock(), vfs.NewMem()
+				opts := append([]copal.Option{kit.WithClock(clock)}, c.open...)
+				db := kit.OpenOn(t, fsys, opts...)
 				raw := db.Raw()
 				var m *copal.Map[string, int]
 				if opened == "before" {
-					m = mapOf[string, int](t, db, "m", c.m...)
+					m = kit.MapOf[string, int](t, db, "m", c.m...)
 				}
 				if c.raw {
-					must(t, raw.TellExpiry())
+					kit.Must(t, raw.TellExpiry())
 				}
-				must(t, raw.SetTTL([]byte("early"), nil, soon))
+				kit.Must(t, raw.SetTTL([]byte("early"), nil, soon))
 				if opened == "raw writes come first" { // and are the map's from then on
-					must(t, raw.SetTTL([]byte("m:a"), []byte("1"), soon))
+					kit.Must(t, raw.SetTTL([]byte("m:a"), []byte("1"), soon))
 				}
 				if m == nil {
-					m = mapOf[string, int](t, db, "m", c.m...)
+					m = kit.MapOf[string, int](t, db, "m", c.m...)
 				}
-				must(t, m.SetTTL("k", 1, soon))
-				must(t, m.SetTTL("a", 1, soon))
-				must(t, raw.SetTTL([]byte("raw"), nil, soon))
+				kit.Must(t, m.SetTTL("k", 1, soon))
+				kit.Must(t, m.SetTTL("a", 1, soon))
+				kit.Must(t, raw.SetTTL([]byte("raw"), nil, soon))
 				crashed := fsys.ProcessCrash()
 				clock.Advance(soon)
-				for _, db := range []*copal.DB{db, openOn(t, crashed, append(opts[:1:1], copal.WithInline())...)} {
-					m := mapOf[string, int](t, db, "m")
-					must(t, m.Set("k", 2))
-					must(t, m.Set("a", 2))
+				for _, db := range []*copal.DB{db, kit.OpenOn(t, crashed, append(opts[:1:1], kit.WithInline())...)} {
+					m := kit.MapOf[string, int](t, db, "m")
+					kit.Must(t, m.Set("k", 2))
+					kit.Must(t, m.Set("a", 2))
 					for _, key := range []string{"raw", "early"} {
-						must(t, db.Raw().Set([]byte(key), nil))
+						kit.Must(t, db.Raw().Set([]byte(key), nil))
 					}
 					if got := toldExpired(t, db); !slices.Equal(got, c.want) {
 						t.Errorf("told of %q, want %q", got, c.want)
 					}
-					must(t, m.SetTTL("k", 1, time.Hour)) // what the map is holds on
-					mustClose(t, m)
+					kit.Must(t, m.SetTTL("k", 1, time.Hour)) // what the map is holds on
+					kit.MustClose(t, m)
 				}
 			})
 		}
@@ -89,13 +91,13 @@ func TestTellExpiryIsOfRawKeys(t *testing.T) {
 
 // TestRawKeysOfNoMapYet: keys that begin as those of a map would are raw keys as long as the log knows no such map.
 func TestRawKeysOfNoMapYet(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithClock(clock))
-	must(t, db.Raw().TellExpiry())
-	must(t, db.Raw().SetTTL([]byte("m:a"), []byte("1"), 5*time.Millisecond))
-	mapOf[string, int](t, db, "m") // is opened, and not written to
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithClock(clock))
+	kit.Must(t, db.Raw().TellExpiry())
+	kit.Must(t, db.Raw().SetTTL([]byte("m:a"), []byte("1"), 5*time.Millisecond))
+	kit.MapOf[string, int](t, db, "m") // is opened, and not written to
 	clock.Advance(5 * time.Millisecond)
-	must(t, db.Raw().Set([]byte("m:a"), []byte("2")))
+	kit.Must(t, db.Raw().Set([]byte("m:a"), []byte("2")))
 	if got := toldExpired(t, db); !slices.Equal(got, []string{"m:a 5"}) {
 		t.Errorf("told of %q", got)
 	}
@@ -119,17 +121,17 @@ func TestSetAsyncThatExpires(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			clock := newManualClock()
-			db := memory(t, copal.WithClock(clock), copal.WithInline(), copal.WithMaxMemory(1<<20)) // or the log has them at once
-			m := mapOf[string, int](t, db, "m", copal.ExpiryEvents())
-			must(t, m.Set("other", 1))
-			must(t, c.do(m))
-			must(t, m.With(copal.Async).SetTTL("k", 2, 7*time.Millisecond))
+			clock := kit.NewManualClock()
+			db := kit.Memory(t, kit.WithClock(clock), kit.WithInline(), copal.WithMaxMemory(1<<20)) // or the log has them at once
+			m := kit.MapOf[string, int](t, db, "m", copal.ExpiryEvents())
+			kit.Must(t, m.Set("other", 1))
+			kit.Must(t, c.do(m))
+			kit.Must(t, m.With(copal.Async).SetTTL("k", 2, 7*time.Millisecond))
 			clock.Advance(7 * time.Millisecond)
 			if n := m.Len(); n != 1 {
 				t.Errorf("Len is %d", n)
 			}
-			must(t, db.Sync())
+			kit.Must(t, db.Sync())
 			if got := toldExpired(t, db); !slices.Equal(got, c.want) {
 				t.Errorf("told of %q, want %q", got, c.want)
 			}
@@ -139,13 +141,13 @@ func TestSetAsyncThatExpires(t *testing.T) {
 
 // TestHistoryHasWhatWas: without a window, beside compaction and snapshots of the index, each version that History
 // yields is one that there was.
-func TestHistoryHasWhatWas(t *testing.T) { eachSeed(t, 30, 2000, historyHasWhatWas) }
+func TestHistoryHasWhatWas(t *testing.T) { kit.EachSeed(t, 30, 2000, historyHasWhatWas) }
 
 func historyHasWhatWas(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 37))
-	clock, fsys := newManualClock(), vfs.NewMem()
-	opts := []copal.Option{copal.WithClock(clock), copal.WithSegmentBytes(600), copal.WithLogPerIndex(1), copal.WithInline()}
-	db := openOn(t, fsys, opts...)
+	clock, fsys := kit.NewManualClock(), vfs.NewMem()
+	opts := []copal.Option{kit.WithClock(clock), kit.WithSegmentBytes(600), kit.WithLogPerIndex(1), kit.WithInline()}
+	db := kit.OpenOn(t, fsys, opts...)
 	type was struct {
 		value    string
 		deadline int64
@@ -153,7 +155,7 @@ func historyHasWhatWas(t *testing.T, seed uint64) {
 	versions := map[string]map[uint64]was{}
 	const keys = 6
 	note := func(key, value string, deadline int64) {
-		s := mustSnapshot(t, db)
+		s := kit.MustSnapshot(t, db)
 		defer s.Close()
 		if versions[key] == nil {
 			versions[key] = map[uint64]was{}
@@ -188,31 +190,31 @@ func historyHasWhatWas(t *testing.T, seed uint64) {
 		raw, value := db.Raw(), fmt.Sprint("v", i)
 		switch rng.IntN(12) {
 		case 0, 1, 2, 3:
-			must(t, raw.Set([]byte(key), []byte(value)))
+			kit.Must(t, raw.Set([]byte(key), []byte(value)))
 			note(key, value, 0)
 		case 4, 5, 6:
 			d := time.Duration(1+rng.IntN(40)) * time.Millisecond
 			at := clock.Now().Add(d).UnixMilli()
-			must(t, raw.SetTTL([]byte(key), []byte(value), d))
+			kit.Must(t, raw.SetTTL([]byte(key), []byte(value), d))
 			note(key, value, at)
 		case 7, 8:
 			existed, err := raw.Delete([]byte(key))
-			must(t, err)
+			kit.Must(t, err)
 			if existed {
 				note(key, "", 0)
 			}
 		case 9:
 			clock.Advance(time.Duration(rng.IntN(20)) * time.Millisecond)
 		case 10:
-			must(t, db.Compact(t.Context(), nil))
+			kit.Must(t, db.Compact(t.Context(), nil))
 		case 11:
-			mustClose(t, db)
-			db = openOn(t, fsys, opts...)
+			kit.MustClose(t, db)
+			db = kit.OpenOn(t, fsys, opts...)
 		}
 		if i%7 == 0 {
 			look()
 		}
 	}
 	look()
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }

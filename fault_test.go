@@ -8,29 +8,21 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/copaldb/copal/internal/test/kit"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// armed is a fault that waits until it is switched on: the next operation that it
-// matches, and all that follow if it is for ever, fail.
-func armed(fault vfs.Fault) (*vfs.Fault, *atomic.Bool) {
-	on, match := new(atomic.Bool), fault.Match
-	fault.N = 1
-	fault.Match = func(name string) bool { return on.Load() && (match == nil || match(name)) }
-	return &fault, on
-}
-
 // Trap: memory that keeps a value which the log refused; errors only logged.
 func TestTrapFailedWrite(t *testing.T) {
 	for name, write := range map[string]vfs.Fault{
-		"written":       {Kinds: vfs.OpWrite, Match: isLog},
-		"written short": {Kinds: vfs.OpWrite, Match: isLog, Short: true},
+		"written":       {Kinds: vfs.OpWrite, Match: kit.IsLog},
+		"written short": {Kinds: vfs.OpWrite, Match: kit.IsLog, Short: true},
 		"mapped":        {Kinds: vfs.OpStore},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,48 +30,48 @@ func TestTrapFailedWrite(t *testing.T) {
 				t.Skip("mapping is off")
 			}
 			short := write.Short
-			var handled errorLog
-			fault, on := armed(write)
+			var handled kit.ErrorLog
+			fault, on := kit.Armed(write)
 			mem := vfs.NewMem()
-			opts := []copal.Option{handled.option()}
+			opts := []copal.Option{handled.Option()}
 			if name != "mapped" {
-				opts = append(opts, copal.WithoutRing())
+				opts = append(opts, kit.WithoutRing())
 			}
-			db := openOn(t, vfs.Inject(mem, fault), opts...)
-			m := mapOf[string, int](t, db, "m")
-			mustSet(t, m, "k", 1)
-			mustSet(t, m, "other", 2)
-			handled.take()
+			db := kit.OpenOn(t, vfs.Inject(mem, fault), opts...)
+			m := kit.MapOf[string, int](t, db, "m")
+			kit.MustSet(t, m, "k", 1)
+			kit.MustSet(t, m, "other", 2)
+			handled.Take()
 			on.Store(true)
 			cause := vfs.ErrInjected
 			if err := m.Set("k", 10); err == nil {
 				t.Fatal("a failed write returns nil")
 			} else if !short {
-				wantErr(t, "Set", err, cause)
+				kit.WantErr(t, "Set", err, cause)
 			}
 			check := func(db *copal.DB) {
 				t.Helper()
-				m := mapOf[string, int](t, db, "m")
-				wantLoad(t, m, "k", 1)
-				wantAbsent(t, m, "new")
+				m := kit.MapOf[string, int](t, db, "m")
+				kit.WantLoad(t, m, "k", 1)
+				kit.WantAbsent(t, m, "new")
 				if got := maps.Collect(m.All()); !maps.Equal(got, map[string]int{"k": 1, "other": 2}) || m.Len() != 2 {
 					t.Errorf("All yields %v, Len is %d", got, m.Len())
 				}
-				wantRaw(t, db, "m:k", "1")
+				kit.WantRaw(t, db, "m:k", "1")
 			}
 			check(db)
 			// The outcome of such a failure is not known, so that no later write is taken.
 			for what, err := range refusals(db, m) {
-				wantErr(t, what, err, copal.ErrReadOnly)
+				kit.WantErr(t, what, err, copal.ErrReadOnly)
 				if !short {
-					wantErr(t, what+", for its cause", err, cause)
+					kit.WantErr(t, what+", for its cause", err, cause)
 				}
 			}
 			check(db)
 			db.Close()
-			after := openOn(t, mem)
+			after := kit.OpenOn(t, mem)
 			check(after)
-			mustSet(t, mapOf[string, int](t, after, "m"), "k", 3)
+			kit.MustSet(t, kit.MapOf[string, int](t, after, "m"), "k", 3)
 		})
 	}
 }
@@ -106,7 +98,7 @@ func refusals(db *copal.DB, m *copal.Map[string, int]) map[string]error {
 // when there is room. Whichever operation meets it first.
 func TestFullDisk(t *testing.T) {
 	t.Run("written", func(t *testing.T) {
-		fullDisk(t, vfs.OpWrite|vfs.OpCreate, 80, copal.WithoutRing())
+		fullDisk(t, vfs.OpWrite|vfs.OpCreate, 80, kit.WithoutRing())
 	})
 	// What was reserved can be written.
 	t.Run("mapped", func(t *testing.T) { fullDisk(t, vfs.OpCreate|vfs.OpAllocate|vfs.OpPopulate, 20) })
@@ -117,9 +109,9 @@ func fullDisk(t *testing.T, kinds vfs.Kind, least int, opts ...copal.Option) {
 		fault := &vfs.Fault{Kinds: kinds, N: n/2 + 1, Err: vfs.ErrNoSpace, Short: n%2 == 0}
 		mem := vfs.NewMem()
 		fsys := vfs.Inject(mem, fault)
-		var handled errorLog
-		db := openOn(t, fsys, append(opts, handled.option(), copal.WithInline(), copal.WithSegmentBytes(300))...)
-		m := mapOf[string, string](t, db, "m")
+		var handled kit.ErrorLog
+		db := kit.OpenOn(t, fsys, append(opts, handled.Option(), kit.WithInline(), kit.WithSegmentBytes(300))...)
+		m := kit.MapOf[string, string](t, db, "m")
 		want, refused := map[string]string{}, 0
 		for i := range 30 {
 			key, value := fmt.Sprint("k", i%7), strings.Repeat("v", 30-i)
@@ -138,11 +130,11 @@ func fullDisk(t *testing.T, kinds vfs.Kind, least int, opts ...copal.Option) {
 		if refused > 1 {
 			t.Errorf("fault %d: one full moment refused %d writes", n, refused)
 		}
-		mustClose(t, db)
-		if report, err := copal.CheckFS(storeDir, mem); err != nil || report.TornBytes > 0 {
+		kit.MustClose(t, db)
+		if report, err := kit.CheckFS(kit.StoreDir, mem); err != nil || report.TornBytes > 0 {
 			t.Errorf("fault %d: Check = %v, %v", n, report, err)
 		}
-		if got := maps.Collect(mapOf[string, string](t, openOn(t, mem), "m").All()); !maps.Equal(got, want) {
+		if got := maps.Collect(kit.MapOf[string, string](t, kit.OpenOn(t, mem), "m").All()); !maps.Equal(got, want) {
 			t.Fatalf("fault %d: reopened, All yields %v, want %v", n, got, want)
 		}
 		if !fsys.Fired() {
@@ -156,12 +148,12 @@ func fullDisk(t *testing.T, kinds vfs.Kind, least int, opts ...copal.Option) {
 
 // The disk stays full: everything is refused but reading and closing, and then goes on.
 func TestFullDiskForAWhile(t *testing.T) {
-	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 	mem := vfs.NewMem()
-	var handled errorLog // hears that the mark of what is synced could not be written
-	db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.WithoutRing())
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
+	var handled kit.ErrorLog // hears that the mark of what is synced could not be written
+	db := kit.OpenOn(t, vfs.Inject(mem, fault), handled.Option(), kit.WithoutRing())
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
 	full.Store(true)
 	for what, err := range refusals(db, m) {
 		if what == "Sync" || what == "Map.Sync" || strings.HasSuffix(what, "of nothing") {
@@ -170,20 +162,20 @@ func TestFullDiskForAWhile(t *testing.T) {
 			}
 			continue
 		}
-		wantErr(t, what, err, copal.ErrNoSpace)
+		kit.WantErr(t, what, err, copal.ErrNoSpace)
 		if errors.Is(err, copal.ErrReadOnly) {
 			t.Errorf("%s: a full disk is no reason to refuse for good: %v", what, err)
 		}
 	}
-	wantErr(t, "Set of a large value", copal.Set(db, "large", strings.Repeat("x", 3<<20)), copal.ErrNoSpace)
-	wantLoad(t, m, "k", 1)
+	kit.WantErr(t, "Set of a large value", copal.Set(db, "large", strings.Repeat("x", 3<<20)), copal.ErrNoSpace)
+	kit.WantLoad(t, m, "k", 1)
 	full.Store(false)
-	mustSet(t, m, "k", 2)
+	kit.MustSet(t, m, "k", 2)
 	if err := m.SetFSync("new", 3); err != nil {
 		t.Error(err)
 	}
-	mustClose(t, db)
-	if got := maps.Collect(mapOf[string, int](t, openOn(t, mem), "m").All()); !maps.Equal(got, map[string]int{"k": 2, "new": 3}) {
+	kit.MustClose(t, db)
+	if got := maps.Collect(kit.MapOf[string, int](t, kit.OpenOn(t, mem), "m").All()); !maps.Equal(got, map[string]int{"k": 2, "new": 3}) {
 		t.Errorf("All yields %v", got)
 	}
 }
@@ -191,21 +183,21 @@ func TestFullDiskForAWhile(t *testing.T) {
 // A full disk refuses to keep more, but what takes away: a little is reserved for
 // deletions. With room, everything goes on.
 func TestDeleteOnAFullDisk(t *testing.T) {
-	for name, opts := range map[string][]copal.Option{"written": {copal.WithoutRing()}, "mapped": nil} {
+	for name, opts := range map[string][]copal.Option{"written": {kit.WithoutRing()}, "mapped": nil} {
 		t.Run(name, func(t *testing.T) {
-			fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+			fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 			mem := vfs.NewMem()
-			var handled errorLog
-			db := openOn(t, vfs.Inject(mem, fault), append(opts, handled.option())...)
-			m := mapOf[int, string](t, db, "m")
+			var handled kit.ErrorLog
+			db := kit.OpenOn(t, vfs.Inject(mem, fault), append(opts, handled.Option())...)
+			m := kit.MapOf[int, string](t, db, "m")
 			want := map[int]string{}
 			value := strings.Repeat("v", 10_000)
-			mustSet(t, m, 0, value)
+			kit.MustSet(t, m, 0, value)
 			want[0] = value
 			full.Store(true) // beyond what is reserved already
 			for i := 1; ; i++ {
 				if err := m.Set(i, value); err != nil {
-					wantErr(t, "Set", err, copal.ErrNoSpace)
+					kit.WantErr(t, "Set", err, copal.ErrNoSpace)
 					break
 				}
 				if want[i] = value; i > 10_000 {
@@ -225,12 +217,12 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 				t.Error(err)
 			}
 			full.Store(false)
-			mustSet(t, m, -1, "room")
+			kit.MustSet(t, m, -1, "room")
 			want[-1] = "room"
 			crashed := mem.ProcessCrash()
-			mustClose(t, db)
+			kit.MustClose(t, db)
 			for _, life := range []*vfs.Mem{crashed, mem} {
-				if got := maps.Collect(mapOf[int, string](t, openOn(t, life), "m").All()); !maps.Equal(got, want) {
+				if got := maps.Collect(kit.MapOf[int, string](t, kit.OpenOn(t, life), "m").All()); !maps.Equal(got, want) {
 					t.Errorf("reopened, there are %d entries, want %d", len(got), len(want))
 				}
 			}
@@ -242,48 +234,48 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 // there is room.
 func TestOpenARingOnAFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
-	m := mapOf[string, int](t, openOn(t, mem), "m")
-	mustSet(t, m, "k", 1)
-	mustSet(t, m, "l", 2)
+	m := kit.MapOf[string, int](t, kit.OpenOn(t, mem), "m")
+	kit.MustSet(t, m, "k", 1)
+	kit.MustSet(t, m, "l", 2)
 	crashed := mem.ProcessCrash()
-	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 	full.Store(true)
-	db := openOn(t, vfs.Inject(crashed, fault))
-	m = mapOf[string, int](t, db, "m")
-	wantLoad(t, m, "k", 1)
-	wantLoad(t, m, "l", 2)
-	wantErr(t, "Set", m.Set("k", 3), copal.ErrNoSpace)
-	wantLoad(t, m, "k", 1)
+	db := kit.OpenOn(t, vfs.Inject(crashed, fault))
+	m = kit.MapOf[string, int](t, db, "m")
+	kit.WantLoad(t, m, "k", 1)
+	kit.WantLoad(t, m, "l", 2)
+	kit.WantErr(t, "Set", m.Set("k", 3), copal.ErrNoSpace)
+	kit.WantLoad(t, m, "k", 1)
 	full.Store(false)
-	mustSet(t, m, "k", 3)
-	mustClose(t, db)
-	m = mapOf[string, int](t, openOn(t, crashed), "m")
-	wantLoad(t, m, "k", 3)
-	wantLoad(t, m, "l", 2)
+	kit.MustSet(t, m, "k", 3)
+	kit.MustClose(t, db)
+	m = kit.MapOf[string, int](t, kit.OpenOn(t, crashed), "m")
+	kit.WantLoad(t, m, "k", 3)
+	kit.WantLoad(t, m, "l", 2)
 }
 
 // Trap: recovery needs free disk space for a copy of the last file.
 func TestTrapOpenOnAFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem, copal.WithoutRing())
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
-	mustSet(t, m, "torn", 2)
+	db := kit.OpenOn(t, mem, kit.WithoutRing())
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
+	kit.MustSet(t, m, "torn", 2)
 	crashed := mem.ProcessCrash()
-	log := lastLog(t, crashed)
-	text := readFile(t, crashed, log)
-	writeFile(t, crashed, log, text[:len(text)-1])
-	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	log := kit.LastLog(t, crashed)
+	text := kit.ReadFile(t, crashed, log)
+	kit.WriteFile(t, crashed, log, text[:len(text)-1])
+	fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 	full.Store(true)
-	db = openOn(t, vfs.Inject(crashed, fault))
-	m = mapOf[string, int](t, db, "m")
-	wantLoad(t, m, "k", 1)
-	wantErr(t, "Set", m.Set("k", 3), copal.ErrNoSpace)
-	wantLoad(t, m, "k", 1)
+	db = kit.OpenOn(t, vfs.Inject(crashed, fault))
+	m = kit.MapOf[string, int](t, db, "m")
+	kit.WantLoad(t, m, "k", 1)
+	kit.WantErr(t, "Set", m.Set("k", 3), copal.ErrNoSpace)
+	kit.WantLoad(t, m, "k", 1)
 	full.Store(false)
-	mustSet(t, m, "k", 3)
-	mustClose(t, db)
-	wantLoad(t, mapOf[string, int](t, openOn(t, crashed), "m"), "k", 3)
+	kit.MustSet(t, m, "k", 3)
+	kit.MustClose(t, db)
+	kit.WantLoad(t, kit.MapOf[string, int](t, kit.OpenOn(t, crashed), "m"), "k", 3)
 }
 
 // Trap: a durable write that returns nil though the fsync failed; fsync tried again
@@ -298,32 +290,32 @@ func TestTrapFailedSync(t *testing.T) {
 		"DB.Close":    func(m *copal.Map[string, int]) error { return m.DB().Close() },
 	} {
 		t.Run(what, func(t *testing.T) {
-			var handled errorLog
-			fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog}) // once: a second sync would say yes
+			var handled kit.ErrorLog
+			fault, on := kit.Armed(vfs.Fault{Kinds: vfs.OpSync, Match: kit.IsLog}) // once: a second sync would say yes
 			mem := vfs.NewCrashMem()
 			fsys := vfs.Inject(mem, fault)
-			db := openOn(t, fsys, handled.option(), copal.WithSyncInterval(time.Hour))
-			m := mapOf[string, int](t, db, "m")
+			db := kit.OpenOn(t, fsys, handled.Option(), copal.WithSyncInterval(time.Hour))
+			m := kit.MapOf[string, int](t, db, "m")
 			if err := m.SetFSync("safe", 1); err != nil {
 				t.Fatal(err)
 			}
-			mustSet(t, m, "k", 1)
+			kit.MustSet(t, m, "k", 1)
 			on.Store(true)
-			wantErr(t, what, write(m), vfs.ErrInjected)
+			kit.WantErr(t, what, write(m), vfs.ErrInjected)
 			on.Store(false)
 			if what != "DB.Close" {
-				m = mapOf[string, int](t, db, "m")
+				m = kit.MapOf[string, int](t, db, "m")
 				for what, err := range refusals(db, m) {
-					wantErr(t, what, err, copal.ErrReadOnly)
-					wantErr(t, what+", for its cause", err, vfs.ErrInjected)
+					kit.WantErr(t, what, err, copal.ErrReadOnly)
+					kit.WantErr(t, what+", for its cause", err, vfs.ErrInjected)
 				}
-				wantLoad(t, m, "safe", 1)
-				wantErr(t, "Close", db.Close(), vfs.ErrInjected)
+				kit.WantLoad(t, m, "safe", 1)
+				kit.WantErr(t, "Close", db.Close(), vfs.ErrInjected)
 			}
 			for cut := range mem.PowerCuts(20, nil) {
-				m := mapOf[string, int](t, openOn(t, cut), "m")
-				wantLoad(t, m, "safe", 1)
-				mustSet(t, m, "k", 7)
+				m := kit.MapOf[string, int](t, kit.OpenOn(t, cut), "m")
+				kit.WantLoad(t, m, "safe", 1)
+				kit.MustSet(t, m, "k", 7)
 			}
 		})
 	}
@@ -333,27 +325,27 @@ func TestTrapFailedSync(t *testing.T) {
 // written. A failed sync in the background reaches the handler once, and Close.
 func TestTrapFailedBackgroundSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var handled errorLog
-		fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog})
-		db := openOn(t, vfs.Inject(vfs.NewMem(), fault), handled.option())
-		m := mapOf[string, int](t, db, "m")
-		mustSet(t, m, "k", 1)
+		var handled kit.ErrorLog
+		fault, on := kit.Armed(vfs.Fault{Kinds: vfs.OpSync, Match: kit.IsLog})
+		db := kit.OpenOn(t, vfs.Inject(vfs.NewMem(), fault), handled.Option())
+		m := kit.MapOf[string, int](t, db, "m")
+		kit.MustSet(t, m, "k", 1)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		handled.wantTaken(t, 0, nil)
-		mustSet(t, m, "k", 2)
+		handled.WantTaken(t, 0, nil)
+		kit.MustSet(t, m, "k", 2)
 		on.Store(true)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		handled.wantTaken(t, 1, vfs.ErrInjected)
+		handled.WantTaken(t, 1, vfs.ErrInjected)
 		on.Store(false)
-		wantErr(t, "Set", m.Set("k", 3), copal.ErrReadOnly)
-		wantErr(t, "Set, for its cause", m.Set("k", 3), vfs.ErrInjected)
+		kit.WantErr(t, "Set", m.Set("k", 3), copal.ErrReadOnly)
+		kit.WantErr(t, "Set, for its cause", m.Set("k", 3), vfs.ErrInjected)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		wantLoad(t, m, "k", 2)
-		wantErr(t, "Close", db.Close(), vfs.ErrInjected)
-		handled.wantTaken(t, 0, nil)
+		kit.WantLoad(t, m, "k", 2)
+		kit.WantErr(t, "Close", db.Close(), vfs.ErrInjected)
+		handled.WantTaken(t, 0, nil)
 	})
 }
 
@@ -361,31 +353,31 @@ func TestTrapFailedBackgroundSync(t *testing.T) {
 // write its end: nothing more reaches the disk.
 func TestExpiryAfterAFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var handled errorLog
-		fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog})
+		var handled kit.ErrorLog
+		fault, on := kit.Armed(vfs.Fault{Kinds: vfs.OpSync, Match: kit.IsLog})
 		fsys := vfs.Inject(vfs.NewMem(), fault)
-		db := openOn(t, fsys, handled.option(), copal.WithSyncInterval(time.Hour))
-		m := mapOf[string, int](t, db, "m", copal.ExpiryEvents())
+		db := kit.OpenOn(t, fsys, handled.Option(), copal.WithSyncInterval(time.Hour))
+		m := kit.MapOf[string, int](t, db, "m", copal.ExpiryEvents())
 		raw := db.Raw()
 		if err := errors.Join(raw.TellExpiry(), m.Set("stays", 1), m.SetTTL("k", 1, time.Minute), raw.SetTTL([]byte("k"), nil, 2*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		on.Store(true)
-		wantErr(t, "Sync", db.Sync(), vfs.ErrInjected)
+		kit.WantErr(t, "Sync", db.Sync(), vfs.ErrInjected)
 		on.Store(false)
 		synctest.Wait()
-		handled.take()
+		handled.Take()
 		ops := len(fsys.Ops())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		handled.wantTaken(t, 0, nil)
+		handled.WantTaken(t, 0, nil)
 		if more := fsys.Ops()[ops:]; len(more) > 0 {
 			t.Errorf("there are %d more operations: %v", len(more), more[0])
 		}
 		if m.Has("k") || raw.Has([]byte("k")) || m.Len() != 1 || raw.Len() != 1 {
 			t.Errorf("%d entries, %d of the map", raw.Len(), m.Len())
 		}
-		wantErr(t, "Close", db.Close(), vfs.ErrInjected)
+		kit.WantErr(t, "Close", db.Close(), vfs.ErrInjected)
 	})
 }
 
@@ -393,7 +385,7 @@ func TestExpiryAfterAFailedSync(t *testing.T) {
 func syncsOf(fsys *vfs.Faulty) int {
 	n := 0
 	for _, op := range fsys.Ops() {
-		if op.Kind == vfs.OpSync && isLog(op.Name) {
+		if op.Kind == vfs.OpSync && kit.IsLog(op.Name) {
 			n++
 		}
 	}
@@ -405,18 +397,18 @@ func TestSyncInterval(t *testing.T) {
 	for _, d := range []time.Duration{10 * time.Millisecond, time.Second, 20 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			fsys := vfs.Inject(vfs.NewMem())
-			db := openOn(t, fsys, copal.WithSyncInterval(d))
+			db := kit.OpenOn(t, fsys, copal.WithSyncInterval(d))
 			if db.Stats().SyncInterval != d {
 				t.Errorf("SyncInterval = %v, want %v", db.Stats().SyncInterval, d)
 			}
-			m := mapOf[int, int](t, db, "m")
+			m := kit.MapOf[int, int](t, db, "m")
 			for range 3 {
-				mustSet(t, m, 0, 0)
+				kit.MustSet(t, m, 0, 0)
 				synctest.Wait()
 				before := syncsOf(fsys)
 				for i := range 9 { // more writes do not put it off
 					time.Sleep(d / 10)
-					mustSet(t, m, i, i)
+					kit.MustSet(t, m, i, i)
 				}
 				synctest.Wait()
 				if n := syncsOf(fsys) - before; n != 0 {
@@ -430,7 +422,7 @@ func TestSyncInterval(t *testing.T) {
 				time.Sleep(d / 2) // nothing waits
 			}
 			before := syncsOf(fsys)
-			mustSet(t, m, 1, 1)
+			kit.MustSet(t, m, 1, 1)
 			synctest.Wait()
 			time.Sleep(d - time.Nanosecond)
 			synctest.Wait()
@@ -448,7 +440,7 @@ func TestSyncInterval(t *testing.T) {
 
 // The default is a second.
 func TestSyncIntervalDefault(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	if d := db.Stats().SyncInterval; d != time.Second {
 		t.Errorf("SyncInterval = %v", d)
 	}
@@ -458,7 +450,7 @@ func TestSyncIntervalDefault(t *testing.T) {
 func TestNoDiskActivityWithoutWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.Inject(vfs.NewMem()).Trace(vfs.Reading)
-		db := openOn(t, fsys, copal.WithSyncInterval(time.Millisecond))
+		db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Millisecond))
 		rest := func(when string) {
 			t.Helper()
 			time.Sleep(time.Minute)
@@ -471,8 +463,8 @@ func TestNoDiskActivityWithoutWrites(t *testing.T) {
 			}
 		}
 		rest("after Open")
-		m := mapOf[int, int](t, db, "m")
-		mustSet(t, m, 1, 1)
+		m := kit.MapOf[int, int](t, db, "m")
+		kit.MustSet(t, m, 1, 1)
 		rest("after a Set")
 		if err := m.SetFSync(1, 2); err != nil {
 			t.Fatal(err)
@@ -485,7 +477,7 @@ func TestNoDiskActivityWithoutWrites(t *testing.T) {
 		before := fsys.Seen()
 		for range m.All() {
 		}
-		wantLoad(t, m, 1, 2)
+		kit.WantLoad(t, m, 1, 2)
 		db.Stats()
 		for _, op := range fsys.Ops()[before:] {
 			if op.Kind&vfs.Mutating != 0 {
@@ -499,11 +491,11 @@ func TestNoDiskActivityWithoutWrites(t *testing.T) {
 // callers of SetFSync share one.
 func TestTrapSyncHoldsNobody(t *testing.T) {
 	release := make(chan struct{})
-	fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog, Hold: release})
+	fault, on := kit.Armed(vfs.Fault{Kinds: vfs.OpSync, Match: kit.IsLog, Hold: release})
 	fsys := vfs.Inject(vfs.NewMem(), fault)
-	db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
+	db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour))
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
 	if err := db.Sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -522,9 +514,9 @@ func TestTrapSyncHoldsNobody(t *testing.T) {
 		runtime.Gosched()
 	}
 	// The disk is busy now, and all of this goes on.
-	wantLoad(t, m, "k", 2)
-	mustSet(t, m, "k", 3)
-	mustSet(t, m, "new", 4)
+	kit.WantLoad(t, m, "k", 2)
+	kit.MustSet(t, m, "k", 3)
+	kit.MustSet(t, m, "new", 4)
 	if existed, err := m.Delete("new"); !existed || err != nil {
 		t.Errorf("Delete = %v, %v", existed, err)
 	}
@@ -533,8 +525,8 @@ func TestTrapSyncHoldsNobody(t *testing.T) {
 			t.Errorf("All yields %v: %v", k, v)
 		}
 	}
-	mustPut(t, db, "raw", "1")
-	mustSet(t, mapOf[string, string](t, db, "another"), "k", "v")
+	kit.MustPut(t, db, "raw", "1")
+	kit.MustSet(t, kit.MapOf[string, string](t, db, "another"), "k", "v")
 	if n := db.Stats().Keys; n != 3 {
 		t.Errorf("%d keys", n)
 	}
@@ -557,18 +549,18 @@ func TestTrapSyncHoldsNobody(t *testing.T) {
 func TestCheckAfterFailures(t *testing.T) {
 	for n := 1; n < 12; n++ {
 		mem := vfs.NewMem()
-		var handled errorLog
-		db, err := tryOpen(t, vfs.Inject(mem, &vfs.Fault{N: n}), handled.option(), copal.WithInline())
+		var handled kit.ErrorLog
+		db, err := kit.TryOpen(t, vfs.Inject(mem, &vfs.Fault{N: n}), handled.Option(), kit.WithInline())
 		if err != nil {
-			wantErr(t, "Open", err, vfs.ErrInjected)
+			kit.WantErr(t, "Open", err, vfs.ErrInjected)
 			continue
 		}
-		m := mapOf[int, int](t, db, "m")
+		m := kit.MapOf[int, int](t, db, "m")
 		for i := range 5 {
 			m.Set(i, i)
 		}
 		db.Close()
-		if report, err := copal.CheckFS(storeDir, mem); err != nil {
+		if report, err := kit.CheckFS(kit.StoreDir, mem); err != nil {
 			t.Errorf("fault %d: Check = %v, %v", n, report, err)
 		}
 	}

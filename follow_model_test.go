@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
@@ -37,7 +39,7 @@ import (
 type followLife struct {
 	t     *testing.T
 	rng   *rand.Rand
-	clock *manualClock
+	clock *kit.ManualClock
 	mem   *vfs.Mem
 	opts  []copal.Option // of both
 	ring  copal.Option   // of the writer
@@ -120,7 +122,7 @@ type followWatch struct {
 //   - A cell stays when its key has been written by another process.
 func TestFollowFromTheBeginning(t *testing.T) {
 	var lives, early, lost int
-	eachSeed(t, 120, 10_000, func(t *testing.T, seed uint64) {
+	kit.EachSeed(t, 120, 10_000, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			x := newFollowLife(t, rand.New(rand.NewPCG(seed, 41)))
 			x.run()
@@ -137,15 +139,15 @@ func TestFollowFromTheBeginning(t *testing.T) {
 }
 
 func newFollowLife(t *testing.T, rng *rand.Rand) *followLife {
-	x := &followLife{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), has: content{}, shown: content{},
+	x := &followLife{t: t, rng: rng, clock: kit.NewManualClock(), mem: vfs.NewMem(), has: content{}, shown: content{},
 		named: map[string]bool{}, known: map[string]bool{}, dropped: map[string]bool{}}
-	x.opts = []copal.Option{copal.WithFS(storetest.Unlocked{FS: x.mem}), copal.WithInline(), copal.WithClock(x.clock),
+	x.opts = []copal.Option{kit.WithFS(storetest.Unlocked{FS: x.mem}), kit.WithInline(), kit.WithClock(x.clock),
 		copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }),
-		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), kit.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	if rng.IntN(4) == 0 {
 		x.opts = append(x.opts, copal.OrderedKeys())
 	}
-	x.ring = copal.WithRingBytes([]int64{-1, 512, 2 << 10, 64 << 10}[rng.IntN(4)])
+	x.ring = kit.WithRingBytes([]int64{-1, 512, 2 << 10, 64 << 10}[rng.IntN(4)])
 	x.maps = []readMap{
 		&followMap[int]{x: x, name: "a", of: func(n int) int { return n }, number: func(v int) int { return v }},
 		&followMap[[]int]{x: x, name: "b", of: func(n int) []int { return []int{n} }, number: func(v []int) int { return v[0] }},
@@ -221,15 +223,15 @@ func (x *followLife) now() int64 { return x.clock.Now().UnixMilli() }
 // nothing reads where no writer has been: there is no store.
 func (x *followLife) nothing() {
 	for range 2 {
-		if db, err := copal.Open(storeDir, append(x.opts, copal.ReadOnly())...); !errors.Is(err, fs.ErrNotExist) {
+		if db, err := copal.Open(kit.StoreDir, append(x.opts, copal.ReadOnly())...); !errors.Is(err, fs.ErrNotExist) {
 			x.t.Errorf("a directory without a store opens for reading: %v, %v", db, err)
 		}
-		x.must(x.mem.MkdirAll(storeDir))
+		x.must(x.mem.MkdirAll(kit.StoreDir))
 	}
 }
 
 func (x *followLife) openWriter() {
-	db, err := copal.Open(storeDir, append(x.opts, x.ring)...)
+	db, err := copal.Open(kit.StoreDir, append(x.opts, x.ring)...)
 	x.must(err)
 	x.w, x.opened = db, map[string]bool{}
 }
@@ -397,7 +399,7 @@ func (x *followLife) writeCollection() {
 
 func (x *followLife) openReader() {
 	x.log("a reader opens")
-	db, err := copal.Open(storeDir, append(x.opts, copal.ReadOnly())...)
+	db, err := copal.Open(kit.StoreDir, append(x.opts, copal.ReadOnly())...)
 	if err != nil {
 		x.t.Fatalf("%v; after\n\t%s", err, strings.Join(x.told, "\n\t"))
 	}
@@ -467,7 +469,7 @@ func (x *followLife) lookInView() {
 		if _, err := tx.Raw().Load([]byte("single")); errors.Is(err, copal.ErrSnapshotLost) && x.shrunk {
 			return nil
 		}
-		x.entries("Tx", before.at(now), tx.Raw().Load, hasOf(tx.Raw()), tx.Raw().Prefix, nil, tx.Raw().Backward().Between)
+		x.entries("Tx", before.at(now), tx.Raw().Load, kit.HasOf(tx.Raw()), tx.Raw().Prefix, nil, tx.Raw().Backward().Between)
 		return nil
 	})
 	x.must(err)
@@ -508,7 +510,7 @@ func (x *followLife) handle() {
 	case 0, 1, 2:
 		x.maps[x.rng.IntN(len(x.maps))].toggle()
 	case 3, 4:
-		s := mustSnapshot(x.t, x.r)
+		s := kit.MustSnapshot(x.t, x.r)
 		x.log("snapshot %d", s.Seq())
 		x.snaps = append(x.snaps, followSnap{s, x.shown.at(x.now())})
 	case 5, 6:
@@ -599,7 +601,7 @@ func (x *followLife) compareSnapshot(s followSnap) (lost bool) {
 		return true
 	}
 	what := fmt.Sprint("snapshot ", s.s.Seq())
-	x.entries(what, s.what, s.s.Raw().Load, hasOf(s.s.Raw()), s.s.Raw().Prefix, s.s.Raw().Keys, s.s.Raw().Backward().Between)
+	x.entries(what, s.what, s.s.Raw().Load, kit.HasOf(s.s.Raw()), s.s.Raw().Prefix, s.s.Raw().Keys, s.s.Raw().Backward().Between)
 	var keys []string
 	for e, err := range admin.Entries(s.s, nil, nil) {
 		x.must(err)
@@ -676,9 +678,9 @@ var followKeys = func() []string {
 // reads compares raw reads, alone and in a transaction, and those of single values.
 func (x *followLife) reads() {
 	want := x.shown.at(x.now())
-	x.entries("DB", want, x.r.Raw().Load, hasOf(x.r.Raw()), x.r.Raw().Prefix, x.r.Raw().Keys, x.r.Raw().Backward().Between)
+	x.entries("DB", want, x.r.Raw().Load, kit.HasOf(x.r.Raw()), x.r.Raw().Prefix, x.r.Raw().Keys, x.r.Raw().Backward().Between)
 	x.must(x.r.View(func(tx *copal.Tx) error {
-		x.entries("Tx", want, tx.Raw().Load, hasOf(tx.Raw()), tx.Raw().Prefix, nil, tx.Raw().Backward().Between)
+		x.entries("Tx", want, tx.Raw().Load, kit.HasOf(tx.Raw()), tx.Raw().Prefix, nil, tx.Raw().Backward().Between)
 		for _, m := range x.maps {
 			m.compareIn(tx)
 		}
@@ -843,7 +845,7 @@ func (m *followMap[V]) prefix() string { return m.name + ":" }
 func (m *followMap[V]) drop(changed map[string]string) {
 	x := m.x
 	x.log("drop map %s", m.name)
-	x.must(mapOf[string, V](x.t, x.w, m.name, m.opts...).Close())
+	x.must(kit.MapOf[string, V](x.t, x.w, m.name, m.opts...).Close())
 	x.must(x.w.Drop(m.name))
 	maps.DeleteFunc(x.has, func(key string, _ kept) bool { return strings.HasPrefix(key, m.prefix()) })
 	delete(x.opened, m.name)
@@ -855,7 +857,7 @@ func (m *followMap[V]) drop(changed map[string]string) {
 // write changes an entry by the writer's map.
 func (m *followMap[V]) write(changed map[string]string) {
 	x := m.x
-	w := mapOf[string, V](x.t, x.w, m.name, m.opts...)
+	w := kit.MapOf[string, V](x.t, x.w, m.name, m.opts...)
 	if x.rng.IntN(4) == 0 {
 		defer func() { x.must(w.Close()) }()
 	}
@@ -894,7 +896,7 @@ func (m *followMap[V]) open() {
 		opts = append(opts[:len(opts):len(opts)], copal.Ordered())
 	}
 	m.x.log("open map %s", m.name)
-	m.m = mapOf[string, V](m.x.t, m.x.r, m.name, opts...)
+	m.m = kit.MapOf[string, V](m.x.t, m.x.r, m.name, opts...)
 	if !m.x.dropped[m.name] {
 		m.x.known[m.name] = true
 	}
@@ -1018,10 +1020,10 @@ func (m *followMap[V]) reads(what string, r *copal.Map[string, V], all content) 
 	x.same(what+".Backward.Until", of(r.Backward().Until("s")), down[len(down)-to:])
 	x.same(what+".Backward", of(r.Backward().All()), down)
 	x.same(what+".Prefix", of(r.Prefix("r")), pairs[from:to])
-	if k, v, ok := firstOf(r.Prefix("")); ok != (len(keys) > 0) || ok && show(k, v) != pairs[0] {
+	if k, v, ok := kit.FirstOf(r.Prefix("")); ok != (len(keys) > 0) || ok && show(k, v) != pairs[0] {
 		x.t.Errorf("%s.First = %s %v %v, want %q", what, k, v, ok, pairs)
 	}
-	if k, v, ok := firstOf(r.Backward().All()); ok != (len(keys) > 0) || ok && show(k, v) != down[0] {
+	if k, v, ok := kit.FirstOf(r.Backward().All()); ok != (len(keys) > 0) || ok && show(k, v) != down[0] {
 		x.t.Errorf("%s.Last = %s %v %v, want %q", what, k, v, ok, pairs)
 	}
 }

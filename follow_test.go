@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -16,18 +18,18 @@ import (
 // map in every way of reading.
 func TestMapOpenedBeforeTheFirstWrite(t *testing.T) {
 	mem := vfs.NewMem()
-	w := openOn(t, mem, copal.WithInline())
-	r := openOn(t, mem, copal.WithInline(), copal.ReadOnly())
-	m := mapOf[string, int](t, r, "m")
+	w := kit.OpenOn(t, mem, kit.WithInline())
+	r := kit.OpenOn(t, mem, kit.WithInline(), copal.ReadOnly())
+	m := kit.MapOf[string, int](t, r, "m")
 	for n, key := range []string{"a", "b"} {
-		mustSet(t, mapOf[string, int](t, w, "m"), key, n+1)
+		kit.MustSet(t, kit.MapOf[string, int](t, w, "m"), key, n+1)
 		if err := r.Refresh(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantLoad(t, m, "a", 1)
-	wantLoad(t, m, "b", 2)
-	wantRaw(t, r, "m:a", "1")
+	kit.WantLoad(t, m, "a", 1)
+	kit.WantLoad(t, m, "b", 2)
+	kit.WantRaw(t, r, "m:a", "1")
 	if n := m.Len(); n != 2 {
 		t.Errorf("Len = %d, want 2", n)
 	}
@@ -38,7 +40,7 @@ func TestMapOpenedBeforeTheFirstWrite(t *testing.T) {
 	if n != 2 {
 		t.Errorf("All yields %d entries, want 2", n)
 	}
-	s := mustSnapshot(t, r)
+	s := kit.MustSnapshot(t, r)
 	defer s.Close()
 	if v, err := m.At(s).Load("a"); v != 1 || err != nil {
 		t.Errorf("in a snapshot a is %d, %v", v, err)
@@ -58,16 +60,16 @@ func TestMapOpenedBeforeTheFirstWrite(t *testing.T) {
 // A snapshot of a store in which nothing was written is empty, and stays so.
 func TestSnapshotBeforeTheFirstWrite(t *testing.T) {
 	mem := vfs.NewMem()
-	w := openOn(t, mem, copal.WithInline())
-	r := openOn(t, mem, copal.WithInline(), copal.ReadOnly())
-	m := mapOf[string, int](t, r, "m")
-	s := mustSnapshot(t, r)
+	w := kit.OpenOn(t, mem, kit.WithInline())
+	r := kit.OpenOn(t, mem, kit.WithInline(), copal.ReadOnly())
+	m := kit.MapOf[string, int](t, r, "m")
+	s := kit.MustSnapshot(t, r)
 	defer s.Close()
-	mustSet(t, mapOf[string, int](t, w, "m"), "a", 1)
+	kit.MustSet(t, kit.MapOf[string, int](t, w, "m"), "a", 1)
 	if err := r.Refresh(); err != nil {
 		t.Fatal(err)
 	}
-	wantLoad(t, m, "a", 1)
+	kit.WantLoad(t, m, "a", 1)
 	if v, err := m.At(s).Load("a"); !errors.Is(err, copal.ErrNotFound) {
 		t.Errorf("in the snapshot a is %d, %v", v, err)
 	}
@@ -84,17 +86,17 @@ func TestSnapshotBeforeTheFirstWrite(t *testing.T) {
 func TestWatchBeforeTheFirstWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
-		w := openOn(t, mem, copal.WithInline())
-		r := openOn(t, mem, copal.WithInline(), copal.ReadOnly())
+		w := kit.OpenOn(t, mem, kit.WithInline())
+		r := kit.OpenOn(t, mem, kit.WithInline(), copal.ReadOnly())
 		heard := listen(t, r)
 		for _, key := range []string{"k0", "k1", "k2"} {
-			mustPut(t, w, key, "v")
+			kit.MustPut(t, w, key, "v")
 		}
 		if err := r.Refresh(); err != nil {
 			t.Fatal(err)
 		}
 		heard.want("k0", "k1", "k2")
-		mustPut(t, w, "k3", "v")
+		kit.MustPut(t, w, "k3", "v")
 		if err := r.Refresh(); err != nil {
 			t.Fatal(err)
 		}
@@ -143,25 +145,25 @@ func (h *listener) want(keys ...string) {
 // then keeps under its name, of other types, does not fit the open map, and fits one that is opened anew.
 func TestFollowerOfADroppedMap(t *testing.T) {
 	mem := vfs.NewMem()
-	w := openOn(t, mem)
-	r := openOn(t, mem, copal.ReadOnly(), copal.WithInline())
+	w := kit.OpenOn(t, mem)
+	r := kit.OpenOn(t, mem, copal.ReadOnly(), kit.WithInline())
 	for _, opts := range [][]copal.MapOption{nil, {copal.Ordered()}} {
-		names := mapOf[string, int](t, w, "m", opts...)
-		mustSet(t, names, "a", 1)
-		mustSet(t, names, "7", 1)
+		names := kit.MapOf[string, int](t, w, "m", opts...)
+		kit.MustSet(t, names, "a", 1)
+		kit.MustSet(t, names, "7", 1)
 		refresh := func() {
 			if err := r.Refresh(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		refresh()
-		read := mapOf[string, int](t, r, "m", opts...)
-		wantLoad(t, read, "a", 1)
+		read := kit.MapOf[string, int](t, r, "m", opts...)
+		kit.WantLoad(t, read, "a", 1)
 		s, err := r.Snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustClose(t, names)
+		kit.MustClose(t, names)
 		if err := w.Drop("m"); err != nil {
 			t.Fatal(err)
 		}
@@ -169,10 +171,10 @@ func TestFollowerOfADroppedMap(t *testing.T) {
 		if n := len(maps.Collect(read.All())); n > 0 || read.Len() > 0 || read.Has("a") {
 			t.Errorf("the dropped map has %d entries, and says %d", n, read.Len())
 		}
-		wantLoad(t, read.At(s), "a", 1)
-		numbers := mapOf[int, string](t, w, "m", opts...)
-		mustSet(t, numbers, 7, "seven")
-		mustSet(t, numbers, 10, "ten")
+		kit.WantLoad(t, read.At(s), "a", 1)
+		numbers := kit.MapOf[int, string](t, w, "m", opts...)
+		kit.MustSet(t, numbers, 7, "seven")
+		kit.MustSet(t, numbers, 10, "ten")
 		refresh()
 		if _, err := read.Load("a"); !errors.Is(err, copal.ErrNotFound) {
 			t.Errorf("Load of what was dropped: %v", err)
@@ -180,16 +182,16 @@ func TestFollowerOfADroppedMap(t *testing.T) {
 		if _, err := read.Load("7"); !errors.Is(err, copal.ErrType) {
 			t.Errorf("Load of a value of another type: %v", err)
 		}
-		wantLoad(t, read.At(s), "7", 1)
-		mustClose(t, read)
-		again := mapOf[int, string](t, r, "m", opts...)
-		wantLoad(t, again, 7, "seven")
+		kit.WantLoad(t, read.At(s), "7", 1)
+		kit.MustClose(t, read)
+		again := kit.MapOf[int, string](t, r, "m", opts...)
+		kit.WantLoad(t, again, 7, "seven")
 		if keys := slices.Collect(again.KeysBetween(0, 1000)); !slices.Equal(keys, []int{7, 10}) {
 			t.Errorf("the keys are %v", keys)
 		}
-		mustClose(t, s)
-		mustClose(t, again)
-		mustClose(t, numbers)
+		kit.MustClose(t, s)
+		kit.MustClose(t, again)
+		kit.MustClose(t, numbers)
 		if err := w.Drop("m"); err != nil {
 			t.Fatal(err)
 		}

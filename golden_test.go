@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
@@ -51,42 +53,42 @@ func writeGolden(t *testing.T) *vfs.Mem {
 		return (random ^ random>>31) * 0xbf58476d1ce4e5b9
 	}
 	open := func() *copal.DB {
-		return openOn(t, mem, copal.WithInline(), copal.WithClock(clock), copal.WithRandom(draw), copal.WithSegmentBytes(900))
+		return kit.OpenOn(t, mem, kit.WithInline(), kit.WithClock(clock), kit.WithRandom(draw), kit.WithSegmentBytes(900))
 	}
 	db := open()
-	users := mapOf[string, goldenUser](t, db, "users")
+	users := kit.MapOf[string, goldenUser](t, db, "users")
 	alice := goldenUser{Name: "Alice", Age: 28}
-	mustSet(t, users, "alice", alice)
+	kit.MustSet(t, users, "alice", alice)
 	clock.now = clock.now.Add(time.Second)
-	mustSet(t, users, "bob", goldenUser{Name: "Bob <b@example.org>", Age: 31, Tags: []string{"admin", "日本"}, Manager: &alice})
-	mustSet(t, users, "gone", goldenUser{Name: "Gone"})
-	mustPut(t, db, "raw", "bytes \x00\xff\n of any kind")
-	mustPut(t, db, "", "")
-	mustPut(t, db, "line\nfeed", "Sv 0 0 1 0 1 1 k v\n")
+	kit.MustSet(t, users, "bob", goldenUser{Name: "Bob <b@example.org>", Age: 31, Tags: []string{"admin", "日本"}, Manager: &alice})
+	kit.MustSet(t, users, "gone", goldenUser{Name: "Gone"})
+	kit.MustPut(t, db, "raw", "bytes \x00\xff\n of any kind")
+	kit.MustPut(t, db, "", "")
+	kit.MustPut(t, db, "line\nfeed", "Sv 0 0 1 0 1 1 k v\n")
 	if _, err := users.Delete("gone"); err != nil {
 		t.Fatal(err)
 	}
-	numbers := mapOf[int64, float64](t, db, "numbers: 100%")
+	numbers := kit.MapOf[int64, float64](t, db, "numbers: 100%")
 	for i := range int64(8) {
 		clock.now = clock.now.Add(1234 * time.Millisecond)
-		mustSet(t, numbers, i-4, float64(i)/4)
+		kit.MustSet(t, numbers, i-4, float64(i)/4)
 	}
 	if err := copal.Set(db, "config", map[string]any{"debug": true, "name": "copal"}); err != nil {
 		t.Fatal(err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 
 	clock.now = clock.now.Add(time.Hour)
 	db = open()
-	blobs := mapOf[[4]byte, []byte](t, db, "blobs", copal.WithCodec(codec.Bytes))
+	blobs := kit.MapOf[[4]byte, []byte](t, db, "blobs", copal.WithCodec(codec.Bytes))
 	for i := range byte(12) {
-		mustSet(t, blobs, [4]byte{0xde, 0xad, 0, i}, binary.LittleEndian.AppendUint64(nil, draw()))
+		kit.MustSet(t, blobs, [4]byte{0xde, 0xad, 0, i}, binary.LittleEndian.AppendUint64(nil, draw()))
 	}
-	days := mapOf[time.Time, string](t, db, "days")
-	mustSet(t, days, clock.now, "leap day, an hour later")
-	users = mapOf[string, goldenUser](t, db, "users")
-	mustSet(t, users, "alice", goldenUser{Name: "Alice", Age: 29})
-	mustPut(t, db, "users:carol", `{"Name": "Carol", "Age": 40}`)
+	days := kit.MapOf[time.Time, string](t, db, "days")
+	kit.MustSet(t, days, clock.now, "leap day, an hour later")
+	users = kit.MapOf[string, goldenUser](t, db, "users")
+	kit.MustSet(t, users, "alice", goldenUser{Name: "Alice", Age: 29})
+	kit.MustPut(t, db, "users:carol", `{"Name": "Carol", "Age": 40}`)
 	if err := copal.Set(db, "config", map[string]any{"debug": false}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +99,16 @@ func writeGolden(t *testing.T) *vfs.Mem {
 		t.Fatal(err)
 	}
 	writeGoldenCollections(t, db)
-	sessions := mapOf[string, int](t, db, "sessions", copal.ExpiryEvents())
+	sessions := kit.MapOf[string, int](t, db, "sessions", copal.ExpiryEvents())
 	for i, name := range []string{"expires", "stays"} {
 		if err := sessions.SetTTL(name, i, time.Duration(1+i)*time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
 	clock.now = clock.now.Add(time.Minute)
-	mustSet(t, sessions, "expires", 2) // behind its end
-	mustSet(t, sessions, "stays", 3)
-	mustClose(t, db)
+	kit.MustSet(t, sessions, "expires", 2) // behind its end
+	kit.MustSet(t, sessions, "stays", 3)
+	kit.MustClose(t, db)
 	return mem
 }
 
@@ -114,7 +116,7 @@ func writeGolden(t *testing.T) *vfs.Mem {
 func writeGoldenCollections(t *testing.T, db *copal.DB) {
 	t.Helper()
 	raw := db.Raw().Hash([]byte("hash"))
-	typed := openHash[string, float64](t, db, "hash")
+	typed := kit.OpenHash[string, float64](t, db, "hash")
 	err0 := raw.Set("\x00\xff", []byte("any \x00\xff\n bytes"))
 	err1 := raw.Set("", []byte{})
 	err2 := typed.Set("pi", 3.25)
@@ -141,34 +143,34 @@ func wantGolden(t *testing.T, db *copal.DB) {
 		"carol": {Name: "Carol", Age: 40},
 		"dave":  {},
 	}
-	if got := maps.Collect(mapOf[string, goldenUser](t, db, "users").All()); !reflect.DeepEqual(got, users) {
+	if got := maps.Collect(kit.MapOf[string, goldenUser](t, db, "users").All()); !reflect.DeepEqual(got, users) {
 		t.Errorf("users has %+v, want %+v", got, users)
 	}
 	numbers := map[int64]float64{-4: 0, -3: 0.25, -2: 0.5, -1: 0.75, 0: 1, 1: 1.25, 2: 1.5, 3: 1.75}
-	if got := maps.Collect(mapOf[int64, float64](t, db, "numbers: 100%").All()); !maps.Equal(got, numbers) {
+	if got := maps.Collect(kit.MapOf[int64, float64](t, db, "numbers: 100%").All()); !maps.Equal(got, numbers) {
 		t.Errorf("numbers has %v, want %v", got, numbers)
 	}
-	mustClose(t, mapOf[int64, float64](t, db, "numbers: 100%"))
-	wantOtherKeys[string, float64](t, db, "numbers: 100%", "int", "bytes")
-	blobs := mapOf[[4]byte, []byte](t, db, "blobs", copal.WithCodec(codec.Bytes))
+	kit.MustClose(t, kit.MapOf[int64, float64](t, db, "numbers: 100%"))
+	kit.WantOtherKeys[string, float64](t, db, "numbers: 100%", "int", "bytes")
+	blobs := kit.MapOf[[4]byte, []byte](t, db, "blobs", copal.WithCodec(codec.Bytes))
 	if v, err := blobs.Load([4]byte{0xde, 0xad, 0, 7}); blobs.Len() != 12 || err != nil || len(v) != 8 {
 		t.Errorf("blobs has %d entries, Load = %x, %v", blobs.Len(), v, err)
 	}
 	day := time.Date(2024, 2, 29, 13, 30, 11, 122e6, time.UTC)
-	if got := maps.Collect(mapOf[time.Time, string](t, db, "days").All()); len(got) != 1 || got[day] != "leap day, an hour later" {
+	if got := maps.Collect(kit.MapOf[time.Time, string](t, db, "days").All()); len(got) != 1 || got[day] != "leap day, an hour later" {
 		t.Errorf("days has %v", got)
 	}
-	if got := maps.Collect(mapOf[string, int](t, db, "sessions").All()); !maps.Equal(got, map[string]int{"expires": 2, "stays": 3}) {
+	if got := maps.Collect(kit.MapOf[string, int](t, db, "sessions").All()); !maps.Equal(got, map[string]int{"expires": 2, "stays": 3}) {
 		t.Errorf("sessions has %v", got)
 	}
 	if v, err := copal.Load[map[string]any](db, "config"); err != nil || !reflect.DeepEqual(v, map[string]any{"debug": false}) {
 		t.Errorf("config = %v, %v", v, err)
 	}
-	wantRaw(t, db, "raw", "bytes \x00\xff\n of any kind")
-	wantRaw(t, db, "", "")
-	wantRaw(t, db, "users:carol", `{"Name": "Carol", "Age": 40}`)
-	wantRaw(t, db, "numbers%3a%20100%25:-3", "0.25")
-	if has, err := has(db.Raw(), []byte("line\nfeed")); has || err != nil {
+	kit.WantRaw(t, db, "raw", "bytes \x00\xff\n of any kind")
+	kit.WantRaw(t, db, "", "")
+	kit.WantRaw(t, db, "users:carol", `{"Name": "Carol", "Age": 40}`)
+	kit.WantRaw(t, db, "numbers%3a%20100%25:-3", "0.25")
+	if has, err := kit.Has(db.Raw(), []byte("line\nfeed")); has || err != nil {
 		t.Errorf("Has of a deleted key = %v, %v", has, err)
 	}
 	hash := map[string]string{}
@@ -178,7 +180,7 @@ func wantGolden(t *testing.T, db *copal.DB) {
 	if want := map[string]string{"": "", "\x00\xff": "any \x00\xff\n bytes", "pi": "3.25", "updated": "bytes"}; !maps.Equal(hash, want) {
 		t.Errorf("the hash has %q, want %q", hash, want)
 	}
-	if pi, ok := openHash[string, float64](t, db, "hash").Get("pi"); pi != 3.25 || !ok {
+	if pi, ok := kit.OpenHash[string, float64](t, db, "hash").Get("pi"); pi != 3.25 || !ok {
 		t.Errorf("pi is %v, %v", pi, ok)
 	}
 	var list []string
@@ -212,11 +214,11 @@ func goldenFiles(t *testing.T) map[string]string {
 }
 
 func TestGoldenStoreIsWritten(t *testing.T) {
-	written := readFiles(t, writeGolden(t))
+	written := kit.ReadFiles(t, writeGolden(t))
 	delete(written, "LOCK")
 	logs := 0
 	for name := range written {
-		if isLog(name) {
+		if kit.IsLog(name) {
 			logs++
 		}
 	}
@@ -237,7 +239,7 @@ func TestGoldenStoreIsWritten(t *testing.T) {
 		}
 	}
 	files := goldenFiles(t)
-	wantSameFiles(t, written, files)
+	kit.WantSameFiles(t, written, files)
 	if names := slices.Sorted(maps.Keys(files)); !slices.Contains(names, "MANIFEST") || !slices.Contains(names, "SYNCED") {
 		t.Errorf("the golden store has %q", names)
 	}
@@ -275,7 +277,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 	for _, opts := range [][]copal.Option{{copal.ReadOnly()}, nil} {
 		db := open(opts...)
 		wantGolden(t, db)
-		mustClose(t, db)
+		kit.MustClose(t, db)
 		for name, text := range files {
 			if now, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(now) != text {
 				t.Errorf("opening and closing changed %s: %v", name, err)
@@ -283,13 +285,13 @@ func TestGoldenStoreOpens(t *testing.T) {
 		}
 	}
 	db := open()
-	users := mapOf[string, goldenUser](t, db, "users")
-	mustSet(t, users, "erin", goldenUser{Name: "Erin"})
-	mustSet(t, users, "alice", goldenUser{Name: "Alice", Age: 30})
-	mustClose(t, db)
+	users := kit.MapOf[string, goldenUser](t, db, "users")
+	kit.MustSet(t, users, "erin", goldenUser{Name: "Erin"})
+	kit.MustSet(t, users, "alice", goldenUser{Name: "Alice", Age: 30})
+	kit.MustClose(t, db)
 	db = open()
 	defer db.Close()
-	users = mapOf[string, goldenUser](t, db, "users")
+	users = kit.MapOf[string, goldenUser](t, db, "users")
 	if v, err := users.Load("alice"); err != nil || v.Age != 30 || users.Len() != 5 {
 		t.Errorf("Load = %+v, %v; Len = %d", v, err, users.Len())
 	}

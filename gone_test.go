@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -27,14 +29,14 @@ func TestDirectoryGone(t *testing.T) {
 		return raw.Set([]byte("after"), []byte("1"))
 	}
 	for how, leave := range map[string]func(t *testing.T, dir string){
-		"removed": func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) },
-		"emptied": func(t *testing.T, dir string) { must(t, errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777))) },
-		"moved":   func(t *testing.T, dir string) { must(t, os.Rename(dir, dir+".old")) },
+		"removed": func(t *testing.T, dir string) { kit.Must(t, os.RemoveAll(dir)) },
+		"emptied": func(t *testing.T, dir string) { kit.Must(t, errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777))) },
+		"moved":   func(t *testing.T, dir string) { kit.Must(t, os.Rename(dir, dir+".old")) },
 		"replaced": func(t *testing.T, dir string) {
-			must(t, os.Rename(dir, dir+".old"))
-			must(t, os.CopyFS(dir, os.DirFS(dir+".old")))
+			kit.Must(t, os.Rename(dir, dir+".old"))
+			kit.Must(t, os.CopyFS(dir, os.DirFS(dir+".old")))
 		},
-		"parent moved": func(t *testing.T, dir string) { must(t, os.Rename(filepath.Dir(dir), filepath.Dir(dir)+".old")) },
+		"parent moved": func(t *testing.T, dir string) { kit.Must(t, os.Rename(filepath.Dir(dir), filepath.Dir(dir)+".old")) },
 	} {
 		for what, tell := range map[string]func(db *copal.DB) error{
 			"Sync after a write": func(db *copal.DB) error { return errors.Join(put(db), db.Sync()) },
@@ -53,12 +55,12 @@ func TestDirectoryGone(t *testing.T) {
 			t.Run(how+"/"+what, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "parent", "app.db")
 				synctest.Test(t, func(t *testing.T) {
-					var told errorLog
-					db, err := copal.Open(dir, told.option(), copal.WithSyncInterval(time.Second/2))
-					must(t, err)
+					var told kit.ErrorLog
+					db, err := copal.Open(dir, told.Option(), copal.WithSyncInterval(time.Second/2))
+					kit.Must(t, err)
 					defer db.Close()
-					mustPut(t, db, "before", "1")
-					must(t, db.Sync())
+					kit.MustPut(t, db, "before", "1")
+					kit.Must(t, db.Sync())
 					leave(t, dir)
 					was := filesIn(t, dir)
 					err = tell(db)
@@ -68,7 +70,7 @@ func TestDirectoryGone(t *testing.T) {
 					if err := errors.Join(db.Close(), db.Close()); what != "Close" && !errors.Is(err, copal.ErrReadOnly) {
 						t.Errorf("Close: %v", err)
 					}
-					if errs := told.take(); len(errs) != 1 {
+					if errs := told.Take(); len(errs) != 1 {
 						t.Errorf("the handler was told %d times: %v", len(errs), errs)
 					}
 					if now := filesIn(t, dir); was != now {
@@ -87,20 +89,20 @@ func TestDirectoryBack(t *testing.T) {
 		t.Skip("a directory with open files cannot be renamed")
 	}
 	dir := filepath.Join(t.TempDir(), "app.db")
-	var told errorLog
-	db, err := copal.Open(dir, told.option(), copal.WithSyncInterval(time.Hour))
-	must(t, err)
-	mustPut(t, db, "a", "1")
-	must(t, os.Rename(dir, dir+".away"))
-	mustPut(t, db, "b", "1")
-	must(t, os.Rename(dir+".away", dir))
-	must(t, db.Sync())
-	must(t, os.Rename(dir, dir+".away"))
-	mustPut(t, db, "c", "1")
+	var told kit.ErrorLog
+	db, err := copal.Open(dir, told.Option(), copal.WithSyncInterval(time.Hour))
+	kit.Must(t, err)
+	kit.MustPut(t, db, "a", "1")
+	kit.Must(t, os.Rename(dir, dir+".away"))
+	kit.MustPut(t, db, "b", "1")
+	kit.Must(t, os.Rename(dir+".away", dir))
+	kit.Must(t, db.Sync())
+	kit.Must(t, os.Rename(dir, dir+".away"))
+	kit.MustPut(t, db, "c", "1")
 	if err := db.Sync(); !errors.Is(err, copal.ErrReadOnly) {
 		t.Errorf("Sync: %v", err)
 	}
-	must(t, os.Rename(dir+".away", dir))
+	kit.Must(t, os.Rename(dir+".away", dir))
 	if err := db.Raw().Set([]byte("d"), nil); !errors.Is(err, copal.ErrReadOnly) {
 		t.Errorf("a write after that: %v", err)
 	}
@@ -108,8 +110,8 @@ func TestDirectoryBack(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	db, err = copal.Open(dir)
-	must(t, err)
-	defer mustClose(t, db)
+	kit.Must(t, err)
+	defer kit.MustClose(t, db)
 	if n := db.Stats().Keys; n != 3 {
 		t.Errorf("there are %d keys, of a, b, c", n)
 	}
@@ -124,15 +126,8 @@ func filesIn(t *testing.T, dir string) string {
 	}
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		must(t, err)
+		kit.Must(t, err)
 		b.WriteString(e.Name() + " " + string(text) + "\n")
 	}
 	return b.String()
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,19 +13,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 )
-
-func openHash[F comparable, V any](t testing.TB, db *copal.DB, key string) *copal.HashOf[F, V] {
-	t.Helper()
-	h, err := copal.OpenHash[F, V](db, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
 
 // TestHashCountsEveryIncrement: changes of one field by many at once, with others of the same hash and of the
 // whole among them.
@@ -35,7 +28,7 @@ func TestHashCountsEveryIncrement(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	h := openHash[string, int](t, db, "h")
+	h := kit.OpenHash[string, int](t, db, "h")
 	const writers, each = 16, 50
 	var all sync.WaitGroup
 	var expected [writers]int // of the fields that only one writes
@@ -79,7 +72,7 @@ func TestHashShowsWholeChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	h := openHash[string, int](t, db, "h")
+	h := kit.OpenHash[string, int](t, db, "h")
 	var done atomic.Bool
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -116,7 +109,7 @@ func TestHashShowsWholeChanges(t *testing.T) {
 		})
 	}
 	all.Wait()
-	other := openHash[string, int](t, db, "other")
+	other := kit.OpenHash[string, int](t, db, "other")
 	if got := maps.Collect(other.All()); !maps.Equal(got, map[string]int{"a": 299, "b": 299, "only 299": 299}) {
 		t.Errorf("what was renamed last: %v", got)
 	}
@@ -129,7 +122,7 @@ func TestHashUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	h := openHash[int, []string](t, db, "h")
+	h := kit.OpenHash[int, []string](t, db, "h")
 	for _, c := range []struct {
 		f    func(u *copal.Entry[[]string]) error
 		want string
@@ -247,7 +240,7 @@ func TestHashInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	h := openHash[int, string](t, db, "h")
+	h := kit.OpenHash[int, string](t, db, "h")
 	for _, n := range []int{100, 9, -3, 0, 20} {
 		if err := h.Set(n, fmt.Sprint(n)); err != nil {
 			t.Fatal(err)
@@ -293,8 +286,8 @@ func TestHashTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbers := openHash[string, int](t, db, "h")
-	words := openHash[string, string](t, db, "h")
+	numbers := kit.OpenHash[string, int](t, db, "h")
+	words := kit.OpenHash[string, string](t, db, "h")
 	if err := numbers.Set("n", 300); err != nil {
 		t.Fatal(err)
 	}
@@ -326,14 +319,14 @@ func TestHashTypes(t *testing.T) {
 	if err := m.Set("v", 1); err != nil {
 		t.Fatal(err)
 	}
-	inside := openHash[string, int](t, db, "m:h")
+	inside := kit.OpenHash[string, int](t, db, "m:h")
 	if err := inside.Set("f", 2); err != nil {
 		t.Fatal(err)
 	}
 	if got := maps.Collect(m.All()); !maps.Equal(got, map[string]int{"v": 1}) || m.Len() != 2 {
 		t.Errorf("the map yields %v of %d", got, m.Len())
 	}
-	if err := openHash[string, int](t, db, "m:v").Set("f", 1); !errors.Is(err, copal.ErrType) {
+	if err := kit.OpenHash[string, int](t, db, "m:v").Set("f", 1); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a field of a value: %v", err)
 	}
 	told = nil
@@ -359,7 +352,7 @@ func TestHashAtASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	h := openHash[string, int](t, db, "h")
+	h := kit.OpenHash[string, int](t, db, "h")
 	if err := h.Set("a", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +381,7 @@ func TestHashAtASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := openHash[string, int](t, other, "h").At(s).Load("a"); !errors.Is(err, copal.ErrHandle) {
+	if _, err := kit.OpenHash[string, int](t, other, "h").At(s).Load("a"); !errors.Is(err, copal.ErrHandle) {
 		t.Errorf("a snapshot of another store: %v", err)
 	}
 }
@@ -397,8 +390,8 @@ func TestHashAtASnapshot(t *testing.T) {
 // what other handles have written as raw reads do.
 func TestCollectionsOfBytes(t *testing.T) {
 	type note struct{ Text string }
-	db := memory(t, copal.WithCodec(codec.Binary))
-	raw, notes := db.Raw().Hash([]byte("h")), openHash[string, note](t, db, "h")
+	db := kit.Memory(t, copal.WithCodec(codec.Binary))
+	raw, notes := db.Raw().Hash([]byte("h")), kit.OpenHash[string, note](t, db, "h")
 	list := db.Raw().List([]byte("l"))
 	typed, err := copal.OpenList[note](db, "l")
 	mine := []byte("\x00\xff")

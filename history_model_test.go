@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/opened"
@@ -26,7 +28,7 @@ import (
 type historyModel struct {
 	t      *testing.T
 	rng    *rand.Rand
-	clock  *manualClock
+	clock  *kit.ManualClock
 	mem    *vfs.Mem
 	opts   []copal.Option
 	window time.Duration // 0 for none
@@ -104,18 +106,18 @@ func (s historyState) deleteFunc(is func(key string) bool) {
 
 // TestHistoryModel compares every moment with the model. internal/mutants breaks what it is to notice.
 func TestHistoryModel(t *testing.T) {
-	eachSeed(t, 32, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
+	kit.EachSeed(t, 32, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
 }
 
 func newHistoryModel(t *testing.T, seed uint64) *historyModel {
-	x := &historyModel{t: t, rng: rand.New(rand.NewPCG(seed, 30)), clock: newManualClock(), mem: vfs.NewMem(),
+	x := &historyModel{t: t, rng: rand.New(rand.NewPCG(seed, 30)), clock: kit.NewManualClock(), mem: vfs.NewMem(),
 		now: historyState{map[string]mortalText{}, map[string]mortalElements{}}}
 	x.window = []time.Duration{0, copal.Forever, 100 * time.Millisecond, 400 * time.Millisecond, 400 * time.Millisecond}[x.rng.IntN(5)]
-	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 1 << 20}[x.rng.IntN(2)]),
-		copal.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window),
-		copal.WithLogPerIndex([]int64{0, -1}[x.rng.IntN(2)])} // few snapshots of the index stay, or all
+	x.opts = []copal.Option{kit.WithInline(), kit.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 1 << 20}[x.rng.IntN(2)]),
+		kit.WithSegmentBytes(int64(500 + x.rng.IntN(3000))), copal.WithHistory(x.window),
+		kit.WithLogPerIndex([]int64{0, -1}[x.rng.IntN(2)])} // few snapshots of the index stay, or all
 	if x.rng.IntN(2) == 0 {
-		x.opts = append(x.opts, copal.WithoutRing())
+		x.opts = append(x.opts, kit.WithoutRing())
 	}
 	if x.window > 0 && x.rng.IntN(2) == 0 {
 		x.bytes = 1 + x.rng.Int64N(20_000)
@@ -138,21 +140,21 @@ func (x *historyModel) run() {
 	}
 	x.watched()
 	x.endWatch()
-	mustClose(x.t, x.db)
+	kit.MustClose(x.t, x.db)
 	if x.window > 0 && x.seen == 0 {
 		x.t.Error("no moment was seen")
 	}
 }
 
 func (x *historyModel) open() {
-	x.db = openOn(x.t, x.mem, x.opts...)
+	x.db = kit.OpenOn(x.t, x.mem, x.opts...)
 	x.m = nil
 }
 
 // mapped is the map, which nobody may have opened before.
 func (x *historyModel) mapped() *copal.Map[string, string] {
 	if x.m == nil {
-		x.m = mapOf[string, string](x.t, x.db, "m")
+		x.m = kit.MapOf[string, string](x.t, x.db, "m")
 	}
 	return x.m
 }
@@ -260,7 +262,7 @@ func (x *historyModel) deleteMany(key string) {
 	case prefix == "m:" && how == 0:
 		x.must(x.mapped().Clear())
 	case prefix == "m:" && how == 1:
-		mustClose(x.t, x.mapped())
+		kit.MustClose(x.t, x.mapped())
 		x.m = nil
 		x.must(x.db.Drop("m"))
 	default:
@@ -459,7 +461,7 @@ func (x *historyModel) compact() {
 func (x *historyModel) again() {
 	x.endWatch()
 	if x.rng.IntN(2) == 0 {
-		mustClose(x.t, x.db)
+		kit.MustClose(x.t, x.db)
 	} else {
 		x.mem = x.mem.ProcessCrash()
 	}

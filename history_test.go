@@ -9,19 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // windowed is a store with a window, and its clock.
-func windowed(t *testing.T, mem *vfs.Mem, clock *manualClock, opts ...copal.Option) *copal.DB {
-	return openOn(t, mem, append([]copal.Option{copal.WithInline(), copal.WithClock(clock), copal.WithSegmentBytes(1000)}, opts...)...)
+func windowed(t *testing.T, mem *vfs.Mem, clock *kit.ManualClock, opts ...copal.Option) *copal.DB {
+	return kit.OpenOn(t, mem, append([]copal.Option{kit.WithInline(), kit.WithClock(clock), kit.WithSegmentBytes(1000)}, opts...)...)
 }
 
 // TestAsOfErrors asks for moments that are not to be had.
 func TestAsOfErrors(t *testing.T) {
-	clock, mem := newManualClock(), vfs.NewMem()
+	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock)
 	raw := db.Raw()
 	start := clock.Now()
@@ -54,17 +56,17 @@ func TestAsOfErrors(t *testing.T) {
 	if _, err := db.AsOf(clock.Now()); !errors.Is(err, copal.ErrHistoryLost) {
 		t.Errorf("of a log that was compacted: %v", err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	if _, err := s.Raw().Load([]byte("key")); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("a snapshot of the past, after Close: %v", err)
 	}
 	if _, err := db.AsOfSeq(1); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if _, err := tryOpen(t, mem, copal.WithHistory(-1)); err == nil {
+	if _, err := kit.TryOpen(t, mem, copal.WithHistory(-1)); err == nil {
 		t.Error("a window of less than nothing")
 	}
-	if _, err := tryOpen(t, mem, copal.WithHistoryBytes(-1)); err == nil {
+	if _, err := kit.TryOpen(t, mem, copal.WithHistoryBytes(-1)); err == nil {
 		t.Error("a window of less than no bytes")
 	}
 }
@@ -72,7 +74,7 @@ func TestAsOfErrors(t *testing.T) {
 // TestWindowMoves: what is older than the window goes, and nothing that is younger; also when the process that
 // compacts has not asked for a window.
 func TestWindowMoves(t *testing.T) {
-	clock, mem := newManualClock(), vfs.NewMem()
+	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock, copal.WithHistory(100*time.Millisecond))
 	write := func() {
 		for i := range 200 {
@@ -83,7 +85,7 @@ func TestWindowMoves(t *testing.T) {
 		}
 	}
 	write()
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	db = windowed(t, mem, clock)
 	write()
 	if err := db.Compact(context.Background(), nil); err != nil {
@@ -119,7 +121,7 @@ func TestWindowMoves(t *testing.T) {
 	if first != 301 {
 		t.Errorf("a watch from record 300 on begins with %d", first)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }
 
 // TestWindowOfBytes: what has the bytes of the window behind it goes, and nothing that has fewer; also when the process
@@ -141,7 +143,7 @@ func TestWindowOfBytes(t *testing.T) {
 		"another's":         {[]copal.Option{copal.WithHistory(day)}, 45_000, 55_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock, mem := newManualClock(), vfs.NewMem()
+			clock, mem := kit.NewManualClock(), vfs.NewMem()
 			write := func(db *copal.DB) {
 				for i := range 200 {
 					clock.Advance(time.Millisecond)
@@ -151,11 +153,11 @@ func TestWindowOfBytes(t *testing.T) {
 				}
 			}
 			db := windowed(t, mem, clock, copal.WithHistoryBytes(700)) // what is asked for later replaces it
-			mustSet(t, mapOf[string, int](t, db, "m"), "a", 1)
-			mustClose(t, db)
+			kit.MustSet(t, kit.MapOf[string, int](t, db, "m"), "a", 1)
+			kit.MustClose(t, db)
 			db = windowed(t, mem, clock, x.opts...)
 			write(db)
-			mustClose(t, db)
+			kit.MustClose(t, db)
 			db = windowed(t, mem, clock)
 			write(db)
 			if err := db.Compact(context.Background(), nil); err != nil {
@@ -164,7 +166,7 @@ func TestWindowOfBytes(t *testing.T) {
 			if n := windowBytes(db); n < x.least || n > x.most {
 				t.Errorf("%d bytes are left, and should be from %d to %d", n, x.least, x.most)
 			}
-			mustClose(t, db)
+			kit.MustClose(t, db)
 		})
 	}
 }
@@ -183,19 +185,19 @@ func windowBytes(db *copal.DB) (n int64) {
 
 // TestAsOfBesideWriter: a read-only store sees the past of one that another process writes.
 func TestAsOfBesideWriter(t *testing.T) {
-	clock, mem := newManualClock(), vfs.NewMem()
+	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock)
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "a", 1)
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "a", 1)
 	reader := windowed(t, mem, clock, copal.ReadOnly())
-	mustSet(t, m, "a", 2)
-	mustSet(t, m, "b", 3)
+	kit.MustSet(t, m, "a", 2)
+	kit.MustSet(t, m, "b", 3)
 	s, err := reader.AsOfSeq(4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	there := mapOf[string, int](t, reader, "m").At(s)
+	there := kit.MapOf[string, int](t, reader, "m").At(s)
 	if v, _ := there.Get("a"); v != 2 || there.Len() != 1 {
 		t.Errorf("a is %d, of %d", v, there.Len())
 	}
@@ -214,13 +216,13 @@ func TestHistoryOfAGroup(t *testing.T) {
 		"before one": func(m *copal.Map[string, string]) error { return errors.Join(m.Set("a", "new"), m.DeletePrefix("b")) },
 	} {
 		mem := vfs.NewMem()
-		db := windowed(t, mem, newManualClock(), copal.WithHistory(copal.Forever))
-		m := mapOf[string, string](t, db, "m")
-		mustSet(t, m, "a", "old")
+		db := windowed(t, mem, kit.NewManualClock(), copal.WithHistory(copal.Forever))
+		m := kit.MapOf[string, string](t, db, "m")
+		kit.MustSet(t, m, "a", "old")
 		if err := db.Update(func(tx *copal.Tx) error { return errors.Join(m.In(tx).Set("other", ""), change(m.In(tx))) }); err != nil {
 			t.Fatal(err)
 		}
-		mustSet(t, m, "a", "newest")
+		kit.MustSet(t, m, "a", "newest")
 		for range 2 {
 			var versions []string
 			for v, err := range m.History("a") {
@@ -231,10 +233,10 @@ func TestHistoryOfAGroup(t *testing.T) {
 			if want := []string{"newest", "new", "old"}; !slices.Equal(versions, want) {
 				t.Errorf("%s: %q, want %q", name, versions, want)
 			}
-			mustClose(t, db)
-			db = windowed(t, mem, newManualClock())
-			m = mapOf[string, string](t, db, "m")
+			kit.MustClose(t, db)
+			db = windowed(t, mem, kit.NewManualClock())
+			m = kit.MapOf[string, string](t, db, "m")
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 }

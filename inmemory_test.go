@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -15,10 +17,10 @@ import (
 // write of the key or the end.
 func TestSetInMemory(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys)
-	m := mapOf[string, hiddenKind](t, db, "m")
-	mustSet(t, m, "k", hiddenKind{N: 1})
-	mustSetAsync(t, m, "async", hiddenKind{N: 1})
+	db := kit.OpenOn(t, fsys)
+	m := kit.MapOf[string, hiddenKind](t, db, "m")
+	kit.MustSet(t, m, "k", hiddenKind{N: 1})
+	kit.MustSetAsync(t, m, "async", hiddenKind{N: 1})
 	want := map[string]hiddenKind{"k": {2, 5}, "async": {4, 7}}
 	for key, v := range want {
 		if err := m.SetInMemory(key, v); err != nil {
@@ -27,7 +29,7 @@ func TestSetInMemory(t *testing.T) {
 	}
 	records := db.Stats().Records
 	for key, v := range want {
-		wantLoad(t, m, key, v)
+		kit.WantLoad(t, m, key, v)
 		got, _, err := m.Update(key, func(u *copal.Entry[hiddenKind]) error {
 			if u.Value != v {
 				t.Errorf("Update of %s finds %v, want %v", key, u.Value, v)
@@ -43,14 +45,14 @@ func TestSetInMemory(t *testing.T) {
 	if got := maps.Collect(m.All()); !maps.Equal(got, want) || m.Len() != len(want) {
 		t.Errorf("All yields %v, Len is %d", got, m.Len())
 	}
-	if got := scanAll(db); !maps.Equal(got, map[string]string{"m:k": `{"N":1}`, "m:async": `{"N":1}`}) {
+	if got := kit.ScanAll(db); !maps.Equal(got, map[string]string{"m:k": `{"N":1}`, "m:async": `{"N":1}`}) {
 		t.Errorf("Scan yields %v", got)
 	}
 	if n := db.Stats().Records - records; n != 0 {
 		t.Errorf("%d records were written", n)
 	}
-	mustClose(t, db)
-	again := mapOf[string, hiddenKind](t, openOn(t, fsys), "m")
+	kit.MustClose(t, db)
+	again := kit.MapOf[string, hiddenKind](t, kit.OpenOn(t, fsys), "m")
 	if got := maps.Collect(again.All()); !maps.Equal(got, map[string]hiddenKind{"k": {N: 1}, "async": {N: 1}}) {
 		t.Errorf("reopened, All yields %v", got)
 	}
@@ -58,13 +60,13 @@ func TestSetInMemory(t *testing.T) {
 
 // It makes no entry, hides none, and stands for no collection.
 func TestInMemoryNeedsAnEntry(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithInline(), copal.WithClock(clock))
-	m := mapOf[string, hiddenKind](t, db, "m")
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithInline(), kit.WithClock(clock))
+	m := kit.MapOf[string, hiddenKind](t, db, "m")
 	if err := m.SetTTL("expired", hiddenKind{N: 1}, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	mustSetAsync(t, m, "deleted", hiddenKind{N: 1})
+	kit.MustSetAsync(t, m, "deleted", hiddenKind{N: 1})
 	if _, err := m.DeleteAsync("deleted"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,17 +76,17 @@ func TestInMemoryNeedsAnEntry(t *testing.T) {
 		return err
 	}
 	for _, key := range []string{"none", "expired", "deleted"} {
-		wantErr(t, "SetInMemory of "+key, m.SetInMemory(key, hiddenKind{N: 2}), copal.ErrNotFound)
-		wantErr(t, "UpdateInMemory of "+key, update(key), copal.ErrNotFound)
-		wantAbsent(t, m, key)
+		kit.WantErr(t, "SetInMemory of "+key, m.SetInMemory(key, hiddenKind{N: 2}), copal.ErrNotFound)
+		kit.WantErr(t, "UpdateInMemory of "+key, update(key), copal.ErrNotFound)
+		kit.WantAbsent(t, m, key)
 	}
 	if err := db.Raw().Hash([]byte("m:hash")).Set("field", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, "SetInMemory of a hash", m.SetInMemory("hash", hiddenKind{N: 2}), copal.ErrType)
-	wantErr(t, "UpdateInMemory of a hash", update("hash"), copal.ErrType)
+	kit.WantErr(t, "SetInMemory of a hash", m.SetInMemory("hash", hiddenKind{N: 2}), copal.ErrType)
+	kit.WantErr(t, "UpdateInMemory of a hash", update("hash"), copal.ErrType)
 
-	mustSet(t, m, "k", hiddenKind{N: 1})
+	kit.MustSet(t, m, "k", hiddenKind{N: 1})
 	remove := func(u *copal.Entry[hiddenKind]) error { u.Delete(); return nil }
 	if _, _, err := m.UpdateInMemory("k", remove); err == nil {
 		t.Error("UpdateInMemory deletes")
@@ -92,7 +94,7 @@ func TestInMemoryNeedsAnEntry(t *testing.T) {
 	if _, exists, err := m.UpdateInMemory("none", remove); exists || err != nil {
 		t.Errorf("UpdateInMemory that deletes what is not there: %v, %v", exists, err)
 	}
-	wantLoad(t, m, "k", hiddenKind{N: 1})
+	kit.WantLoad(t, m, "k", hiddenKind{N: 1})
 	if n := m.Len(); n != 2 {
 		t.Errorf("Len is %d, want 2", n)
 	}
@@ -100,8 +102,8 @@ func TestInMemoryNeedsAnEntry(t *testing.T) {
 
 // The next write of any other kind ends it.
 func TestSetInMemoryEnds(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	for what, write := range map[string]func(key string) error{
 		"Set":      func(key string) error { return m.Set(key, 2) },
 		"SetAsync": func(key string) error { return m.SetAsync(key, 2) },
@@ -114,35 +116,35 @@ func TestSetInMemoryEnds(t *testing.T) {
 		"DeleteAsync": func(key string) error { _, err := m.DeleteAsync(key); return err },
 		"raw Delete":  func(key string) error { _, err := db.Raw().Delete([]byte("m:" + key)); return err },
 	} {
-		mustSet(t, m, what, 1)
+		kit.MustSet(t, m, what, 1)
 		if err := errors.Join(m.SetInMemory(what, 7), write(what)); err != nil {
 			t.Fatal(what, err)
 		}
 		switch what {
 		case "Delete", "DeleteAsync", "raw Delete":
-			wantAbsent(t, m, what)
+			kit.WantAbsent(t, m, what)
 		default:
-			wantLoad(t, m, what, 2)
-			wantRaw(t, db, "m:"+what, "2")
+			kit.WantLoad(t, m, what, 2)
+			kit.WantRaw(t, db, "m:"+what, "2")
 		}
 	}
 }
 
 // It is not given up, however little memory there is.
 func TestSetInMemoryStays(t *testing.T) {
-	db := memory(t, copal.WithMaxMemory(1))
-	m := mapOf[int, int](t, db, "m")
+	db := kit.Memory(t, copal.WithMaxMemory(1))
+	m := kit.MapOf[int, int](t, db, "m")
 	for i := range 500 {
-		mustSet(t, m, i, i)
+		kit.MustSet(t, m, i, i)
 		if err := m.SetInMemory(i, -i); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i := range 2000 {
-		mustSet(t, m, 1000+i, i)
+		kit.MustSet(t, m, 1000+i, i)
 	}
 	for i := range 500 {
-		wantLoad(t, m, i, -i)
+		kit.WantLoad(t, m, i, -i)
 	}
 	if n := m.Len(); n != 2500 {
 		t.Error(fmt.Sprint("Len = ", n))
@@ -151,9 +153,9 @@ func TestSetInMemoryStays(t *testing.T) {
 
 // It has the deadline of its entry, whichever that gets. A collection that comes in its place has none.
 func TestSetInMemoryHasTheDeadlineOfItsEntry(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithInline(), copal.WithClock(clock))
-	m := mapOf[string, int](t, db, "m", copal.WithTTL(time.Minute))
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithInline(), kit.WithClock(clock))
+	m := kit.MapOf[string, int](t, db, "m", copal.WithTTL(time.Minute))
 	for _, key := range []string{"k", "renewed", "replaced"} {
 		if err := errors.Join(m.Set(key, 1), m.SetInMemory(key, 2)); err != nil {
 			t.Fatal(err)
@@ -168,8 +170,8 @@ func TestSetInMemoryHasTheDeadlineOfItsEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.Advance(2 * time.Minute)
-	wantAbsent(t, m, "k")
-	wantLoad(t, m, "renewed", 2)
+	kit.WantAbsent(t, m, "k")
+	kit.WantLoad(t, m, "renewed", 2)
 	if ttl, err := h.TTL(); ttl != 0 || err != nil {
 		t.Errorf("TTL of the hash = %v, %v, want none", ttl, err)
 	}

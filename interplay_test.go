@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -29,7 +31,7 @@ import (
 type interplay[V any] struct {
 	t      *testing.T
 	rng    *rand.Rand
-	clock  *manualClock
+	clock  *kit.ManualClock
 	mem    *vfs.Mem
 	opts   []copal.Option
 	mapped []copal.MapOption
@@ -76,32 +78,32 @@ type snapped struct {
 //   - A raw read finds the record beneath what is to be written.
 //   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
 func TestInterplay(t *testing.T) {
-	eachSeed(t, 200, 20_000, interplays)
+	kit.EachSeed(t, 200, 20_000, interplays)
 }
 
 func interplays(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 23))
 	if rng.IntN(2) == 0 {
-		newInterplay(t, rng, func(n int) user { return user{fmt.Sprint("user ", n), n} }, func(u user) int { return u.Age }).run()
+		newInterplay(t, rng, func(n int) kit.User { return kit.User{Name: fmt.Sprint("user ", n), Age: n} }, func(u kit.User) int { return u.Age }).run()
 		return
 	}
 	newInterplay(t, rng, func(n int) []int { return []int{n, n} }, func(l []int) int { return l[1] }).run()
 }
 
 func newInterplay[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) *interplay[V] {
-	x := &interplay[V]{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), of: of, number: number,
+	x := &interplay[V]{t: t, rng: rng, clock: kit.NewManualClock(), mem: vfs.NewMem(), of: of, number: number,
 		logged: map[string]thing{}, earlier: map[string][]thing{}, shadows: map[string]int{}, watched: map[string]thing{}}
 	before, after := strings.Repeat("long ", rng.IntN(2)*rng.IntN(800)), strings.Repeat(" long", rng.IntN(2)*rng.IntN(20))
 	for k := 'a'; k < 'g'; k++ {
 		x.keys = append(x.keys, before+string(k)+after)
 	}
-	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithErrorHandler(x.handle),
-		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+	x.opts = []copal.Option{kit.WithInline(), kit.WithClock(x.clock), copal.WithErrorHandler(x.handle),
+		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), kit.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	if rng.IntN(4) > 0 {
-		x.opts = append(x.opts, copal.WithInline())
+		x.opts = append(x.opts, kit.WithInline())
 	}
 	if rng.IntN(2) == 0 {
-		x.opts = append(x.opts, copal.WithoutRing())
+		x.opts = append(x.opts, kit.WithoutRing())
 	}
 	if rng.IntN(2) == 0 {
 		x.mapped = append(x.mapped, copal.Ordered())
@@ -123,14 +125,14 @@ func (x *interplay[V]) handle(err error) {
 }
 
 func (x *interplay[V]) open() {
-	x.db = openOn(x.t, x.mem, x.opts...)
+	x.db = kit.OpenOn(x.t, x.mem, x.opts...)
 	x.openMap()
 	x.watch()
 }
 
 func (x *interplay[V]) openMap() {
 	c := []codec.Codec{codec.JSON, codec.Binary}[x.rng.IntN(2)]
-	x.m = mapOf[string, V](x.t, x.db, "m", append(x.mapped, copal.WithCodec(c))...)
+	x.m = kit.MapOf[string, V](x.t, x.db, "m", append(x.mapped, copal.WithCodec(c))...)
 }
 
 func (x *interplay[V]) close() {
@@ -141,7 +143,7 @@ func (x *interplay[V]) close() {
 	if x.stop != nil {
 		x.stop()
 	}
-	mustClose(x.t, x.db)
+	kit.MustClose(x.t, x.db)
 }
 
 func (x *interplay[V]) run() {
@@ -265,22 +267,22 @@ func (x *interplay[V]) step() {
 		clear(x.earlier)
 		x.openMap()
 	case n < 32:
-		set := pick(async, x.m.With(copal.Async).SetTTL, x.m.SetTTL)
+		set := kit.Pick(async, x.m.With(copal.Async).SetTTL, x.m.SetTTL)
 		x.must(set(key, v, ttl))
 		x.write(key, thing{number: x.last, deadline: x.after(ttl)}, async)
 	case n < 44:
-		set := pick(async, x.m.SetAsync, pick(x.rng.IntN(2) == 0, x.m.Set, x.m.SetFSync))
+		set := kit.Pick(async, x.m.SetAsync, kit.Pick(x.rng.IntN(2) == 0, x.m.Set, x.m.SetFSync))
 		x.must(set(key, v))
 		x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, async)
 	case n < 50:
-		expire := pick(async, x.m.With(copal.Async).Expire, x.m.Expire)
+		expire := kit.Pick(async, x.m.With(copal.Async).Expire, x.m.Expire)
 		x.redate(key, x.after(ttl), async, func() error { return expire(key, ttl) })
 	case n < 53:
-		persist := pick(async, x.m.With(copal.Async).Persist, x.m.Persist)
+		persist := kit.Pick(async, x.m.With(copal.Async).Persist, x.m.Persist)
 		x.redate(key, 0, async, func() error { return persist(key) })
 	case n < 59:
 		e := x.shown(key)
-		del := pick(async, x.m.DeleteAsync, x.m.Delete)
+		del := kit.Pick(async, x.m.DeleteAsync, x.m.Delete)
 		existed, err := del(key)
 		x.must(err)
 		if existed != (e != thing{}) {
@@ -408,7 +410,7 @@ func (x *interplay[V]) finds(key string, u *copal.Entry[V], e thing) error {
 
 func (x *interplay[V]) update(key string, ttl time.Duration, async bool) {
 	e := x.shown(key)
-	update := pick(async, x.m.UpdateAsync, x.m.Update)
+	update := kit.Pick(async, x.m.UpdateAsync, x.m.Update)
 	what := x.rng.IntN(5)
 	_, _, err := update(key, func(u *copal.Entry[V]) error {
 		x.finds(key, u, e)
@@ -481,7 +483,7 @@ func (x *interplay[V]) raw(key string, ttl time.Duration) {
 		x.write(key, thing{number: x.last, deadline: x.after(ttl)}, false)
 	case 2, 3:
 		s, shaded := x.shade(key)
-		deadline := pick(ttl%2 == 0, x.after(ttl), 0)
+		deadline := kit.Pick(ttl%2 == 0, x.after(ttl), 0)
 		err := x.db.Raw().Persist(name)
 		if deadline != 0 {
 			err = x.db.Raw().Expire(name, ttl)
@@ -504,7 +506,7 @@ func (x *interplay[V]) raw(key string, ttl time.Duration) {
 	case 5:
 		x.rawRead(key, e)
 	case 6:
-		has, err := has(x.db.Raw(), name)
+		has, err := kit.Has(x.db.Raw(), name)
 		x.must(err)
 		if has != (e != thing{}) {
 			x.t.Errorf("Has(%q) = %v, want %+v", key, has, e)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -19,7 +21,7 @@ import (
 func (x *interplay[V]) checkSnapshot(s snapped) {
 	m := x.m.At(s.s)
 	got := map[string]thing{}
-	for k := range keysWith(s.s.Raw(), "m:") {
+	for k := range kit.KeysWith(s.s.Raw(), "m:") {
 		got[string(k)] = thing{}
 	}
 	if want := slices.Sorted(maps.Keys(s.what)); !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
@@ -113,7 +115,7 @@ func (x *interplay[V]) compare() {
 	if !maps.Equal(got, values) {
 		x.t.Errorf("All yields %v, want %v", got, values)
 	}
-	if x.m.IsOrdered() && !slices.IsSorted(order) {
+	if kit.IsOrdered(x.m) && !slices.IsSorted(order) {
 		x.t.Errorf("All yields %v", order)
 	}
 	var keys []string

@@ -9,13 +9,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
 func TestIterateAnEmptyMap(t *testing.T) {
-	db := memory(t)
-	mustPut(t, db, "other", "1")
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	kit.MustPut(t, db, "other", "1")
+	m := kit.MapOf[string, int](t, db, "m")
 	for k := range m.All() {
 		t.Errorf("All yields %q", k)
 	}
@@ -38,16 +40,16 @@ func TestIterateAnEmptyMap(t *testing.T) {
 
 // numbers returns a map of the numbers below n.
 func numbers(t testing.TB, db *copal.DB, n int) *copal.Map[int, int] {
-	m := mapOf[int, int](t, db, "numbers")
+	m := kit.MapOf[int, int](t, db, "numbers")
 	for i := range n {
-		mustSet(t, m, i, i)
+		kit.MustSet(t, m, i, i)
 	}
 	return m
 }
 
 // A loop may end early, and begin again.
 func TestIterateAndBreak(t *testing.T) {
-	m := numbers(t, memory(t), 200)
+	m := numbers(t, kit.Memory(t), 200)
 	all := m.All()
 	for _, limit := range []int{1, 7, 200} {
 		for range 2 {
@@ -85,12 +87,12 @@ func TestIterateAndBreak(t *testing.T) {
 
 // The store may be used, and changed, in the loop: no deadlock, each entry that stays once.
 func TestIterateAndChange(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m := numbers(t, db, 300)
-	other := mapOf[int, string](t, db, "other")
+	other := kit.MapOf[int, string](t, db, "other")
 	current, seen := maps.Collect(m.All()), map[int]int{}
 	set := func(k, v int) {
-		mustSet(t, m, k, v)
+		kit.MustSet(t, m, k, v)
 		current[k] = v
 	}
 	for k, v := range m.All() {
@@ -102,7 +104,7 @@ func TestIterateAndChange(t *testing.T) {
 			set((k+i*i)%300, k) // others
 		}
 		set(1000+len(seen), k) // a new one
-		mustSet(t, other, k, "seen")
+		kit.MustSet(t, other, k, "seen")
 		if _, err := m.Load(k); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +114,7 @@ func TestIterateAndChange(t *testing.T) {
 		if len(seen) == 10 {
 			for range m.All() { // a loop in a loop
 			}
-			mapOf[string, string](t, db, "opened in the loop")
+			kit.MapOf[string, string](t, db, "opened in the loop")
 		}
 		if len(seen) > 5000 {
 			t.Fatal("the loop feeds itself")
@@ -136,7 +138,7 @@ func TestIterateAndChange(t *testing.T) {
 // What is deleted in the loop before it comes is not yielded, and what is deleted and
 // set again is yielded once at most.
 func TestIterateAndDelete(t *testing.T) {
-	m := numbers(t, memory(t), 300)
+	m := numbers(t, kit.Memory(t), 300)
 	seen := map[int]bool{}
 	gone := map[int]bool{}
 	for k := range m.All() {
@@ -157,7 +159,7 @@ func TestIterateAndDelete(t *testing.T) {
 		again := (k + 11) % 300
 		if !seen[again] && !gone[again] {
 			m.Delete(again)
-			mustSet(t, m, again, 0)
+			kit.MustSet(t, m, again, 0)
 		}
 	}
 	if m.Len() != 0 || len(seen)+len(gone) != 300 {
@@ -167,7 +169,7 @@ func TestIterateAndDelete(t *testing.T) {
 
 // While others write, a loop yields each entry that stays throughout exactly once.
 func TestIterateWhileOthersWrite(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m := numbers(t, db, 500)
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
@@ -258,12 +260,12 @@ func (k *moodyKey) UnmarshalText(text []byte) error {
 
 // Trap: a panic in the caller's code leaves the key locked.
 func TestTrapPanics(t *testing.T) {
-	db := memory(t)
-	m := mapOf[moodyKey, moody](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[moodyKey, moody](t, db, "m")
 	calm := func() {
 		t.Helper()
-		mustSet(t, m, "k", moody{"good"})
-		wantLoad(t, m, "k", moody{"good"})
+		kit.MustSet(t, m, "k", moody{"good"})
+		kit.WantLoad(t, m, "k", moody{"good"})
 		if got := slices.Sorted(m.Keys()); !slices.Equal(got, []moodyKey{"k", "read"}) {
 			t.Errorf("Keys yields %q", got)
 		}
@@ -271,8 +273,8 @@ func TestTrapPanics(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	mustSet(t, m, "k", moody{"good"})
-	mustSet(t, m, "read", moody{"read"})
+	kit.MustSet(t, m, "k", moody{"good"})
+	kit.MustSet(t, m, "read", moody{"read"})
 	for what, f := range map[string]func(){
 		"MarshalJSON in Set":       func() { m.Set("k", moody{"write"}) },
 		"MarshalJSON in SetFSync":  func() { m.SetFSync("k", moody{"write"}) },
@@ -298,8 +300,8 @@ func TestTrapPanics(t *testing.T) {
 			}
 		},
 		"the function of Range": func() {
-			mapOf[string, int](t, db, "n").Set("k", 1)
-			mapOf[string, int](t, db, "n").Range(func(string, int) error { panic("moody") })
+			kit.MapOf[string, int](t, db, "n").Set("k", 1)
+			kit.MapOf[string, int](t, db, "n").Range(func(string, int) error { panic("moody") })
 		},
 	} {
 		func() {
@@ -311,18 +313,18 @@ func TestTrapPanics(t *testing.T) {
 			f()
 		}()
 		calm()
-		wantAbsent(t, m, "new")
+		kit.WantAbsent(t, m, "new")
 	}
-	mustClose(t, db) // waits for nobody
+	kit.MustClose(t, db) // waits for nobody
 	_, err := m.Load("k")
-	wantErr(t, "Load", err, copal.ErrClosed)
+	kit.WantErr(t, "Load", err, copal.ErrClosed)
 }
 
 // Trap: Close waits for what is under way, and everybody gets an answer.
 func TestTrapCloseWhileInUse(t *testing.T) {
 	for range 20 {
-		var handled errorLog
-		db := memory(t, handled.option())
+		var handled kit.ErrorLog
+		db := kit.Memory(t, handled.Option())
 		m := numbers(t, db, 50)
 		var users sync.WaitGroup
 		for g := range 8 {
@@ -361,19 +363,12 @@ func TestTrapCloseWhileInUse(t *testing.T) {
 		}
 		var closers sync.WaitGroup
 		for range 3 {
-			closers.Go(func() { mustCloseIn(t, db) })
+			closers.Go(func() { kit.MustCloseIn(t, db) })
 		}
 		closers.Wait()
 		users.Wait()
-		for _, err := range handled.take() {
-			wantErr(t, "error handler", err, copal.ErrClosed)
+		for _, err := range handled.Take() {
+			kit.WantErr(t, "error handler", err, copal.ErrClosed)
 		}
-	}
-}
-
-// mustCloseIn is mustClose for other goroutines than the test's.
-func mustCloseIn(t *testing.T, db *copal.DB) {
-	if err := db.Close(); err != nil {
-		t.Errorf("Close: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -88,19 +90,19 @@ func keys[K comparable](t *testing.T, list ...K) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%T", list[0]), func(t *testing.T) {
 		write := func(t *testing.T, db *copal.DB) {
-			m := mapOf[K, int](t, db, "m")
+			m := kit.MapOf[K, int](t, db, "m")
 			for i, k := range list {
-				mustSet(t, m, k, i)
+				kit.MustSet(t, m, k, i)
 			}
 			gone := list[0]
-			mustSet(t, m, gone, -1)
+			kit.MustSet(t, m, gone, -1)
 			if existed, err := m.Delete(gone); !existed || err != nil {
 				t.Errorf("Delete(%v) = %v, %v", gone, existed, err)
 			}
-			wantAbsent(t, m, gone)
-			mustSet(t, m, gone, 0)
+			kit.WantAbsent(t, m, gone)
+			kit.MustSet(t, m, gone, 0)
 		}
-		lives(t, write, func(t *testing.T, db *copal.DB) { wantKeys(t, mapOf[K, int](t, db, "m"), list) })
+		kit.Lives(t, write, func(t *testing.T, db *copal.DB) { wantKeys(t, kit.MapOf[K, int](t, db, "m"), list) })
 	})
 }
 
@@ -111,7 +113,7 @@ func wantKeys[K comparable](t *testing.T, m *copal.Map[K, int], list []K) {
 		t.Errorf("Len = %d, want %d", m.Len(), len(list))
 	}
 	for i, k := range list {
-		wantLoad(t, m, k, i)
+		kit.WantLoad(t, m, k, i)
 	}
 	seen := map[int]bool{}
 	for k, i := range m.All() {
@@ -139,13 +141,13 @@ func wantKeys[K comparable](t *testing.T, m *copal.Map[K, int], list []K) {
 func TestTrapKeysEqualInTheStore(t *testing.T) {
 	t.Run("NaN is one key", func(t *testing.T) {
 		quiet, odd := math.NaN(), math.Float64frombits(0x7ff8dead00000001)
-		lives(t, func(t *testing.T, db *copal.DB) {
-			m := mapOf[float64, string](t, db, "m")
-			mustSet(t, m, quiet, "first")
-			mustSet(t, m, odd, "second")
+		kit.Lives(t, func(t *testing.T, db *copal.DB) {
+			m := kit.MapOf[float64, string](t, db, "m")
+			kit.MustSet(t, m, quiet, "first")
+			kit.MustSet(t, m, odd, "second")
 		}, func(t *testing.T, db *copal.DB) {
-			m := mapOf[float64, string](t, db, "m")
-			wantLoad(t, m, quiet, "second")
+			m := kit.MapOf[float64, string](t, db, "m")
+			kit.WantLoad(t, m, quiet, "second")
 			if m.Len() != 1 {
 				t.Errorf("Len = %d, want 1", m.Len())
 			}
@@ -158,33 +160,33 @@ func TestTrapKeysEqualInTheStore(t *testing.T) {
 	})
 	t.Run("-0 is 0", func(t *testing.T) {
 		minus := math.Copysign(0, -1)
-		lives(t, func(t *testing.T, db *copal.DB) {
-			m := mapOf[float64, string](t, db, "m")
-			mustSet(t, m, minus, "first")
-			mustSet(t, m, 0, "second")
-			a := mapOf[[2]float32, string](t, db, "a")
-			mustSet(t, a, [2]float32{float32(minus), 1}, "array")
+		kit.Lives(t, func(t *testing.T, db *copal.DB) {
+			m := kit.MapOf[float64, string](t, db, "m")
+			kit.MustSet(t, m, minus, "first")
+			kit.MustSet(t, m, 0, "second")
+			a := kit.MapOf[[2]float32, string](t, db, "a")
+			kit.MustSet(t, a, [2]float32{float32(minus), 1}, "array")
 		}, func(t *testing.T, db *copal.DB) {
-			m := mapOf[float64, string](t, db, "m")
-			wantLoad(t, m, minus, "second")
+			m := kit.MapOf[float64, string](t, db, "m")
+			kit.WantLoad(t, m, minus, "second")
 			if m.Len() != 1 {
 				t.Errorf("Len = %d, want 1", m.Len())
 			}
-			wantLoad(t, mapOf[[2]float32, string](t, db, "a"), [2]float32{0, 1}, "array")
+			kit.WantLoad(t, kit.MapOf[[2]float32, string](t, db, "a"), [2]float32{0, 1}, "array")
 		})
 	})
 	t.Run("times of one instant are one key", func(t *testing.T) {
 		noon := time.Date(2024, 7, 1, 12, 0, 0, 5, time.UTC)
 		tokyo, odd := time.FixedZone("JST", 9*3600), time.FixedZone("LMT", 1172)
-		lives(t, func(t *testing.T, db *copal.DB) {
-			m := mapOf[time.Time, string](t, db, "m")
-			mustSet(t, m, noon.In(tokyo), "first")
-			mustSet(t, m, noon.In(odd), "second")
-			mustSet(t, m, noon.Add(1), "other")
+		kit.Lives(t, func(t *testing.T, db *copal.DB) {
+			m := kit.MapOf[time.Time, string](t, db, "m")
+			kit.MustSet(t, m, noon.In(tokyo), "first")
+			kit.MustSet(t, m, noon.In(odd), "second")
+			kit.MustSet(t, m, noon.Add(1), "other")
 		}, func(t *testing.T, db *copal.DB) {
-			m := mapOf[time.Time, string](t, db, "m")
-			wantLoad(t, m, noon, "second")
-			wantLoad(t, m, noon.In(tokyo), "second")
+			m := kit.MapOf[time.Time, string](t, db, "m")
+			kit.WantLoad(t, m, noon, "second")
+			kit.WantLoad(t, m, noon.In(tokyo), "second")
 			if m.Len() != 2 {
 				t.Errorf("Len = %d, want 2", m.Len())
 			}
@@ -196,10 +198,10 @@ func TestTrapKeysEqualInTheStore(t *testing.T) {
 		})
 	})
 	t.Run("the clock reading of a time is no part of it", func(t *testing.T) {
-		m := mapOf[time.Time, string](t, memory(t), "m")
+		m := kit.MapOf[time.Time, string](t, kit.Memory(t), "m")
 		now := time.Now()
-		mustSet(t, m, now, "now")
-		wantLoad(t, m, now.Round(0), "now")
+		kit.MustSet(t, m, now, "now")
+		kit.WantLoad(t, m, now.Round(0), "now")
 	})
 }
 
@@ -218,7 +220,7 @@ func (*shyText) UnmarshalText(_ []byte) error { return nil }
 
 // Keys are refused at OpenMap when their type has no canonical bytes. Package keycodec has all such types.
 func TestKeyTypesRefused(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	refused[*int](t, db)
 	refused[any](t, db)
 	refused[halfText](t, db)
@@ -227,7 +229,7 @@ func TestKeyTypesRefused(t *testing.T) {
 	if s := db.Stats(); s.Records != 0 {
 		t.Errorf("refused maps left %d records in the log", s.Records)
 	}
-	mapOf[string, int](t, db, "m") // the name is still free
+	kit.MapOf[string, int](t, db, "m") // the name is still free
 }
 
 func refused[K comparable](t *testing.T, db *copal.DB) {
@@ -256,26 +258,26 @@ func (k *fussyText) UnmarshalText(text []byte) error {
 
 // A key that its type allows and its encoding does not is refused by every method.
 func TestKeysRefused(t *testing.T) {
-	var handled errorLog
-	db := memory(t, handled.option())
-	times := mapOf[time.Time, int](t, db, "times")
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	times := kit.MapOf[time.Time, int](t, db, "times")
 	far := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
-	wantErr(t, "Set", times.Set(far, 1), copal.ErrType)
-	wantErr(t, "Set", times.Set(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), 1), copal.ErrType)
-	texts := mapOf[fussyText, int](t, db, "texts")
-	wantErr(t, "Set", texts.Set(-1, 1), copal.ErrType)
-	wantErr(t, "SetFSync", texts.SetFSync(-1, 1), copal.ErrType)
+	kit.WantErr(t, "Set", times.Set(far, 1), copal.ErrType)
+	kit.WantErr(t, "Set", times.Set(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), 1), copal.ErrType)
+	texts := kit.MapOf[fussyText, int](t, db, "texts")
+	kit.WantErr(t, "Set", texts.Set(-1, 1), copal.ErrType)
+	kit.WantErr(t, "SetFSync", texts.SetFSync(-1, 1), copal.ErrType)
 	_, err := texts.Load(-1)
-	wantErr(t, "Load", err, copal.ErrType)
+	kit.WantErr(t, "Load", err, copal.ErrType)
 	_, err = texts.Delete(-1)
-	wantErr(t, "Delete", err, copal.ErrType)
+	kit.WantErr(t, "Delete", err, copal.ErrType)
 	_, err = texts.DeleteFSync(-1)
-	wantErr(t, "DeleteFSync", err, copal.ErrType)
-	handled.wantTaken(t, 0, nil)
+	kit.WantErr(t, "DeleteFSync", err, copal.ErrType)
+	handled.WantTaken(t, 0, nil)
 	if v, ok := texts.Get(-1); ok {
 		t.Errorf("Get = %v", v)
 	}
-	handled.wantTaken(t, 1, copal.ErrType)
+	handled.WantTaken(t, 1, copal.ErrType)
 	if times.Len() != 0 || texts.Len() != 0 || db.Stats().Records != 0 {
 		t.Error("a refused key left something")
 	}
@@ -295,15 +297,15 @@ var hostileKeys = []string{
 // Trap: keys with newlines, NULs, colons, %, invalid UTF-8, the empty key: records
 // forged by a key, keys merged.
 func TestTrapHostileKeys(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		m := mapOf[string, int](t, db, "m")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		m := kit.MapOf[string, int](t, db, "m")
 		for i, k := range hostileKeys {
-			mustSet(t, m, k, i)
+			kit.MustSet(t, m, k, i)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		wantKeys(t, mapOf[string, int](t, db, "m"), hostileKeys)
+		wantKeys(t, kit.MapOf[string, int](t, db, "m"), hostileKeys)
 		for i, k := range hostileKeys {
-			wantRaw(t, db, "m:"+k, fmt.Sprint(i))
+			kit.WantRaw(t, db, "m:"+k, fmt.Sprint(i))
 		}
 		if _, err := copal.Load[string](db, "blob"); !errors.Is(err, copal.ErrNotFound) {
 			t.Errorf("a key forged a record: %v", err)
@@ -313,15 +315,15 @@ func TestTrapHostileKeys(t *testing.T) {
 
 // Trap: the same as raw keys, which no map name precedes.
 func TestTrapHostileRawKeys(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		for i, k := range hostileKeys {
-			mustPut(t, db, k, fmt.Sprint(i))
+			kit.MustPut(t, db, k, fmt.Sprint(i))
 		}
 	}, func(t *testing.T, db *copal.DB) {
 		for i, k := range hostileKeys {
-			wantRaw(t, db, k, fmt.Sprint(i))
+			kit.WantRaw(t, db, k, fmt.Sprint(i))
 		}
-		if all := scanAll(db); len(all) != len(hostileKeys) {
+		if all := kit.ScanAll(db); len(all) != len(hostileKeys) {
 			t.Errorf("Scan yields %d entries, want %d", len(all), len(hostileKeys))
 		}
 	})
@@ -336,25 +338,25 @@ var hostileNames = []string{
 // Trap: a map name with the separator; a map that loads empty. Two maps whose names
 // are prefixes of each other, before or after escaping, share nothing.
 func TestTrapHostileMapNames(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		for i, name := range hostileNames {
-			m := mapOf[string, int](t, db, name)
-			mustSet(t, m, "", i)
-			mustSet(t, m, "m:", i)
-			mustSet(t, m, fmt.Sprint("only ", i), i)
-			mustSet(t, m, "gone", i)
+			m := kit.MapOf[string, int](t, db, name)
+			kit.MustSet(t, m, "", i)
+			kit.MustSet(t, m, "m:", i)
+			kit.MustSet(t, m, fmt.Sprint("only ", i), i)
+			kit.MustSet(t, m, "gone", i)
 			if existed, err := m.Delete("gone"); !existed || err != nil {
 				t.Errorf("Delete in map %.40q = %v, %v", name, existed, err)
 			}
 		}
 	}, func(t *testing.T, db *copal.DB) {
 		for i, name := range hostileNames {
-			m := mapOf[string, int](t, db, name)
+			m := kit.MapOf[string, int](t, db, name)
 			if m.Len() != 3 {
 				t.Errorf("map %.40q has %d entries, want 3", name, m.Len())
 			}
 			for _, key := range []string{"", "m:", fmt.Sprint("only ", i)} {
-				wantLoad(t, m, key, i)
+				kit.WantLoad(t, m, key, i)
 			}
 			for k, v := range m.All() {
 				if v != i {
@@ -366,7 +368,7 @@ func TestTrapHostileMapNames(t *testing.T) {
 }
 
 func TestMapNeedsAName(t *testing.T) {
-	_, err := copal.OpenMap[string, int](memory(t), "")
+	_, err := copal.OpenMap[string, int](kit.Memory(t), "")
 	if err == nil || errors.Is(err, copal.ErrType) {
 		t.Errorf("OpenMap with no name: %v", err)
 	}
@@ -377,23 +379,23 @@ const maxKey = 64 << 10
 // A key may have 64 KiB, the map's name and the colon included.
 func TestKeySize(t *testing.T) {
 	longest := strings.Repeat("k", maxKey-2)
-	lives(t, func(t *testing.T, db *copal.DB) {
-		m := mapOf[string, int](t, db, "m")
-		mustSet(t, m, longest, 1)
-		mustPut(t, db, "r"+longest+"k", "2")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		m := kit.MapOf[string, int](t, db, "m")
+		kit.MustSet(t, m, longest, 1)
+		kit.MustPut(t, db, "r"+longest+"k", "2")
 		before := db.Stats()
-		wantErr(t, "Set", m.Set(longest+"k", 1), copal.ErrTooLarge)
-		wantErr(t, "SetFSync", m.SetFSync(longest+"k", 1), copal.ErrTooLarge)
-		wantErr(t, "Put", db.Raw().Set([]byte("r"+longest+"kk"), nil), copal.ErrTooLarge)
-		wantErr(t, "copal.Set", copal.Set(db, "r"+longest+"kk", 1), copal.ErrTooLarge)
+		kit.WantErr(t, "Set", m.Set(longest+"k", 1), copal.ErrTooLarge)
+		kit.WantErr(t, "SetFSync", m.SetFSync(longest+"k", 1), copal.ErrTooLarge)
+		kit.WantErr(t, "Put", db.Raw().Set([]byte("r"+longest+"kk"), nil), copal.ErrTooLarge)
+		kit.WantErr(t, "copal.Set", copal.Set(db, "r"+longest+"kk", 1), copal.ErrTooLarge)
 		_, err := m.Delete(longest + "k")
-		wantErr(t, "Delete", err, copal.ErrTooLarge)
+		kit.WantErr(t, "Delete", err, copal.ErrTooLarge)
 		if after := db.Stats(); after != before {
 			t.Errorf("a refused key changed %+v to %+v", before, after)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		wantLoad(t, mapOf[string, int](t, db, "m"), longest, 1)
-		wantRaw(t, db, "r"+longest+"k", "2")
+		kit.WantLoad(t, kit.MapOf[string, int](t, db, "m"), longest, 1)
+		kit.WantRaw(t, db, "r"+longest+"k", "2")
 		if n := db.Stats().Keys; n != 2 {
 			t.Errorf("%d keys, want 2", n)
 		}
@@ -406,11 +408,11 @@ func TestMapNameSize(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			name := strings.Repeat("n", n)
 			var set error
-			lives(t, func(t *testing.T, db *copal.DB) {
-				mustSet(t, mapOf[string, int](t, db, "other"), "key", 1)
+			kit.Lives(t, func(t *testing.T, db *copal.DB) {
+				kit.MustSet(t, kit.MapOf[string, int](t, db, "other"), "key", 1)
 				m, err := copal.OpenMap[string, int](db, name)
 				if err != nil {
-					wantErr(t, "OpenMap", err, copal.ErrTooLarge)
+					kit.WantErr(t, "OpenMap", err, copal.ErrTooLarge)
 					set = err
 					return
 				}
@@ -420,12 +422,12 @@ func TestMapNameSize(t *testing.T) {
 					}
 				}()
 				if set = m.Set("", 7); set != nil || n >= maxKey {
-					wantErr(t, "Set", set, copal.ErrTooLarge)
+					kit.WantErr(t, "Set", set, copal.ErrTooLarge)
 				}
 			}, func(t *testing.T, db *copal.DB) {
-				wantLoad(t, mapOf[string, int](t, db, "other"), "key", 1)
+				kit.WantLoad(t, kit.MapOf[string, int](t, db, "other"), "key", 1)
 				if set == nil {
-					wantLoad(t, mapOf[string, int](t, db, name), "", 7)
+					kit.WantLoad(t, kit.MapOf[string, int](t, db, name), "", 7)
 				}
 			})
 		})

@@ -3,8 +3,9 @@ package copal_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/internal/test/kit"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
@@ -16,50 +17,39 @@ import (
 
 type city string
 
-// wantOtherKeys opens a map with keys of type K, and wants to be told which order the map has and which was
-// asked for.
-func wantOtherKeys[K comparable, V any](t *testing.T, db *copal.DB, name, has, asked string) {
-	t.Helper()
-	m, err := copal.OpenMap[K, V](db, name)
-	wantErr(t, "OpenMap", err, copal.ErrType)
-	if m != nil || err != nil && (!strings.Contains(err.Error(), "order "+has+",") || !strings.Contains(err.Error(), "order "+asked+":")) {
-		t.Errorf("OpenMap = %v, %v; it has %s, %s was asked for", m, err, has, asked)
-	}
-}
-
 func TestOpenMapWithOtherKeys(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		texts, numbers := mapOf[string, string](t, db, "texts"), mapOf[int32, string](t, db, "numbers")
-		mustSet(t, texts, "1", "one")
-		mustSet(t, numbers, 1, "one")
-		mustClose(t, texts)
-		mustClose(t, numbers)
-		wantOtherKeys[int, string](t, db, "texts", "bytes", "int") // in the process that has named it
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		texts, numbers := kit.MapOf[string, string](t, db, "texts"), kit.MapOf[int32, string](t, db, "numbers")
+		kit.MustSet(t, texts, "1", "one")
+		kit.MustSet(t, numbers, 1, "one")
+		kit.MustClose(t, texts)
+		kit.MustClose(t, numbers)
+		kit.WantOtherKeys[int, string](t, db, "texts", "bytes", "int") // in the process that has named it
 	}, func(t *testing.T, db *copal.DB) {
-		wantOtherKeys[int, string](t, db, "texts", "bytes", "int")
-		wantOtherKeys[string, string](t, db, "numbers", "int", "bytes")
-		wantOtherKeys[[2]int32, string](t, db, "numbers", "int", "[2]int")
-		wantLoad(t, mapOf[city, string](t, db, "texts"), "1", "one")
-		wantLoad(t, mapOf[uint64, string](t, db, "numbers"), 1, "one")
+		kit.WantOtherKeys[int, string](t, db, "texts", "bytes", "int")
+		kit.WantOtherKeys[string, string](t, db, "numbers", "int", "bytes")
+		kit.WantOtherKeys[[2]int32, string](t, db, "numbers", "int", "[2]int")
+		kit.WantLoad(t, kit.MapOf[city, string](t, db, "texts"), "1", "one")
+		kit.WantLoad(t, kit.MapOf[uint64, string](t, db, "numbers"), 1, "one")
 	})
 }
 
 // A snapshot of the index, compaction, and a start without either find the name.
 func TestKeysNameStays(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem, copal.WithSegmentBytes(4096))
-	m := mapOf[int, string](t, db, "m")
+	db := kit.OpenOn(t, mem, kit.WithSegmentBytes(4096))
+	m := kit.MapOf[int, string](t, db, "m")
 	for i := range 400 {
-		mustSet(t, m, i%20, "the same again and again")
+		kit.MustSet(t, m, i%20, "the same again and again")
 	}
 	if err := db.Compact(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	for range 2 {
-		db = openOn(t, mem)
-		wantOtherKeys[string, string](t, db, "m", "int", "bytes")
-		mustClose(t, db)
+		db = kit.OpenOn(t, mem)
+		kit.WantOtherKeys[string, string](t, db, "m", "int", "bytes")
+		kit.MustClose(t, db)
 		logtest.RemoveIndex(mem, "db")
 	}
 }
@@ -79,47 +69,47 @@ func TestKeysNameComesWithAWrite(t *testing.T) {
 	}
 	for how, write := range writes {
 		mem := vfs.NewMem()
-		db := openOn(t, mem)
-		mustPut(t, db, "m:7", `"seven"`)
+		db := kit.OpenOn(t, mem)
+		kit.MustPut(t, db, "m:7", `"seven"`)
 		if err := admin.DeclareMap(db, "m"); err != nil {
 			t.Fatal(err)
 		}
-		mustPut(t, db, "m:8", `"eight"`) // which declares it
-		mustClose(t, db)
-		before := readFiles(t, mem)
-		db = openOn(t, mem)
-		mustClose(t, mapOf[string, string](t, db, "m"))
-		mustClose(t, mapOf[int, string](t, db, "m", copal.Ordered()))
-		mustClose(t, db)
-		wantSameFiles(t, readFiles(t, mem), before)
+		kit.MustPut(t, db, "m:8", `"eight"`) // which declares it
+		kit.MustClose(t, db)
+		before := kit.ReadFiles(t, mem)
+		db = kit.OpenOn(t, mem)
+		kit.MustClose(t, kit.MapOf[string, string](t, db, "m"))
+		kit.MustClose(t, kit.MapOf[int, string](t, db, "m", copal.Ordered()))
+		kit.MustClose(t, db)
+		kit.WantSameFiles(t, kit.ReadFiles(t, mem), before)
 
-		db = openOn(t, mem)
-		mustClose(t, mapOf[string, string](t, db, "m"))
-		m := mapOf[int, string](t, db, "m")
+		db = kit.OpenOn(t, mem)
+		kit.MustClose(t, kit.MapOf[string, string](t, db, "m"))
+		m := kit.MapOf[int, string](t, db, "m")
 		if err := write(db, m); err != nil {
 			t.Errorf("%s: %v", how, err)
 		}
-		mustClose(t, db)
-		db = openOn(t, mem)
-		wantOtherKeys[string, string](t, db, "m", "int", "bytes")
-		if got := slices.Sorted(mapOf[int, string](t, db, "m").Keys()); len(got) == 0 || !slices.Contains(got, 8) {
+		kit.MustClose(t, db)
+		db = kit.OpenOn(t, mem)
+		kit.WantOtherKeys[string, string](t, db, "m", "int", "bytes")
+		if got := slices.Sorted(kit.MapOf[int, string](t, db, "m").Keys()); len(got) == 0 || !slices.Contains(got, 8) {
 			t.Errorf("%s: the keys are %v", how, got)
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 }
 
 // A map that was dropped begins anew, with keys of any order.
 func TestKeysNameGoesWithTheMap(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		m := mapOf[string, string](t, db, "m")
-		mustSet(t, m, "a", "b")
-		mustClose(t, m)
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		m := kit.MapOf[string, string](t, db, "m")
+		kit.MustSet(t, m, "a", "b")
+		kit.MustClose(t, m)
 		if err := db.Drop("m"); err != nil {
 			t.Fatal(err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		if m := mapOf[int, string](t, db, "m"); m.Len() != 0 {
+		if m := kit.MapOf[int, string](t, db, "m"); m.Len() != 0 {
 			t.Error(m.Len())
 		}
 	})
@@ -128,55 +118,55 @@ func TestKeysNameGoesWithTheMap(t *testing.T) {
 // A reader in another process learns the name as the writer does.
 func TestKeysNameInAReader(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
-	reader := openOn(t, mem, copal.ReadOnly())
-	m := mapOf[int, string](t, db, "m")
-	mustClose(t, mapOf[string, string](t, reader, "m")) // nothing is named yet
-	mustSet(t, m, 1, "one")
+	db := kit.OpenOn(t, mem)
+	reader := kit.OpenOn(t, mem, copal.ReadOnly())
+	m := kit.MapOf[int, string](t, db, "m")
+	kit.MustClose(t, kit.MapOf[string, string](t, reader, "m")) // nothing is named yet
+	kit.MustSet(t, m, 1, "one")
 	if err := reader.Refresh(); err != nil {
 		t.Fatal(err)
 	}
-	wantOtherKeys[string, string](t, reader, "m", "int", "bytes")
-	wantLoad(t, mapOf[int64, string](t, reader, "m"), 1, "one")
+	kit.WantOtherKeys[string, string](t, reader, "m", "int", "bytes")
+	kit.WantLoad(t, kit.MapOf[int64, string](t, reader, "m"), 1, "one")
 }
 
 // A map that is ordered later keeps its name, and a map with a name becomes ordered.
 func TestKeysNameAndOrder(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
-	mustSet(t, mapOf[int, string](t, db, "m"), 10, "ten")
-	mustClose(t, db)
-	db = openOn(t, mem)
-	mustSet(t, mapOf[int, string](t, db, "m", copal.Ordered()), 9, "nine")
-	mustClose(t, db)
+	db := kit.OpenOn(t, mem)
+	kit.MustSet(t, kit.MapOf[int, string](t, db, "m"), 10, "ten")
+	kit.MustClose(t, db)
+	db = kit.OpenOn(t, mem)
+	kit.MustSet(t, kit.MapOf[int, string](t, db, "m", copal.Ordered()), 9, "nine")
+	kit.MustClose(t, db)
 	for range 2 {
-		db = openOn(t, mem)
-		wantOtherKeys[string, string](t, db, "m", "int", "bytes")
-		m := mapOf[int, string](t, db, "m")
-		if !m.IsOrdered() || !slices.Equal(slices.Collect(m.Keys()), []int{9, 10}) {
-			t.Errorf("ordered: %v, %v", m.IsOrdered(), slices.Collect(m.Keys()))
+		db = kit.OpenOn(t, mem)
+		kit.WantOtherKeys[string, string](t, db, "m", "int", "bytes")
+		m := kit.MapOf[int, string](t, db, "m")
+		if !kit.IsOrdered(m) || !slices.Equal(slices.Collect(m.Keys()), []int{9, 10}) {
+			t.Errorf("ordered: %v, %v", kit.IsOrdered(m), slices.Collect(m.Keys()))
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 		logtest.RemoveIndex(mem, "db")
 	}
 }
 
 // Keys that raw writes have left and that are none of the type's are counted, and told by each walk.
 func TestRawKeysOfAnotherType(t *testing.T) {
-	var told errorLog
-	db := memory(t, told.option())
-	m := mapOf[int, string](t, db, "m")
-	mustSet(t, m, 1, "one")
-	mustPut(t, db, "m:x", `"raw"`)
-	mustPut(t, db, "m:01", `"raw"`)
+	var told kit.ErrorLog
+	db := kit.Memory(t, told.Option())
+	m := kit.MapOf[int, string](t, db, "m")
+	kit.MustSet(t, m, 1, "one")
+	kit.MustPut(t, db, "m:x", `"raw"`)
+	kit.MustPut(t, db, "m:01", `"raw"`)
 	if m.Len() != 3 {
 		t.Errorf("Len = %d", m.Len())
 	}
 	for range m.All() {
 	}
-	told.wantTaken(t, 2, copal.ErrType)
+	told.WantTaken(t, 2, copal.ErrType)
 	for range m.From(0) {
 	}
-	told.wantTaken(t, 2, copal.ErrType)
-	wantErr(t, "Range", m.Range(func(int, string) error { return nil }), copal.ErrType)
+	told.WantTaken(t, 2, copal.ErrType)
+	kit.WantErr(t, "Range", m.Range(func(int, string) error { return nil }), copal.ErrType)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -16,7 +18,7 @@ import (
 // TestHistory tells the life of an entry, through a transaction, deletions of two kinds, deadlines, a large value and a
 // collection, newest first.
 func TestHistory(t *testing.T) {
-	clock, mem := newManualClock(), vfs.NewMem()
+	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock, copal.WithHistory(copal.Forever))
 	raw, large := db.Raw(), strings.Repeat("large", 1<<19)
 	key := []byte("key")
@@ -57,7 +59,7 @@ func TestHistory(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\nwant %q", got, want)
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 		db = windowed(t, mem, clock)
 	}
 	for v := range db.Raw().History(key) {
@@ -69,7 +71,7 @@ func TestHistory(t *testing.T) {
 	for v, err := range db.Raw().History([]byte("nothing")) {
 		t.Errorf("%+v, %v", v, err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }
 
 func lifeOf(v copal.Version[[]byte]) string {
@@ -88,13 +90,13 @@ func lifeOf(v copal.Version[[]byte]) string {
 
 // TestHistoryOfMap decodes each version, and ends where the window begins, or with an error.
 func TestHistoryOfMap(t *testing.T) {
-	clock, mem := newManualClock(), vfs.NewMem()
+	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock, copal.WithHistory(30*time.Millisecond))
-	m := mapOf[string, int](t, db, "m")
+	m := kit.MapOf[string, int](t, db, "m")
 	for i := range 100 {
 		clock.Advance(time.Millisecond)
-		mustSet(t, m, "a", i)
-		mustSet(t, m, "b", i)
+		kit.MustSet(t, m, "a", i)
+		kit.MustSet(t, m, "b", i)
 	}
 	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
@@ -119,10 +121,10 @@ func TestHistoryOfMap(t *testing.T) {
 		}
 	}
 	s.Close()
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	db = windowed(t, mem, clock, copal.WithHistory(0))
-	m = mapOf[string, int](t, db, "m")
-	mustSet(t, m, "a", 100)
+	m = kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "a", 100)
 	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -136,5 +138,5 @@ func TestHistoryOfMap(t *testing.T) {
 	if n != 1 || !errors.Is(last, copal.ErrHistoryLost) {
 		t.Errorf("without a window: %d versions, and %v", n, last)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }

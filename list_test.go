@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 )
@@ -165,7 +167,7 @@ func TestInsertIndexes(t *testing.T) {
 			t.Errorf("deleting all: %v, %d are left", err, l.Len())
 		}
 	}
-	h := openHash[string, int](t, db, "h")
+	h := kit.OpenHash[string, int](t, db, "h")
 	l, err := copal.OpenList[string](db, "h")
 	if err = errors.Join(err, h.Set("f", 1)); err != nil {
 		t.Fatal(err)
@@ -242,9 +244,9 @@ func TestInsertersMeet(t *testing.T) {
 
 // TestPushCounts: pushes that run beside each other return each length once.
 func TestPushCounts(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	l, err := copal.OpenList[int](db, "l")
-	must(t, err)
+	kit.Must(t, err)
 	const writers, each = 4, 50
 	var mu sync.Mutex
 	seen := map[int]bool{}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -136,16 +138,16 @@ func matrixWays[V any]() []matrixWay[V] {
 }
 
 func TestTypedRawAndCodecMatrix(t *testing.T) {
-	people := func(name string, c codec.Codec, show func(user) string) matrixKind[user] {
-		k := matrixKind[user]{name: name, codec: c, values: [4]user{{"Alice", 1}, {"Bob", 2}, {"Carol", 3}, {"Dave", 4}}, show: show}
-		k.raw, k.rawValue = [2]string{` { "Age" : 7 } `, "\x00 no JSON"}, [2]user{{Age: 7}, {}}
+	people := func(name string, c codec.Codec, show func(kit.User) string) matrixKind[kit.User] {
+		k := matrixKind[kit.User]{name: name, codec: c, values: [4]kit.User{{Name: "Alice", Age: 1}, {Name: "Bob", Age: 2}, {Name: "Carol", Age: 3}, {Name: "Dave", Age: 4}}, show: show}
+		k.raw, k.rawValue = [2]string{` { "Age" : 7 } `, "\x00 no JSON"}, [2]kit.User{{Age: 7}, {}}
 		return k
 	}
-	asText := func(v user) string { b, _ := json.Marshal(v); return string(b) }
+	asText := func(v kit.User) string { b, _ := json.Marshal(v); return string(b) }
 	t.Run("json", func(t *testing.T) { matrix(t, people("json", codec.JSON, asText)) })
 	t.Run("binary", func(t *testing.T) { matrix(t, people("binary", codec.Binary, asText)) })
 	t.Run("own", func(t *testing.T) {
-		matrix(t, people("own", hexCodec{}, func(v user) string { return fmt.Sprintf("%x", asText(v)) }))
+		matrix(t, people("own", kit.HexCodec{}, func(v kit.User) string { return fmt.Sprintf("%x", asText(v)) }))
 	})
 	t.Run("own that renders", func(t *testing.T) { matrix(t, people("shownhex", shownHex{}, asText)) })
 	t.Run("bytes", func(t *testing.T) {
@@ -155,7 +157,7 @@ func TestTypedRawAndCodecMatrix(t *testing.T) {
 }
 
 // shownHex is hexCodec with a renderer.
-type shownHex struct{ hexCodec }
+type shownHex struct{ kit.HexCodec }
 
 func (shownHex) Renderer(schema string) (codec.Renderer, error) { return unhex{}, nil }
 
@@ -171,7 +173,7 @@ func (unhex) Render(dst, src []byte) ([]byte, error) {
 func matrix[V any](t *testing.T, kind matrixKind[V]) {
 	t.Run("memory", func(t *testing.T) {
 		fsys := vfs.NewMem()
-		matrixIn(t, kind, func(opts ...copal.Option) *copal.DB { return openOn(t, fsys, opts...) })
+		matrixIn(t, kind, func(opts ...copal.Option) *copal.DB { return kit.OpenOn(t, fsys, opts...) })
 	})
 	t.Run("disk", func(t *testing.T) {
 		dir := t.TempDir()
@@ -187,10 +189,10 @@ func matrix[V any](t *testing.T, kind matrixKind[V]) {
 }
 
 func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option) *copal.DB) {
-	clock := newManualClock()
-	opts := []copal.Option{copal.WithClock(clock), copal.WithCodec(kind.codec), copal.WithErrorHandler(func(error) {})} // All tells it what does not fit
+	clock := kit.NewManualClock()
+	opts := []copal.Option{kit.WithClock(clock), copal.WithCodec(kind.codec), copal.WithErrorHandler(func(error) {})} // All tells it what does not fit
 	db := open(opts...)
-	m := mapOf[string, V](t, db, "m")
+	m := kit.MapOf[string, V](t, db, "m")
 	ways := matrixWays[V]()
 	states := map[string]cellState[V]{}
 	for _, turn := range []int{0, 1} {
@@ -224,15 +226,15 @@ func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option
 		t.Fatal(err)
 	}
 	t.Run("after a sync", func(t *testing.T) { checkMatrix(t, db, m, states, name) })
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	for k, s := range states {
 		s.memory = nil
 		states[k] = s
 	}
 	for _, more := range [][]copal.Option{nil, {copal.ReadOnly()}} {
 		db := open(append(opts, more...)...)
-		t.Run(fmt.Sprint("reopened", len(more)), func(t *testing.T) { checkMatrix(t, db, mapOf[string, V](t, db, "m"), states, name) })
-		mustClose(t, db)
+		t.Run(fmt.Sprint("reopened", len(more)), func(t *testing.T) { checkMatrix(t, db, kit.MapOf[string, V](t, db, "m"), states, name) })
+		kit.MustClose(t, db)
 	}
 }
 
@@ -286,7 +288,7 @@ func checkRaw(t *testing.T, db *copal.DB, name, key string, there bool, shown st
 	if got, ok := scanned[key]; ok != there || got != shown {
 		t.Errorf("%s: Scan yields %q, %v, want %q, %v", name, got, ok, shown, there)
 	}
-	if has, err := has(db.Raw(), []byte(key)); has != there || err != nil {
+	if has, err := kit.Has(db.Raw(), []byte(key)); has != there || err != nil {
 		t.Errorf("%s: Has = %v, %v", name, has, err)
 	}
 	reads := map[string]func() ([]byte, error){

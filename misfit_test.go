@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -40,7 +42,7 @@ var someone = resident{"Alice", []home{{"Wien", 1010}}}
 func wantMisfit[V any](t *testing.T, db *copal.DB, name string, words ...string) {
 	t.Helper()
 	m, err := copal.OpenMap[string, V](db, name)
-	wantErr(t, "OpenMap", err, copal.ErrType)
+	kit.WantErr(t, "OpenMap", err, copal.ErrType)
 	if m != nil || errors.Is(err, copal.ErrCorrupt) {
 		t.Errorf("OpenMap = %v, %v", m, err)
 	}
@@ -54,21 +56,21 @@ func wantMisfit[V any](t *testing.T, db *copal.DB, name string, words ...string)
 func TestOpenMapNamesTheField(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
-			lives(t, func(t *testing.T, db *copal.DB) {
-				m := mapOf[string, resident](t, db, "people")
-				mustSet(t, m, "alice", someone)
-				mustClose(t, m)
+			kit.Lives(t, func(t *testing.T, db *copal.DB) {
+				m := kit.MapOf[string, resident](t, db, "people")
+				kit.MustSet(t, m, "alice", someone)
+				kit.MustClose(t, m)
 			}, func(t *testing.T, db *copal.DB) {
 				wantMisfit[oddResident](t, db, "people", ".Homes[].Zip", "int", "string", c.Name())
 				wantMisfit[int](t, db, "people", "int", c.Name())
-				m := mapOf[string, resident](t, db, "people") // and has changed nothing
+				m := kit.MapOf[string, resident](t, db, "people") // and has changed nothing
 				if m.Len() != 1 {
 					t.Errorf("Len = %d", m.Len())
 				}
 				if v, err := m.Load("alice"); err != nil || v.Homes[0] != someone.Homes[0] {
 					t.Errorf("Load = %v, %v", v, err)
 				}
-				mustClose(t, m)
+				kit.MustClose(t, m)
 			}, copal.WithCodec(c))
 		})
 	}
@@ -76,12 +78,12 @@ func TestOpenMapNamesTheField(t *testing.T) {
 
 // Each of several schemas counts, also the schema of one record among many.
 func TestOpenMapChecksEverySchema(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		m := mapOf[string, resident](t, db, "people")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		m := kit.MapOf[string, resident](t, db, "people")
 		for _, k := range hostileKeys {
-			mustSet(t, m, k, someone)
+			kit.MustSet(t, m, k, someone)
 		}
-		mustClose(t, m)
+		kit.MustClose(t, m)
 		if err := copal.Set(db, "people:odd", struct{ Homes bool }{true}); err != nil {
 			t.Error(err)
 		}
@@ -96,72 +98,72 @@ func TestOpenMapChecksEverySchema(t *testing.T) {
 // its records are another map's or no map's.
 func TestOpenMapChecksLiveRecordsAlone(t *testing.T) {
 	odd := oddResident{"Bob", []oddHome{{"Graz", "8010"}}}
-	lives(t, func(t *testing.T, db *copal.DB) {
-		old := mapOf[string, oddResident](t, db, "people")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		old := kit.MapOf[string, oddResident](t, db, "people")
 		for _, k := range []string{"deleted", "overwritten", "raw"} {
-			mustSet(t, old, k, odd)
+			kit.MustSet(t, old, k, odd)
 		}
-		mustClose(t, old)
+		kit.MustClose(t, old)
 		wantMisfit[resident](t, db, "people", ".Homes[].Zip")
 		if existed, err := db.Raw().Delete([]byte("people:deleted")); !existed || err != nil {
 			t.Fatal(existed, err)
 		}
-		mustPut(t, db, "people:raw", `{"Name":"raw"}`)
+		kit.MustPut(t, db, "people:raw", `{"Name":"raw"}`)
 		wantMisfit[resident](t, db, "people", ".Homes[].Zip")
 		if err := copal.Set(db, "people:overwritten", someone); err != nil {
 			t.Fatal(err)
 		}
-		mustSet(t, mapOf[string, oddResident](t, db, "others"), "bob", odd)
-		mustClose(t, mapOf[string, oddResident](t, db, "others"))
+		kit.MustSet(t, kit.MapOf[string, oddResident](t, db, "others"), "bob", odd)
+		kit.MustClose(t, kit.MapOf[string, oddResident](t, db, "others"))
 		if err := copal.Set(db, "people", odd); err != nil { // a name, and no key of the map
 			t.Fatal(err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		m := mapOf[string, resident](t, db, "people")
+		m := kit.MapOf[string, resident](t, db, "people")
 		for k, name := range map[string]string{"overwritten": "Alice", "raw": "raw"} {
 			if v, err := m.Load(k); err != nil || v.Name != name {
 				t.Errorf("Load(%q) = %v, %v", k, v, err)
 			}
 		}
-		mustClose(t, m)
+		kit.MustClose(t, m)
 		wantMisfit[oddResident](t, db, "people", ".Homes[].Zip")
-		mustClose(t, mapOf[string, oddResident](t, db, "others"))
+		kit.MustClose(t, kit.MapOf[string, oddResident](t, db, "others"))
 		wantMisfit[resident](t, db, "others", ".Homes[].Zip")
 	})
 }
 
 // Keys that move from among the raw ones into a map bring their schemas along.
 func TestOpenMapChecksWhatMoves(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		if err := copal.Set(db, "people:alice", someone); err != nil {
 			t.Fatal(err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
 		wantMisfit[oddResident](t, db, "people", ".Homes[].Zip")
-		m := mapOf[string, resident](t, db, "people")
+		m := kit.MapOf[string, resident](t, db, "people")
 		if _, err := m.Load("alice"); err != nil {
 			t.Error(err)
 		}
-		mustClose(t, m)
+		kit.MustClose(t, m)
 	})
 }
 
 // Raw bytes are looked at when they are read, and not before.
 func TestOpenMapTakesRawBytes(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		mustPut(t, db, "people:odd", `{"Homes":7}`)
-		mustPut(t, db, "people:no JSON", "\xff")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		kit.MustPut(t, db, "people:odd", `{"Homes":7}`)
+		kit.MustPut(t, db, "people:no JSON", "\xff")
 	}, func(t *testing.T, db *copal.DB) {
-		m := mapOf[string, resident](t, db, "people")
+		m := kit.MapOf[string, resident](t, db, "people")
 		for _, k := range []string{"odd", "no JSON"} {
 			_, err := m.Load(k)
-			wantErr(t, "Load", err, copal.ErrType)
+			kit.WantErr(t, "Load", err, copal.ErrType)
 		}
-		mustClose(t, m)
-		no := mapOf[string, complex128](t, db, "people", copal.WithCodec(codec.Binary)) // which no JSON is
+		kit.MustClose(t, m)
+		no := kit.MapOf[string, complex128](t, db, "people", copal.WithCodec(codec.Binary)) // which no JSON is
 		_, err := no.Load("odd")
-		wantErr(t, "Load", err, copal.ErrType)
-		mustClose(t, no)
+		kit.WantErr(t, "Load", err, copal.ErrType)
+		kit.MustClose(t, no)
 	})
 }
 
@@ -171,17 +173,17 @@ func TestOpenMapTakesWhatMayFit(t *testing.T) {
 	type narrow struct{ N int8 }
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
-			lives(t, func(t *testing.T, db *copal.DB) {
-				m := mapOf[string, wide](t, db, "numbers")
-				mustSet(t, m, "small", wide{-128})
-				mustSet(t, m, "large", wide{128})
-				mustClose(t, m)
+			kit.Lives(t, func(t *testing.T, db *copal.DB) {
+				m := kit.MapOf[string, wide](t, db, "numbers")
+				kit.MustSet(t, m, "small", wide{-128})
+				kit.MustSet(t, m, "large", wide{128})
+				kit.MustClose(t, m)
 			}, func(t *testing.T, db *copal.DB) {
-				m := mapOf[string, narrow](t, db, "numbers")
-				wantLoad(t, m, "small", narrow{-128})
+				m := kit.MapOf[string, narrow](t, db, "numbers")
+				kit.WantLoad(t, m, "small", narrow{-128})
 				_, err := m.Load("large")
-				wantErr(t, "Load", err, copal.ErrType)
-				mustClose(t, m)
+				kit.WantErr(t, "Load", err, copal.ErrType)
+				kit.MustClose(t, m)
 			}, copal.WithCodec(c))
 		})
 	}
@@ -191,14 +193,14 @@ func TestOpenMapTakesWhatMayFit(t *testing.T) {
 // a type taken by mistake, and an Update does not overwrite it.
 func TestRawObjectOfOtherFields(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
-		db := memory(t)
+		db := kit.Memory(t)
 		text := `{"Street":"Long Lane"}`
-		mustPut(t, db, "people:alice", text)
-		m := mapOf[string, struct{ Name string }](t, db, "people", copal.WithCodec(c))
+		kit.MustPut(t, db, "people:alice", text)
+		m := kit.MapOf[string, struct{ Name string }](t, db, "people", copal.WithCodec(c))
 		_, err := m.Load("alice")
-		wantErr(t, "Load", err, copal.ErrType)
+		kit.WantErr(t, "Load", err, copal.ErrType)
 		_, _, err = m.Update("alice", func(e *copal.Entry[struct{ Name string }]) error { return nil })
-		wantErr(t, "Update", err, copal.ErrType)
+		kit.WantErr(t, "Update", err, copal.ErrType)
 		if raw, ok := db.Raw().Get([]byte("people:alice")); !ok || string(raw) != text {
 			t.Errorf("%s: the entry is %s, %v", c.Name(), raw, ok)
 		}
@@ -207,43 +209,43 @@ func TestRawObjectOfOtherFields(t *testing.T) {
 
 // Single values change their type freely, and two maps share a schema.
 func TestMisfitsElsewhere(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		for _, name := range []string{"one", "two"} {
-			mustSet(t, mapOf[string, resident](t, db, name), "alice", someone)
-			mustClose(t, mapOf[string, resident](t, db, name))
+			kit.MustSet(t, kit.MapOf[string, resident](t, db, name), "alice", someone)
+			kit.MustClose(t, kit.MapOf[string, resident](t, db, name))
 		}
 		if err := errors.Join(copal.Set(db, "config", 1), copal.Set(db, "config", "text"), copal.Set(db, "other", 2)); err != nil {
 			t.Fatal(err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		one, two := mapOf[string, resident](t, db, "one"), mapOf[string, struct{ Name []byte }](t, db, "none")
+		one, two := kit.MapOf[string, resident](t, db, "one"), kit.MapOf[string, struct{ Name []byte }](t, db, "none")
 		wantMisfit[oddResident](t, db, "two", ".Homes[].Zip")
-		mustClose(t, mapOf[string, resident](t, db, "two"))
+		kit.MustClose(t, kit.MapOf[string, resident](t, db, "two"))
 		if v, err := one.Load("alice"); err != nil || v.Name != "Alice" {
 			t.Errorf("Load = %v, %v", v, err)
 		}
 		if v, err := copal.Load[string](db, "config"); err != nil || v != "text" {
 			t.Errorf("Get = %q, %v", v, err)
 		}
-		mustClose(t, one)
-		mustClose(t, two)
+		kit.MustClose(t, one)
+		kit.MustClose(t, two)
 	})
 }
 
 // The one map of a store is checked as well, and the store closed again.
 func TestOpenSingleMapMisfit(t *testing.T) {
 	fsys := vfs.NewMem()
-	m, err := copal.OpenSingleMap[string, resident](storeDir, copal.WithFS(fsys))
+	m, err := copal.OpenSingleMap[string, resident](kit.StoreDir, kit.WithFS(fsys))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, m, "alice", someone)
-	mustClose(t, m)
-	_, err = copal.OpenSingleMap[string, oddResident](storeDir, copal.WithFS(fsys))
-	wantErr(t, "OpenSingleMap", err, copal.ErrType)
-	m, err = copal.OpenSingleMap[string, resident](storeDir, copal.WithFS(fsys)) // not locked
+	kit.MustSet(t, m, "alice", someone)
+	kit.MustClose(t, m)
+	_, err = copal.OpenSingleMap[string, oddResident](kit.StoreDir, kit.WithFS(fsys))
+	kit.WantErr(t, "OpenSingleMap", err, copal.ErrType)
+	m, err = copal.OpenSingleMap[string, resident](kit.StoreDir, kit.WithFS(fsys)) // not locked
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustClose(t, m)
+	kit.MustClose(t, m)
 }

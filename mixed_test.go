@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -25,8 +27,8 @@ import (
 //
 // COPAL_SEED=n runs one seed alone.
 func TestMixed(t *testing.T) {
-	eachSeed(t, 60, 3000, func(t *testing.T, seed uint64) {
-		x := &mixed{t: t, rng: rand.New(rand.NewPCG(seed, 99)), clock: newManualClock(), mem: vfs.NewCrashMem(), world: world{}}
+	kit.EachSeed(t, 60, 3000, func(t *testing.T, seed uint64) {
+		x := &mixed{t: t, rng: rand.New(rand.NewPCG(seed, 99)), clock: kit.NewManualClock(), mem: vfs.NewCrashMem(), world: world{}}
 		x.run(200)
 	})
 }
@@ -164,7 +166,7 @@ func (h hands) scan(way int) (keys []string) {
 type mixed struct {
 	t      *testing.T
 	rng    *rand.Rand
-	clock  *manualClock
+	clock  *kit.ManualClock
 	mem    *vfs.Mem
 	hands  hands
 	world  world
@@ -192,22 +194,22 @@ func (x *mixed) open() {
 			x.errorf("error handler: %v", err)
 		}
 	})
-	opts := []copal.Option{told, copal.WithClock(x.clock), copal.WithSegmentBytes(int64(400 + x.rng.IntN(4000))), copal.WithMaxMemory(int64(1 + x.rng.IntN(60_000)))}
+	opts := []copal.Option{told, kit.WithClock(x.clock), kit.WithSegmentBytes(int64(400 + x.rng.IntN(4000))), copal.WithMaxMemory(int64(1 + x.rng.IntN(60_000)))}
 	if x.inline = x.rng.IntN(3) != 0; x.inline {
-		opts = append(opts, copal.WithInline())
+		opts = append(opts, kit.WithInline())
 	}
 	switch x.rng.IntN(4) {
 	case 0:
-		opts = append(opts, copal.WithoutRing())
+		opts = append(opts, kit.WithoutRing())
 	case 1:
 		opts = append(opts, copal.OrderedKeys())
 	}
-	x.hands = hands{db: openOn(x.t, x.mem, opts...)}
+	x.hands = hands{db: kit.OpenOn(x.t, x.mem, opts...)}
 	var of []copal.MapOption
 	if x.rng.IntN(2) == 0 {
 		of = append(of, copal.Ordered())
 	}
-	x.hands.m = mapOf[string, int](x.t, x.hands.db, "m", of...)
+	x.hands.m = kit.MapOf[string, int](x.t, x.hands.db, "m", of...)
 }
 
 func (x *mixed) run(steps int) {
@@ -226,7 +228,7 @@ func (x *mixed) run(steps int) {
 		x.reopen("close")
 		x.compare(x.hands, x.world)
 	}
-	mustClose(x.t, x.hands.db)
+	kit.MustClose(x.t, x.hands.db)
 }
 
 func (x *mixed) dropShots() {
@@ -242,7 +244,7 @@ func (x *mixed) reopen(how string) {
 	x.dropShots()
 	switch how {
 	case "close":
-		mustClose(x.t, x.hands.db)
+		kit.MustClose(x.t, x.hands.db)
 	case "kill":
 		x.mem = x.mem.ProcessCrash()
 	case "power":

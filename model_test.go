@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -31,7 +33,7 @@ type model struct {
 	db      *copal.DB
 	raw     map[string]string
 	views   []view
-	handled errorLog
+	handled kit.ErrorLog
 }
 
 // view is a typed map, or what stands for one.
@@ -42,16 +44,16 @@ type view interface {
 }
 
 func TestModel(t *testing.T) {
-	eachSeed(t, 200, 20_000, func(t *testing.T, seed uint64) { runModel(t, seed, 100) })
+	kit.EachSeed(t, 200, 20_000, func(t *testing.T, seed uint64) { runModel(t, seed, 100) })
 }
 
 func runModel(t *testing.T, seed uint64, steps int) {
 	m := &model{t: t, rng: rand.New(rand.NewPCG(seed, 7)), mem: vfs.NewMem(), raw: map[string]string{}}
 	m.views = []view{
-		newTypedView("users", textKeys, func() user { return user{m.text(), m.rng.IntN(5) - 2} }),
+		newTypedView("users", textKeys, func() kit.User { return kit.User{Name: m.text(), Age: m.rng.IntN(5) - 2} }),
 		newTypedView("n", func(m *model) int { return m.rng.IntN(8) - 4 }, func() []string { return m.texts() }),
 		newTypedView("users:", func(m *model) [2]byte { return [2]byte{byte(m.rng.IntN(3)), 7} }, func() any { return m.any() }),
-		newTypedView("", textKeys, func() *user { return &user{m.text(), 1} }),
+		newTypedView("", textKeys, func() *kit.User { return &kit.User{Name: m.text(), Age: 1} }),
 		&typedView[string, []byte]{name: "blobs", key: textKeys, value: func() []byte { return m.bytes() }, codec: codec.Bytes},
 	}
 	m.open()
@@ -62,15 +64,15 @@ func runModel(t *testing.T, seed uint64, steps int) {
 		}
 	}
 	m.compare()
-	mustClose(t, m.db)
+	kit.MustClose(t, m.db)
 	m.open()
 	m.compare()
-	mustClose(t, m.db)
+	kit.MustClose(t, m.db)
 }
 
 func (m *model) open() {
-	opts := []copal.Option{m.handled.option(), copal.WithInline(), copal.WithSegmentBytes(int64(300 + m.rng.IntN(3000)))}
-	m.db = openOn(m.t, m.mem, opts...)
+	opts := []copal.Option{m.handled.Option(), kit.WithInline(), kit.WithSegmentBytes(int64(300 + m.rng.IntN(3000)))}
+	m.db = kit.OpenOn(m.t, m.mem, opts...)
 	for _, v := range m.views {
 		v.open(m)
 	}
@@ -79,7 +81,7 @@ func (m *model) open() {
 func (m *model) step() {
 	switch n := m.rng.IntN(100); {
 	case n < 3:
-		mustClose(m.t, m.db)
+		kit.MustClose(m.t, m.db)
 		m.open()
 		m.compare()
 	case n < 5:
@@ -124,7 +126,7 @@ func (m *model) deleted(key string, do func() (bool, error)) {
 }
 
 func (m *model) compare() {
-	if got := scanAll(m.db); !maps.Equal(got, m.raw) {
+	if got := kit.ScanAll(m.db); !maps.Equal(got, m.raw) {
 		m.t.Errorf("Scan yields %q, want %q", got, m.raw)
 	}
 	var keys []string
@@ -157,7 +159,7 @@ func newTypedView[K comparable, V any](name string, key func(*model) K, value fu
 
 func (v *typedView[K, V]) open(m *model) {
 	if v.name != "" {
-		v.m = mapOf[K, V](m.t, m.db, v.name, copal.WithCodec(v.codec))
+		v.m = kit.MapOf[K, V](m.t, m.db, v.name, copal.WithCodec(v.codec))
 	}
 }
 
@@ -231,7 +233,7 @@ func (v *typedView[K, V]) step(m *model) {
 			return v.m.Delete(k)
 		})
 	case n == 8 && v.m != nil && m.rng.IntN(3) == 0:
-		mustClose(m.t, v.m)
+		kit.MustClose(m.t, v.m)
 		v.open(m)
 	}
 	v.wantAt(m, k)
@@ -251,9 +253,9 @@ func (v *typedView[K, V]) wantAt(m *model, k K) {
 	want, misfit := v.decode(raw)
 	switch {
 	case !there:
-		wantErr(m.t, "Load", err, copal.ErrNotFound)
+		kit.WantErr(m.t, "Load", err, copal.ErrNotFound)
 	case misfit != nil:
-		wantErr(m.t, "Load", err, copal.ErrType)
+		kit.WantErr(m.t, "Load", err, copal.ErrType)
 	case err != nil || !reflect.DeepEqual(got, want):
 		m.t.Errorf("Load(%q) = %#v, %v, want %#v", v.rawKey(k), got, err, want)
 	}
@@ -277,7 +279,7 @@ func (v *typedView[K, V]) compare(m *model) {
 	if v.m.Len() != entries {
 		m.t.Errorf("map %q: Len = %d, want %d", v.name, v.m.Len(), entries)
 	}
-	m.handled.take()
+	m.handled.Take()
 	seen := map[K]bool{}
 	for k, got := range v.m.All() {
 		want, err := v.decode(m.raw[v.rawKey(k)])
@@ -289,13 +291,13 @@ func (v *typedView[K, V]) compare(m *model) {
 	if len(seen) != fit {
 		m.t.Errorf("map %q: All yields %d entries, want %d", v.name, len(seen), fit)
 	}
-	m.handled.wantTaken(m.t, misfits, copal.ErrType)
+	m.handled.WantTaken(m.t, misfits, copal.ErrType)
 	for k := range v.m.Keys() {
 		if _, there := m.raw[v.rawKey(k)]; !there {
 			m.t.Errorf("map %q: Keys yields %v", v.name, k)
 		}
 	}
-	m.handled.take()
+	m.handled.Take()
 }
 
 func (v *typedView[K, V]) rawPrefix() string { return strings.ReplaceAll(v.name, ":", "%3a") + ":" }
@@ -337,5 +339,5 @@ func (m *model) any() any {
 }
 
 func (m *model) bytes() []byte {
-	return [][]byte{{}, {0}, []byte("\xff\n"), []byte("null"), pattern(m.rng.IntN(2000))}[m.rng.IntN(5)]
+	return [][]byte{{}, {0}, []byte("\xff\n"), []byte("null"), kit.Pattern(m.rng.IntN(2000))}[m.rng.IntN(5)]
 }

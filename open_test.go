@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
@@ -33,12 +35,12 @@ func TestOpenCreates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := mapOf[int, int](t, db, "m")
+		m := kit.MapOf[int, int](t, db, "m")
 		if m.Len() != i {
 			t.Errorf("Len = %d, want %d", m.Len(), i)
 		}
-		mustSet(t, m, i, i)
-		mustClose(t, db)
+		kit.MustSet(t, m, i, i)
+		kit.MustClose(t, db)
 	}
 	if r, err := admin.Check(context.Background(), dir, nil); err != nil || r.Keys != 3 {
 		t.Errorf("Check = %v, %v", r, err)
@@ -49,15 +51,15 @@ func TestOpenCreates(t *testing.T) {
 func TestWorkingDirectory(t *testing.T) {
 	home := t.TempDir()
 	t.Chdir(home)
-	db, err := copal.Open("app.db", copal.WithSegmentBytes(500))
+	db, err := copal.Open("app.db", kit.WithSegmentBytes(500))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustPut(t, db, "k", "v")
+	kit.MustPut(t, db, "k", "v")
 	away := t.TempDir()
 	t.Chdir(away)
 	fillSome(t, db)
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	if entries, err := os.ReadDir(away); err != nil || len(entries) > 0 {
 		t.Errorf("the other directory has %v, %v", entries, err)
 	}
@@ -87,8 +89,8 @@ func TestOptionsRefused(t *testing.T) {
 		t.Errorf("a refused option made the directory: %v", err)
 	}
 	_, err := copal.OpenMemory(copal.ReadOnly())
-	wantErr(t, "OpenMemory with ReadOnly", err, copal.ErrReadOnly)
-	_, err = copal.OpenMap[string, int](memory(t), "m", copal.WithCodec(nil))
+	kit.WantErr(t, "OpenMemory with ReadOnly", err, copal.ErrReadOnly)
+	_, err = copal.OpenMap[string, int](kit.Memory(t), "m", copal.WithCodec(nil))
 	if err == nil || errors.Is(err, copal.ErrType) {
 		t.Errorf("OpenMap with WithCodec(nil): %v", err)
 	}
@@ -97,21 +99,21 @@ func TestOptionsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	mapOf[string, int](t, db, "m", nil)
+	kit.MapOf[string, int](t, db, "m", nil)
 }
 
 // A map option given to Open is the default of the store's maps and single values.
 func TestMapOptionForTheStore(t *testing.T) {
-	db := memory(t, copal.WithCodec(codec.Bytes))
-	mustSet(t, mapOf[string, string](t, db, "texts"), "k", "text")
-	wantRaw(t, db, "texts:k", "text")
-	mustSet(t, mapOf[string, int](t, db, "numbers", copal.WithCodec(codec.JSON)), "k", 1)
+	db := kit.Memory(t, copal.WithCodec(codec.Bytes))
+	kit.MustSet(t, kit.MapOf[string, string](t, db, "texts"), "k", "text")
+	kit.WantRaw(t, db, "texts:k", "text")
+	kit.MustSet(t, kit.MapOf[string, int](t, db, "numbers", copal.WithCodec(codec.JSON)), "k", 1)
 	_, err := copal.OpenMap[string, int](db, "more")
-	wantErr(t, "OpenMap of numbers as bytes", err, copal.ErrType)
+	kit.WantErr(t, "OpenMap of numbers as bytes", err, copal.ErrType)
 	if err := copal.Set(db, "single", "text"); err != nil {
 		t.Error(err)
 	}
-	wantRaw(t, db, "single", "text")
+	kit.WantRaw(t, db, "single", "text")
 }
 
 func TestOpenOnAFile(t *testing.T) {
@@ -136,9 +138,9 @@ func TestReadOnlyNeedsAStore(t *testing.T) {
 		t.Errorf("Open = %v, %v, want fs.ErrNotExist", db, err)
 	}
 	_, err = copal.OpenSingleMap[string, int](dir, copal.ReadOnly())
-	wantErr(t, "OpenSingleMap", err, fs.ErrNotExist)
+	kit.WantErr(t, "OpenSingleMap", err, fs.ErrNotExist)
 	_, err = admin.Check(context.Background(), dir, nil)
-	wantErr(t, "Check", err, fs.ErrNotExist)
+	kit.WantErr(t, "Check", err, fs.ErrNotExist)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("reading made the directory: %v", err)
 	}
@@ -152,19 +154,19 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	written := mapOf[string, int](t, writer, "m")
-	mustSet(t, written, "a", 1)
-	mustSet(t, written, "gone", 2)
+	written := kit.MapOf[string, int](t, writer, "m")
+	kit.MustSet(t, written, "a", 1)
+	kit.MustSet(t, written, "gone", 2)
 	for range 2 { // two readers
 		reader, err := copal.Open(dir, copal.ReadOnly())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer reader.Close()
-		m := mapOf[string, int](t, reader, "m")
-		wantLoad(t, m, "a", 1)
-		mustSet(t, written, "a", 10)
-		mustSet(t, written, "b", 11)
+		m := kit.MapOf[string, int](t, reader, "m")
+		kit.WantLoad(t, m, "a", 1)
+		kit.MustSet(t, written, "a", 10)
+		kit.MustSet(t, written, "b", 11)
 		if _, err := written.Delete("gone"); err != nil {
 			t.Fatal(err)
 		}
@@ -172,9 +174,9 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 			t.Errorf("the reader sees %v", got)
 		}
 		wantReadOnly(t, reader, m)
-		mustClose(t, reader)
-		mustSet(t, written, "a", 1)
-		mustSet(t, written, "gone", 2)
+		kit.MustClose(t, reader)
+		kit.MustSet(t, written, "a", 1)
+		kit.MustSet(t, written, "gone", 2)
 		if _, err := written.Delete("b"); err != nil {
 			t.Fatal(err)
 		}
@@ -183,25 +185,25 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 
 func wantReadOnly(t *testing.T, db *copal.DB, m *copal.Map[string, int]) {
 	t.Helper()
-	wantErr(t, "Set", m.Set("a", 2), copal.ErrReadOnly)
-	wantErr(t, "SetFSync", m.SetFSync("a", 2), copal.ErrReadOnly)
+	kit.WantErr(t, "Set", m.Set("a", 2), copal.ErrReadOnly)
+	kit.WantErr(t, "SetFSync", m.SetFSync("a", 2), copal.ErrReadOnly)
 	_, err := m.Delete("a")
-	wantErr(t, "Delete", err, copal.ErrReadOnly)
+	kit.WantErr(t, "Delete", err, copal.ErrReadOnly)
 	_, err = m.Delete("missing")
-	wantErr(t, "Delete of a missing key", err, copal.ErrReadOnly)
+	kit.WantErr(t, "Delete of a missing key", err, copal.ErrReadOnly)
 	_, err = m.DeleteFSync("a")
-	wantErr(t, "DeleteFSync", err, copal.ErrReadOnly)
+	kit.WantErr(t, "DeleteFSync", err, copal.ErrReadOnly)
 	_, _, err = m.Update("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
-	wantErr(t, "Update", err, copal.ErrReadOnly)
+	kit.WantErr(t, "Update", err, copal.ErrReadOnly)
 	_, _, err = m.UpdateFSync("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
-	wantErr(t, "UpdateFSync", err, copal.ErrReadOnly)
-	wantErr(t, "Put", db.Raw().Set([]byte("k"), nil), copal.ErrReadOnly)
+	kit.WantErr(t, "UpdateFSync", err, copal.ErrReadOnly)
+	kit.WantErr(t, "Put", db.Raw().Set([]byte("k"), nil), copal.ErrReadOnly)
 	_, err = db.Raw().Delete([]byte("k"))
-	wantErr(t, "raw Delete", err, copal.ErrReadOnly)
-	wantErr(t, "copal.Set", copal.Set(db, "k", 1), copal.ErrReadOnly)
+	kit.WantErr(t, "raw Delete", err, copal.ErrReadOnly)
+	kit.WantErr(t, "copal.Set", copal.Set(db, "k", 1), copal.ErrReadOnly)
 	_, err = db.Raw().Delete([]byte("k"))
-	wantErr(t, "copal.Delete", err, copal.ErrReadOnly)
-	wantErr(t, "copal.Set of a large value", copal.Set(db, "k", strings.Repeat("x", 2<<20)), copal.ErrReadOnly)
+	kit.WantErr(t, "copal.Delete", err, copal.ErrReadOnly)
+	kit.WantErr(t, "copal.Set of a large value", copal.Set(db, "k", strings.Repeat("x", 2<<20)), copal.ErrReadOnly)
 	if err := errors.Join(db.Sync(), m.Sync(), m.Close()); err != nil {
 		t.Errorf("there is nothing to sync: %v", err)
 	}
@@ -221,14 +223,14 @@ func TestReadOnlyOfAnEmptyDirectory(t *testing.T) {
 	if db, err = copal.Open(dir); err != nil {
 		t.Fatal(err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	if db, err = copal.Open(dir, copal.ReadOnly()); err != nil {
 		t.Fatal(err)
 	}
-	if n := mapOf[string, int](t, db, "m").Len(); n != 0 {
+	if n := kit.MapOf[string, int](t, db, "m").Len(); n != 0 {
 		t.Errorf("Len = %d", n)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }
 
 // Trap: two processes that both write; an open that waits for ever. Here: two DBs of one process.
@@ -240,20 +242,20 @@ func TestTrapLockedInThisProcess(t *testing.T) {
 	}
 	defer db.Close()
 	second, err := copal.Open(dir)
-	wantErr(t, "the second Open", err, copal.ErrLocked)
+	kit.WantErr(t, "the second Open", err, copal.ErrLocked)
 	if second != nil || err != nil && !strings.Contains(err.Error(), "locked by this process") {
 		t.Errorf("the second Open = %v, %v, want the text to name this process", second, err)
 	}
 	_, err = copal.OpenSingleMap[string, int](dir)
-	wantErr(t, "OpenSingleMap", err, copal.ErrLocked)
-	mustSet(t, mapOf[string, int](t, db, "m"), "k", 1) // the refused ones took nothing away
-	mustClose(t, db)
+	kit.WantErr(t, "OpenSingleMap", err, copal.ErrLocked)
+	kit.MustSet(t, kit.MapOf[string, int](t, db, "m"), "k", 1) // the refused ones took nothing away
+	kit.MustClose(t, db)
 	db, err = copal.Open(dir)
 	if err != nil {
 		t.Fatalf("Open after Close: %v", err)
 	}
-	wantLoad(t, mapOf[string, int](t, db, "m"), "k", 1)
-	mustClose(t, db)
+	kit.WantLoad(t, kit.MapOf[string, int](t, db, "m"), "k", 1)
+	kit.MustClose(t, db)
 }
 
 // Trap: a lock file that outlives its process; two processes that both write.
@@ -281,7 +283,7 @@ func TestTrapLockedByAnotherProcess(t *testing.T) {
 	}
 
 	db, err := copal.Open(dir)
-	wantErr(t, "Open", err, copal.ErrLocked)
+	kit.WantErr(t, "Open", err, copal.ErrLocked)
 	if db != nil || err != nil && !strings.Contains(err.Error(), strconv.Itoa(cmd.Process.Pid)) {
 		t.Errorf("Open = %v, %v, want the text to name process %d", db, err, cmd.Process.Pid)
 	}
@@ -289,8 +291,8 @@ func TestTrapLockedByAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRaw(t, reader, "holder", "was here")
-	mustClose(t, reader)
+	kit.WantRaw(t, reader, "holder", "was here")
+	kit.MustClose(t, reader)
 
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -299,9 +301,9 @@ func TestTrapLockedByAnotherProcess(t *testing.T) {
 	if db, err = copal.Open(dir); err != nil {
 		t.Fatalf("Open after the death of the holder: %v", err)
 	}
-	wantRaw(t, db, "holder", "was here")
-	mustPut(t, db, "heir", "too")
-	mustClose(t, db)
+	kit.WantRaw(t, db, "holder", "was here")
+	kit.MustPut(t, db, "heir", "too")
+	kit.MustClose(t, db)
 }
 
 // Opening and closing without a write changes no byte, whatever state the store is in.
@@ -313,32 +315,32 @@ func TestOpenAndCloseChangeNothing(t *testing.T) {
 
 func openAndCloseChangeNothing(t *testing.T) {
 	clean := vfs.NewMem()
-	db := openOn(t, clean, copal.WithSegmentBytes(500), copal.WithInline())
+	db := kit.OpenOn(t, clean, kit.WithSegmentBytes(500), kit.WithInline())
 	fillSome(t, db)
 	crashed := clean.ProcessCrash()
 	written := vfs.NewMem()
-	fillSome(t, openOn(t, written, copal.WithSegmentBytes(500), copal.WithInline(), copal.WithoutRing()))
+	fillSome(t, kit.OpenOn(t, written, kit.WithSegmentBytes(500), kit.WithInline(), kit.WithoutRing()))
 	torn := written.ProcessCrash()
-	log := lastLog(t, torn)
-	text := readFile(t, torn, log)
+	log := kit.LastLog(t, torn)
+	text := kit.ReadFile(t, torn, log)
 	if cut := text[:len(text)-3]; strings.Count(string(cut), "\n") > 1 { // else all of it is in the ring
-		writeFile(t, torn, log, cut)
+		kit.WriteFile(t, torn, log, cut)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	for name, mem := range map[string]*vfs.Mem{"clean": clean, "crashed": crashed, "torn": torn} {
 		for _, opts := range [][]copal.Option{{}, {copal.ReadOnly()}} {
 			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
 				if name != "clean" && len(opts) == 0 { // the first to close it writes to the log what is in the ring alone
-					mustClose(t, openOn(t, mem))
+					kit.MustClose(t, kit.OpenOn(t, mem))
 				}
-				before := readFiles(t, mem)
+				before := kit.ReadFiles(t, mem)
 				fsys := vfs.Inject(mem)
 				for range 2 {
-					db := openOn(t, fsys, opts...)
-					m := mapOf[string, user](t, db, "users")
+					db := kit.OpenOn(t, fsys, opts...)
+					m := kit.MapOf[string, kit.User](t, db, "users")
 					for range m.All() {
 					}
-					mapOf[string, int](t, db, "new")
+					kit.MapOf[string, int](t, db, "new")
 					if _, err := copal.Load[int](db, "missing"); !errors.Is(err, copal.ErrNotFound) {
 						t.Error(err)
 					}
@@ -352,9 +354,9 @@ func openAndCloseChangeNothing(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					mustClose(t, db)
+					kit.MustClose(t, db)
 				}
-				wantSameFiles(t, readFiles(t, mem), before)
+				kit.WantSameFiles(t, kit.ReadFiles(t, mem), before)
 				for _, op := range fsys.Ops() {
 					if op.Kind&(vfs.OpWrite|vfs.OpTruncate|vfs.OpCreate|vfs.OpRename|vfs.OpRemove) != 0 {
 						t.Errorf("it did: %v", op)
@@ -368,10 +370,10 @@ func openAndCloseChangeNothing(t *testing.T) {
 // fillSome writes entries of several kinds, and enough to fill segments of 500 bytes.
 func fillSome(t testing.TB, db *copal.DB) {
 	t.Helper()
-	users := mapOf[string, user](t, db, "users")
+	users := kit.MapOf[string, kit.User](t, db, "users")
 	for i := range 20 {
-		mustSet(t, users, fmt.Sprint("user ", i), user{fmt.Sprint("name ", i), i})
-		mustPut(t, db, fmt.Sprint("raw ", i), strings.Repeat("x", i))
+		kit.MustSet(t, users, fmt.Sprint("user ", i), kit.User{Name: fmt.Sprint("name ", i), Age: i})
+		kit.MustPut(t, db, fmt.Sprint("raw ", i), strings.Repeat("x", i))
 	}
 	for i := range 5 {
 		if _, err := users.Delete(fmt.Sprint("user ", i)); err != nil {
@@ -384,23 +386,24 @@ func fillSome(t testing.TB, db *copal.DB) {
 }
 
 func TestOpenMapAgain(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	type userName string
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	if m.Name() != "m" || m.DB() != db {
 		t.Errorf("Name = %q, DB = %p", m.Name(), m.DB())
 	}
-	if again := mapOf[string, int](t, db, "m"); again != m {
+	if again := kit.MapOf[string, int](t, db, "m"); again != m {
 		t.Error("opening an open map returns another one")
 	}
-	if again := mapOf[string, int](t, db, "m", copal.WithCodec(codec.JSON)); again != m {
+	if again := kit.MapOf[string, int](t, db, "m", copal.WithCodec(codec.JSON)); again != m {
 		t.Error("opening an open map with the same codec returns another one")
 	}
 	_, err := copal.OpenMap[string, int64](db, "m")
-	wantErr(t, "OpenMap with other values", err, copal.ErrType)
+	kit.WantErr(t, "OpenMap with other values", err, copal.ErrType)
 	_, err = copal.OpenMap[userName, int](db, "m")
-	wantErr(t, "OpenMap with other keys", err, copal.ErrType)
-	texts := mapOf[string, string](t, db, "texts")
-	if again := mapOf[string, string](t, db, "texts"); again != texts {
+	kit.WantErr(t, "OpenMap with other keys", err, copal.ErrType)
+	texts := kit.MapOf[string, string](t, db, "texts")
+	if again := kit.MapOf[string, string](t, db, "texts"); again != texts {
 		t.Error("opening an open map without options returns another one")
 	}
 	for what, o := range map[string]copal.MapOption{"codec bytes": copal.WithCodec(codec.Bytes), "a TTL": copal.WithTTL(time.Hour), "WithOnExpire": copal.WithOnExpire(func(string, string) {})} {
@@ -408,39 +411,39 @@ func TestOpenMapAgain(t *testing.T) {
 			t.Errorf("OpenMap of an open map with %s: %v", what, err)
 		}
 	}
-	mustSet(t, m, "k", 1)
-	mustClose(t, m)
-	wantLoad(t, mapOf[userName, int64](t, db, "m"), "k", 1)
-	mustSet(t, texts, "k", "v")
+	kit.MustSet(t, m, "k", 1)
+	kit.MustClose(t, m)
+	kit.WantLoad(t, kit.MapOf[userName, int64](t, db, "m"), "k", 1)
+	kit.MustSet(t, texts, "k", "v")
 }
 
 // A closed map gives ErrClosed to every holder, and its store goes on.
 func TestMapClose(t *testing.T) {
-	var handled errorLog
-	db := memory(t, handled.option())
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
-	mustClose(t, m)
-	mustClose(t, m)
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
+	kit.MustClose(t, m)
+	kit.MustClose(t, m)
 	wantMapClosed(t, m, &handled)
-	again := mapOf[string, int](t, db, "m")
+	again := kit.MapOf[string, int](t, db, "m")
 	if again == m {
 		t.Fatal("OpenMap returns a closed map")
 	}
-	wantLoad(t, again, "k", 1)
-	mustClose(t, m) // of the first: the second stays open
-	wantLoad(t, again, "k", 1)
-	if third := mapOf[string, int](t, db, "m"); third != again {
+	kit.WantLoad(t, again, "k", 1)
+	kit.MustClose(t, m) // of the first: the second stays open
+	kit.WantLoad(t, again, "k", 1)
+	if third := kit.MapOf[string, int](t, db, "m"); third != again {
 		t.Error("closing a map twice forgets its successor")
 	}
 }
 
 // A closed map is an error for those, too, that only count or watch it.
 func TestClosedMapCountsNothing(t *testing.T) {
-	var handled errorLog
-	db := memory(t, handled.option())
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
 	watched := 0
 	for c, err := range m.Watch(context.Background(), copal.WithAfter(0)) {
 		if watched++; err != nil || c.Value != watched {
@@ -449,52 +452,52 @@ func TestClosedMapCountsNothing(t *testing.T) {
 		if watched == 2 {
 			break
 		}
-		mustClose(t, m)
-		mustPut(t, db, "m:other", "2")
+		kit.MustClose(t, m)
+		kit.MustPut(t, db, "m:other", "2")
 	}
 	if n := m.Len(); n != 0 {
 		t.Errorf("Len = %d", n)
 	}
-	handled.wantTaken(t, 1, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed)
 	for _, err := range m.Watch(context.Background()) {
-		wantErr(t, "a watch that begins", err, copal.ErrClosed)
+		kit.WantErr(t, "a watch that begins", err, copal.ErrClosed)
 	}
 }
 
 // wantMapClosed checks every method of a map that has entries and is closed, or whose store is.
-func wantMapClosed(t *testing.T, m *copal.Map[string, int], handled *errorLog) {
+func wantMapClosed(t *testing.T, m *copal.Map[string, int], handled *kit.ErrorLog) {
 	t.Helper()
-	handled.take()
+	handled.Take()
 	_, err := m.Load("k")
-	wantErr(t, "Load", err, copal.ErrClosed)
-	wantErr(t, "Set", m.Set("k", 2), copal.ErrClosed)
-	wantErr(t, "SetFSync", m.SetFSync("k", 2), copal.ErrClosed)
+	kit.WantErr(t, "Load", err, copal.ErrClosed)
+	kit.WantErr(t, "Set", m.Set("k", 2), copal.ErrClosed)
+	kit.WantErr(t, "SetFSync", m.SetFSync("k", 2), copal.ErrClosed)
 	_, err = m.Delete("k")
-	wantErr(t, "Delete", err, copal.ErrClosed)
+	kit.WantErr(t, "Delete", err, copal.ErrClosed)
 	_, err = m.DeleteFSync("missing")
-	wantErr(t, "DeleteFSync", err, copal.ErrClosed)
+	kit.WantErr(t, "DeleteFSync", err, copal.ErrClosed)
 	_, _, err = m.Update("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
-	wantErr(t, "Update", err, copal.ErrClosed)
+	kit.WantErr(t, "Update", err, copal.ErrClosed)
 	_, _, err = m.UpdateFSync("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
-	wantErr(t, "UpdateFSync", err, copal.ErrClosed)
-	wantErr(t, "Sync", m.Sync(), copal.ErrClosed)
-	handled.wantTaken(t, 0, nil)
+	kit.WantErr(t, "UpdateFSync", err, copal.ErrClosed)
+	kit.WantErr(t, "Sync", m.Sync(), copal.ErrClosed)
+	handled.WantTaken(t, 0, nil)
 	if v, ok := m.Get("k"); ok {
 		t.Errorf("Get = %v", v)
 	}
-	handled.wantTaken(t, 1, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed)
 	for k, v := range m.All() {
 		t.Errorf("All yields %v: %v", k, v)
 	}
-	handled.wantTaken(t, 1, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed)
 	for k := range m.Keys() {
 		t.Errorf("Keys yields %v", k)
 	}
-	handled.wantTaken(t, 1, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed)
 	for v := range m.Values() {
 		t.Errorf("Values yields %v", v)
 	}
-	handled.wantTaken(t, 1, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed)
 	if err := m.Range(func(k string, v int) error {
 		t.Errorf("Range yields %v: %v", k, v)
 		return nil
@@ -509,52 +512,52 @@ func wantMapClosed(t *testing.T, m *copal.Map[string, int], handled *errorLog) {
 
 // Trap: Close twice panics or hangs; use after Close crashes instead of ErrClosed.
 func TestTrapUseAfterClose(t *testing.T) {
-	var handled errorLog
-	db := memory(t, handled.option())
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
-	mustPut(t, db, "raw", "1")
-	mustClose(t, db)
-	mustClose(t, db)
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.MustSet(t, m, "k", 1)
+	kit.MustPut(t, db, "raw", "1")
+	kit.MustClose(t, db)
+	kit.MustClose(t, db)
 	wantMapClosed(t, m, &handled)
 	_, err := db.Raw().Load([]byte("raw"))
-	wantErr(t, "raw Get", err, copal.ErrClosed)
-	_, err = has(db.Raw(), []byte("raw"))
-	wantErr(t, "Has", err, copal.ErrClosed)
-	wantErr(t, "Put", db.Raw().Set([]byte("raw"), nil), copal.ErrClosed)
+	kit.WantErr(t, "raw Get", err, copal.ErrClosed)
+	_, err = kit.Has(db.Raw(), []byte("raw"))
+	kit.WantErr(t, "Has", err, copal.ErrClosed)
+	kit.WantErr(t, "Put", db.Raw().Set([]byte("raw"), nil), copal.ErrClosed)
 	_, err = db.Raw().Delete([]byte("raw"))
-	wantErr(t, "raw Delete", err, copal.ErrClosed)
-	wantErr(t, "Sync", db.Sync(), copal.ErrClosed)
-	wantErr(t, "copal.Set", copal.Set(db, "raw", 1), copal.ErrClosed)
-	wantErr(t, "copal.Set of a new type", copal.Set(db, "raw", map[string]bool{}), copal.ErrClosed)
-	wantErr(t, "copal.Set of a large value", copal.Set(db, "raw", strings.Repeat("x", 2<<20)), copal.ErrClosed)
+	kit.WantErr(t, "raw Delete", err, copal.ErrClosed)
+	kit.WantErr(t, "Sync", db.Sync(), copal.ErrClosed)
+	kit.WantErr(t, "copal.Set", copal.Set(db, "raw", 1), copal.ErrClosed)
+	kit.WantErr(t, "copal.Set of a new type", copal.Set(db, "raw", map[string]bool{}), copal.ErrClosed)
+	kit.WantErr(t, "copal.Set of a large value", copal.Set(db, "raw", strings.Repeat("x", 2<<20)), copal.ErrClosed)
 	_, err = copal.Load[int](db, "raw")
-	wantErr(t, "copal.Get", err, copal.ErrClosed)
+	kit.WantErr(t, "copal.Get", err, copal.ErrClosed)
 	_, err = db.Raw().Delete([]byte("raw"))
-	wantErr(t, "copal.Delete", err, copal.ErrClosed)
+	kit.WantErr(t, "copal.Delete", err, copal.ErrClosed)
 	_, err = copal.OpenMap[string, int](db, "new")
-	wantErr(t, "OpenMap of a new map", err, copal.ErrClosed)
-	handled.wantTaken(t, 1, copal.ErrClosed) // of Has
+	kit.WantErr(t, "OpenMap of a new map", err, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed) // of Has
 	for range db.Raw().Prefix(nil) {
 		t.Error("Scan yields something")
 	}
 	for range db.Raw().Keys() {
 		t.Error("ScanKeys yields something")
 	}
-	if errs := handled.take(); len(errs) == 0 || !errors.Is(errs[0], copal.ErrClosed) {
+	if errs := handled.Take(); len(errs) == 0 || !errors.Is(errs[0], copal.ErrClosed) {
 		t.Errorf("Scan told the handler %v", errs)
 	}
 	db.Stats() // this has no way to say so, and must not panic or hang
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }
 
 // OpenMap of a map that was open when its store was closed is ErrClosed as well.
 func TestOpenMapAfterClose(t *testing.T) {
-	db := memory(t)
-	mapOf[string, int](t, db, "m")
-	mustClose(t, db)
+	db := kit.Memory(t)
+	kit.MapOf[string, int](t, db, "m")
+	kit.MustClose(t, db)
 	_, err := copal.OpenMap[string, int](db, "m")
-	wantErr(t, "OpenMap of an old map", err, copal.ErrClosed)
+	kit.WantErr(t, "OpenMap of an old map", err, copal.ErrClosed)
 }
 
 // An iteration under way ends when the store or the map is closed, and tells the
@@ -572,11 +575,11 @@ func TestTrapCloseDuringIteration(t *testing.T) {
 }
 
 func closeDuringIteration(t *testing.T, what string) {
-	var handled errorLog
-	db := memory(t, handled.option())
-	m := mapOf[int, int](t, db, "m")
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	m := kit.MapOf[int, int](t, db, "m")
 	for i := range 30 {
-		mustSet(t, m, i, i)
+		kit.MustSet(t, m, i, i)
 	}
 	n := 0
 	for range m.All() {
@@ -584,21 +587,21 @@ func closeDuringIteration(t *testing.T, what string) {
 			break
 		}
 		if what == "store" {
-			mustClose(t, db)
+			kit.MustClose(t, db)
 		} else {
-			mustClose(t, m)
+			kit.MustClose(t, m)
 		}
 	}
 	if n != 1 {
 		t.Error("All goes on after Close")
 	}
-	handled.wantTaken(t, 1, copal.ErrClosed)
+	handled.WantTaken(t, 1, copal.ErrClosed)
 }
 
 func TestOpenSingleMap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "users.db")
 	for i := range 2 {
-		m, err := copal.OpenSingleMap[string, user](dir, copal.WithSyncInterval(time.Minute), copal.WithCodec(codec.JSON))
+		m, err := copal.OpenSingleMap[string, kit.User](dir, copal.WithSyncInterval(time.Minute), copal.WithCodec(codec.JSON))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -608,22 +611,22 @@ func TestOpenSingleMap(t *testing.T) {
 		if m.Len() != i {
 			t.Errorf("Len = %d, want %d", m.Len(), i)
 		}
-		mustSet(t, m, fmt.Sprint(i), user{"Alice", i})
-		mustClose(t, m)
-		mustClose(t, m)
-		wantErr(t, "Sync of its store", m.DB().Sync(), copal.ErrClosed)
+		kit.MustSet(t, m, fmt.Sprint(i), kit.User{Name: "Alice", Age: i})
+		kit.MustClose(t, m)
+		kit.MustClose(t, m)
+		kit.WantErr(t, "Sync of its store", m.DB().Sync(), copal.ErrClosed)
 	}
 	// What cannot be opened leaves nothing locked.
-	_, err := copal.OpenSingleMap[chan int, user](dir)
-	wantErr(t, "OpenSingleMap with channels as keys", err, copal.ErrType)
+	_, err := copal.OpenSingleMap[chan int, kit.User](dir)
+	kit.WantErr(t, "OpenSingleMap with channels as keys", err, copal.ErrType)
 	_, err = copal.OpenSingleMap[string, int](dir, copal.WithCodec(codec.Bytes))
-	wantErr(t, "OpenSingleMap of numbers as bytes", err, copal.ErrType)
+	kit.WantErr(t, "OpenSingleMap of numbers as bytes", err, copal.ErrType)
 	db, err := copal.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantLoad(t, mapOf[string, user](t, db, "map"), "1", user{"Alice", 1})
-	mustClose(t, db)
+	kit.WantLoad(t, kit.MapOf[string, kit.User](t, db, "map"), "1", kit.User{Name: "Alice", Age: 1})
+	kit.MustClose(t, db)
 }
 
 func TestOpenMemory(t *testing.T) {
@@ -636,12 +639,12 @@ func TestOpenMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := mapOf[string, int](t, a, "m").SetFSync("k", 1); err != nil {
+	if err := kit.MapOf[string, int](t, a, "m").SetFSync("k", 1); err != nil {
 		t.Fatal(err)
 	}
-	wantAbsent(t, mapOf[string, int](t, b, "m"), "k") // they share nothing
-	mustClose(t, a)
-	if c := memory(t); mapOf[string, int](t, c, "m").Len() != 0 {
+	kit.WantAbsent(t, kit.MapOf[string, int](t, b, "m"), "k") // they share nothing
+	kit.MustClose(t, a)
+	if c := kit.Memory(t); kit.MapOf[string, int](t, c, "m").Len() != 0 {
 		t.Error("a new store in memory is not empty")
 	}
 	if _, err := os.Stat("memory"); !errors.Is(err, fs.ErrNotExist) {
@@ -650,17 +653,17 @@ func TestOpenMemory(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	if s := db.Stats(); s != (copal.Stats{SyncInterval: time.Second}) {
 		t.Errorf("an empty store has %+v", s)
 	}
-	m := mapOf[int, string](t, db, "m")
+	m := kit.MapOf[int, string](t, db, "m")
 	for range 3 {
 		for i := range 10 {
-			mustSet(t, m, i, "value")
+			kit.MustSet(t, m, i, "value")
 		}
 	}
-	mustPut(t, db, "raw", "1")
+	kit.MustPut(t, db, "raw", "1")
 	if _, err := m.Delete(0); err != nil {
 		t.Fatal(err)
 	}
@@ -678,8 +681,8 @@ func TestStats(t *testing.T) {
 // stay near MaxMemory.
 func TestMaxMemoryCountsTheIndex(t *testing.T) {
 	const limit = 2 << 20
-	db := memory(t, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(limit))
-	m := mapOf[int, int](t, db, "m")
+	db := kit.Memory(t, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(limit))
+	m := kit.MapOf[int, int](t, db, "m")
 	for i := range 100000 {
 		if err := m.Set(i, i); err != nil {
 			t.Fatal(err)
@@ -695,24 +698,24 @@ func TestTrapNoGoroutineAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem()
 		for i := range 5 {
-			db := openOn(t, fsys)
-			mustSet(t, mapOf[int, int](t, db, "m"), i, i)
+			db := kit.OpenOn(t, fsys)
+			kit.MustSet(t, kit.MapOf[int, int](t, db, "m"), i, i)
 			synctest.Wait() // it has begun, and waits
 			if ours() == 0 {
 				t.Error("no goroutine of the store is seen while it is open")
 			}
-			mustClose(t, db)
+			kit.MustClose(t, db)
 			synctest.Wait()
 			if n := ours(); n > 0 {
 				t.Errorf("%d goroutines are left after Close", n)
 			}
-			read := openOn(t, fsys, copal.ReadOnly())
-			mustClose(t, read)
+			read := kit.OpenOn(t, fsys, copal.ReadOnly())
+			kit.MustClose(t, read)
 		}
-		if _, err := copal.OpenMap[chan int, int](memory(t, copal.WithInline()), "m"); err == nil {
+		if _, err := copal.OpenMap[chan int, int](kit.Memory(t, kit.WithInline()), "m"); err == nil {
 			t.Error("a map of channels opens")
 		}
-		if _, err := tryOpen(t, vfs.Inject(fsys, &vfs.Fault{Kinds: vfs.Reading, N: 3, Forever: true})); err == nil {
+		if _, err := kit.TryOpen(t, vfs.Inject(fsys, &vfs.Fault{Kinds: vfs.Reading, N: 3, Forever: true})); err == nil {
 			t.Error("a store that cannot be read opens")
 		}
 		synctest.Wait()
@@ -726,17 +729,17 @@ func TestTrapNoGoroutineAfterClose(t *testing.T) {
 func TestTrapCloseAwaitsBackgroundWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		fault, on := armed(vfs.Fault{Kinds: vfs.OpCreate, Match: isLog, Hold: release})
+		fault, on := kit.Armed(vfs.Fault{Kinds: vfs.OpCreate, Match: kit.IsLog, Hold: release})
 		mem := vfs.NewMem()
-		db := openOn(t, vfs.Inject(mem, fault), copal.WithSegmentBytes(500))
-		mustPut(t, db, "k", "v")
+		db := kit.OpenOn(t, vfs.Inject(mem, fault), kit.WithSegmentBytes(500))
+		kit.MustPut(t, db, "k", "v")
 		synctest.Wait() // the keeper's look at the segments waits for one that is being made
 		on.Store(true)
 		fillSome(t, db) // goes on in the old segment
 		synctest.Wait()
 		closed := false
 		go func() {
-			mustCloseIn(t, db)
+			kit.MustCloseIn(t, db)
 			closed = true
 		}()
 		synctest.Wait()
@@ -748,7 +751,7 @@ func TestTrapCloseAwaitsBackgroundWork(t *testing.T) {
 		if !closed {
 			t.Error("Close does not return")
 		}
-		if report, err := copal.CheckFS(storeDir, mem); err != nil || report.Keys != 37 {
+		if report, err := kit.CheckFS(kit.StoreDir, mem); err != nil || report.Keys != 37 {
 			t.Errorf("Check = %v, %v", report, err)
 		}
 	})
@@ -790,7 +793,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	stats := db.Stats()
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	report, err := admin.Check(context.Background(), dir, nil)
 	if err != nil || report.Keys != stats.Keys || report.Records != stats.Records || report.LogBytes != stats.LogBytes ||
 		len(report.Segments) != stats.Segments || report.TornBytes != 0 || len(report.Problems) != 0 {
@@ -812,7 +815,7 @@ func TestProgressOfCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	fillSome(t, db)
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	var done, total int64
 	report, err := admin.Check(context.Background(), dir, func(d, all int64) {
 		if d < done || d > all {
@@ -831,25 +834,25 @@ func TestProgressOfCheck(t *testing.T) {
 // TestCheckEndsWithItsContext: whenever that ends, also when all of the log is read and what it says is looked at.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.OpenOn(t, mem)
+	m := kit.MapOf[string, int](t, db, "m")
 	for i := range 3000 {
-		mustSet(t, m, fmt.Sprint(i), i)
+		kit.MustSet(t, m, fmt.Sprint(i), i)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := copal.CheckWith(ended, storeDir, mem, nil); !errors.Is(err, context.Canceled) {
+	if _, err := kit.CheckWith(ended, kit.StoreDir, mem, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("when the context has ended: %v", err)
 	}
 	calls := 0
-	if _, err := copal.CheckWith(context.Background(), storeDir, mem, func(int64, int64) { calls++ }); err != nil || calls < 3 {
+	if _, err := kit.CheckWith(context.Background(), kit.StoreDir, mem, func(int64, int64) { calls++ }); err != nil || calls < 3 {
 		t.Fatalf("%d calls, %v", calls, err)
 	}
 	for n := 1; n < calls; n++ { // the last call is when all is done
 		ctx, cancel := context.WithCancel(context.Background())
 		left := n
-		_, err := copal.CheckWith(ctx, storeDir, mem, func(int64, int64) {
+		_, err := kit.CheckWith(ctx, kit.StoreDir, mem, func(int64, int64) {
 			if left--; left == 0 {
 				cancel()
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -52,10 +54,10 @@ func TestOpenSaysWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a directory with a hidden file: %v", err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	write("hidden/README.txt")
 	if db, err = copal.Open(hidden); err != nil { // it is a store now
 		t.Fatal(err)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 }

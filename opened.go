@@ -19,6 +19,9 @@ func init() {
 		c, err := newConfig(opts.([]Option))
 		return c.disk(), err
 	}
+	opened.Seam = func(set func(*engine.Options)) any {
+		return storeOption(func(c *config) { c.seams = append(c.seams, set) })
+	}
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
 	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
 		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape

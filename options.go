@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/codec"
-	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
@@ -46,18 +45,12 @@ type config struct {
 	maps         mapConfig
 	orderedKeys  bool
 
-	// Seams, set by tests.
-	fsys         vfs.FS
-	backupTo     vfs.FS // as fsys, but for a store in memory
-	clock        clock.Clock
-	random       func() uint64
-	segmentBytes int64
-	ringBytes    int64
-	logPerIndex  int64
-	inline       bool
-	noCompaction bool
 	history      *time.Duration
 	historyBytes *int64
+
+	fsys     vfs.FS
+	backupTo vfs.FS                  // as fsys, but for a store in memory
+	seams    []func(*engine.Options) // of opened.Seam
 }
 
 // mapConfig collects the options of a map.
@@ -115,10 +108,16 @@ func newConfig(opts []Option) (config, error) {
 	case c.onError == nil:
 		return c, errors.New("copal: WithErrorHandler or WithLogger with nil; give a function, if only one that does nothing, or a logger")
 	}
-	if c.fsys == nil {
-		c.fsys = c.disk()
-	}
+	c.fsys = c.disk()
 	return c, c.maps.check()
+}
+
+// engine returns o as the seams change it.
+func (c *config) engine(o engine.Options) engine.Options {
+	for _, set := range c.seams {
+		set(&o)
+	}
+	return o
 }
 
 func (c *config) disk() vfs.FS { return vfs.OSWithMode(c.fileMode) }

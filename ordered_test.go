@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/engine"
@@ -58,7 +60,7 @@ func (o *orderModel[K]) step() {
 	case 5:
 		was, there := o.content[k]
 		if err = o.m.SetInMemory(k, v); !there {
-			wantErr(o.t, "SetInMemory", err, copal.ErrNotFound)
+			kit.WantErr(o.t, "SetInMemory", err, copal.ErrNotFound)
 			return
 		}
 		if err != nil {
@@ -97,7 +99,7 @@ func (o *orderModel[K]) check(what string, got iter.Seq2[K, int], want []K) {
 		}
 	}
 	if !slices.EqualFunc(keys, want, func(a, b K) bool { return o.compare(a, b) == 0 }) {
-		o.t.Fatalf("%s (ordered: %v) yields\n\t%v, want\n\t%v", what, o.m.IsOrdered(), keys, want)
+		o.t.Fatalf("%s (ordered: %v) yields\n\t%v, want\n\t%v", what, kit.IsOrdered(o.m), keys, want)
 	}
 }
 
@@ -117,7 +119,7 @@ func (o *orderModel[K]) all() {
 	o.check("Between, backward", o.m.Backward().Between(from, to), where(reversed, func(k K) bool { return o.compare(k, from) >= 0 && o.compare(k, to) < 0 }))
 	o.check("Between", o.m.Between(from, to), where(keys, func(k K) bool { return o.compare(k, from) >= 0 && o.compare(k, to) < 0 }))
 	o.check("Backward", o.m.Backward().All(), reversed)
-	if o.m.IsOrdered() {
+	if kit.IsOrdered(o.m) {
 		o.check("All", o.m.All(), keys)
 		if got := slices.Collect(o.m.Keys()); !slices.EqualFunc(got, keys, func(a, b K) bool { return o.compare(a, b) == 0 }) {
 			o.t.Fatalf("Keys yields %v, want %v", got, keys)
@@ -127,8 +129,8 @@ func (o *orderModel[K]) all() {
 	if got := slices.Collect(o.m.KeysBetween(from, to)); !slices.EqualFunc(got, between, func(a, b K) bool { return o.compare(a, b) == 0 }) {
 		o.t.Fatalf("KeysBetween(%v, %v) yields %v, want %v", from, to, got, between)
 	}
-	first, _, ok := firstOf(o.m.Prefix(""))
-	last, _, ok2 := firstOf(o.m.Backward().All())
+	first, _, ok := kit.FirstOf(o.m.Prefix(""))
+	last, _, ok2 := kit.FirstOf(o.m.Backward().All())
 	if ok != (len(keys) > 0) || ok2 != ok || ok && (o.compare(first, keys[0]) != 0 || o.compare(last, reversed[0]) != 0) {
 		o.t.Fatalf("First %v, %v, Last %v, %v of %v", first, ok, last, ok2, keys)
 	}
@@ -145,18 +147,18 @@ func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compar
 		if ordered && rng.IntN(3) > 0 { // it stays so
 			mapOpts = append(mapOpts, copal.Ordered())
 		}
-		db = openOn(t, mem, append(opts, copal.WithSegmentBytes(2000), copal.WithInline())...)
-		o.m = mapOf[K, int](t, db, "m", append(mapOpts, copal.WithCodec(codec.Binary))...)
+		db = kit.OpenOn(t, mem, append(opts, kit.WithSegmentBytes(2000), kit.WithInline())...)
+		o.m = kit.MapOf[K, int](t, db, "m", append(mapOpts, copal.WithCodec(codec.Binary))...)
 	}
 	open()
-	if ordered && !o.m.IsOrdered() {
-		mapOf[K, int](t, db, "m", copal.Ordered(), copal.WithCodec(codec.Binary))
+	if ordered && !kit.IsOrdered(o.m) {
+		kit.MapOf[K, int](t, db, "m", copal.Ordered(), copal.WithCodec(codec.Binary))
 	}
 	for i := range 120 {
 		o.step()
 		switch rng.IntN(30) {
 		case 0:
-			mustClose(t, db)
+			kit.MustClose(t, db)
 			for k, stored := range o.memory {
 				o.content[k] = stored
 			}
@@ -190,7 +192,7 @@ func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compar
 
 func TestOrderModel(t *testing.T) {
 	seeds := uint64(12)
-	if long() {
+	if kit.Long() {
 		seeds = 500
 	}
 	for seed := range seeds {
@@ -216,11 +218,11 @@ func TestOrderModel(t *testing.T) {
 
 // Times in an ordered map are chronological, whatever their zones.
 func TestOrderOfTimes(t *testing.T) {
-	m := mapOf[time.Time, int](t, memory(t), "m", copal.Ordered())
+	m := kit.MapOf[time.Time, int](t, kit.Memory(t), "m", copal.Ordered())
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	mustSet(t, m, at.Add(time.Hour).In(time.FixedZone("west", -8*3600)), 2)
-	mustSet(t, m, at, 1)
-	mustSet(t, m, at.Add(-time.Nanosecond).In(time.FixedZone("east", 9*3600)), 0)
+	kit.MustSet(t, m, at.Add(time.Hour).In(time.FixedZone("west", -8*3600)), 2)
+	kit.MustSet(t, m, at, 1)
+	kit.MustSet(t, m, at.Add(-time.Nanosecond).In(time.FixedZone("east", 9*3600)), 0)
 	want := 0
 	for _, v := range m.All() {
 		if v != want {
@@ -235,37 +237,37 @@ func TestOrderOfTimes(t *testing.T) {
 
 // What a raw write has left under a map comes last, and is told as All of any map tells it.
 func TestOrderOfWhatIsNoKey(t *testing.T) {
-	var told errorLog
-	db := memory(t, told.option())
-	m := mapOf[int, string](t, db, "m", copal.Ordered())
+	var told kit.ErrorLog
+	db := kit.Memory(t, told.Option())
+	m := kit.MapOf[int, string](t, db, "m", copal.Ordered())
 	for _, key := range []string{"m:x", "m:007", "m:"} {
 		if err := db.Raw().Set([]byte(key), []byte(`"raw"`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mustSet(t, m, 5, "five")
+	kit.MustSet(t, m, 5, "five")
 	if got := maps.Collect(m.All()); !maps.Equal(got, map[int]string{5: "five"}) {
 		t.Error(got)
 	}
-	if errs := told.take(); len(errs) != 3 || !errors.Is(errs[0], copal.ErrType) {
+	if errs := told.Take(); len(errs) != 3 || !errors.Is(errs[0], copal.ErrType) {
 		t.Errorf("told: %v", errs)
 	}
-	if k, _, ok := firstOf(m.Prefix("")); k != 5 || !ok {
+	if k, _, ok := kit.FirstOf(m.Prefix("")); k != 5 || !ok {
 		t.Error(k, ok)
 	}
-	told.take()
+	told.Take()
 }
 
 func TestPrefix(t *testing.T) {
 	for _, opts := range [][]copal.MapOption{nil, {copal.Ordered()}} {
-		db := memory(t)
-		s := mapOf[string, int](t, db, "s", opts...)
-		n := mapOf[int, int](t, db, "n", opts...)
+		db := kit.Memory(t)
+		s := kit.MapOf[string, int](t, db, "s", opts...)
+		n := kit.MapOf[int, int](t, db, "n", opts...)
 		for i, k := range []string{"", "a", "ab", "ab\xff", "ab\xff\xff", "ac", "\xff", "\xff\xff", "b"} {
-			mustSet(t, s, k, i)
+			kit.MustSet(t, s, k, i)
 		}
 		for _, i := range []int{1, 2, 10, 19, 100, -1, 21} {
-			mustSet(t, n, i, i)
+			kit.MustSet(t, n, i, i)
 		}
 		for p, want := range map[string][]string{
 			"": {"", "a", "ab", "ab\xff", "ab\xff\xff", "ac", "b", "\xff", "\xff\xff"}, "a": {"a", "ab", "ab\xff", "ab\xff\xff", "ac"}, "ab": {"ab", "ab\xff", "ab\xff\xff"},
@@ -305,7 +307,7 @@ func TestScanOfAllTables(t *testing.T) {
 			return []copal.MapOption{copal.Ordered()}
 		}
 		mem := vfs.NewMem()
-		db := openOn(t, mem, append(opts, copal.WithInline())...)
+		db := kit.OpenOn(t, mem, append(opts, kit.WithInline())...)
 		var want []string
 		put := func(key string) {
 			if err := db.Raw().Set([]byte(key), []byte("v"+key)); err != nil {
@@ -316,15 +318,15 @@ func TestScanOfAllTables(t *testing.T) {
 		for range 40 {
 			put([]string{"", "a", "a:", "a;", "b:", "b", "n:", "n", "c:"}[rng.IntN(9)] + fmt.Sprint(rng.IntN(30)))
 		}
-		mapOf[string, int](t, db, "a", mapOpts()...)
-		mapOf[int, int](t, db, "n", mapOpts()...)
-		mapOf[string, int](t, db, "b", mapOpts()...)
+		kit.MapOf[string, int](t, db, "a", mapOpts()...)
+		kit.MapOf[int, int](t, db, "n", mapOpts()...)
+		kit.MapOf[string, int](t, db, "b", mapOpts()...)
 		for range 40 {
 			put([]string{"", "a:", "a;", "b:", "n:"}[rng.IntN(5)] + fmt.Sprint(rng.IntN(30)))
 		}
 		if rng.IntN(2) == 0 {
-			mustClose(t, db)
-			db = openOn(t, mem, copal.WithInline())
+			kit.MustClose(t, db)
+			db = kit.OpenOn(t, mem, kit.WithInline())
 		}
 		slices.Sort(want)
 		want = slices.Compact(want)
@@ -358,7 +360,7 @@ func TestScanOfAllTables(t *testing.T) {
 		}
 		for _, p := range bounds {
 			var got []string
-			for k := range keysWith(db.Raw(), string(p)) {
+			for k := range kit.KeysWith(db.Raw(), string(p)) {
 				got = append(got, string(k))
 			}
 			in := slices.DeleteFunc(slices.Clone(want), func(k string) bool { return !strings.HasPrefix(k, string(p)) })
@@ -366,16 +368,16 @@ func TestScanOfAllTables(t *testing.T) {
 				t.Fatalf("seed %d: prefix %q: %q, want %q", seed, p, got, in)
 			}
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 }
 
 // What has expired is not yielded, of ordered maps no more than of others, and comes back in its place when it
 // is set again.
 func TestOrderWithoutTheExpired(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithClock(clock))
-	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithClock(clock))
+	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())
 	for i := range 10 {
 		if err := m.SetTTL(i, i, time.Duration(1+i%2)*time.Second); err != nil {
 			t.Fatal(err)
@@ -385,7 +387,7 @@ func TestOrderWithoutTheExpired(t *testing.T) {
 	if got := slices.Collect(m.Keys()); !slices.Equal(got, []int{1, 3, 5, 7, 9}) {
 		t.Error(got)
 	}
-	mustSet(t, m, 4, 4)
+	kit.MustSet(t, m, 4, 4)
 	if got := slices.Collect(m.KeysBetween(3, 10)); !slices.Equal(got, []int{3, 4, 5, 7, 9}) {
 		t.Error(got)
 	}
@@ -394,10 +396,10 @@ func TestOrderWithoutTheExpired(t *testing.T) {
 // In the loop the map may be changed: what stays is yielded once, in its place.
 func TestOrderWhileChanging(t *testing.T) {
 	small(t)
-	db := memory(t)
-	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	db := kit.Memory(t)
+	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())
 	for i := range 1000 {
-		mustSet(t, m, i*2, i)
+		kit.MustSet(t, m, i*2, i)
 	}
 	last, n := -1, 0
 	for k := range m.All() {
@@ -407,11 +409,11 @@ func TestOrderWhileChanging(t *testing.T) {
 		if last = k; k%2 == 0 {
 			n++
 		}
-		mustSet(t, m, k+1, 0)
+		kit.MustSet(t, m, k+1, 0)
 		if k%4 == 2 {
 			m.Delete(k)
 		}
-		mustSet(t, m, 1998-k, 0)
+		kit.MustSet(t, m, 1998-k, 0)
 	}
 	if n < 750 {
 		t.Errorf("%d of those that stay were yielded", n)
@@ -422,17 +424,17 @@ func TestOrderWhileChanging(t *testing.T) {
 func TestOrderOfReaders(t *testing.T) {
 	small(t)
 	mem := vfs.NewMem()
-	db := openOn(t, mem, copal.OrderedKeys())
-	m := mapOf[int, int](t, db, "m", copal.Ordered())
-	reader := openOn(t, mem, copal.ReadOnly())
-	r := mapOf[int, int](t, reader, "m")
+	db := kit.OpenOn(t, mem, copal.OrderedKeys())
+	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())
+	reader := kit.OpenOn(t, mem, copal.ReadOnly())
+	r := kit.MapOf[int, int](t, reader, "m")
 	rng := rand.New(rand.NewPCG(1, 1))
 	want := map[int]bool{}
 	for range 20 {
 		for range 20 {
 			k := rng.IntN(200)
 			if want[k] = rng.IntN(3) > 0; want[k] {
-				mustSet(t, m, k, k)
+				kit.MustSet(t, m, k, k)
 			} else {
 				m.Delete(k)
 			}
@@ -447,8 +449,8 @@ func TestOrderOfReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		maps.DeleteFunc(want, func(_ int, there bool) bool { return !there })
-		if got := slices.Collect(r.Keys()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) || !r.IsOrdered() {
-			t.Fatalf("ordered %v: %v, want %v", r.IsOrdered(), got, slices.Sorted(maps.Keys(want)))
+		if got := slices.Collect(r.Keys()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) || !kit.IsOrdered(r) {
+			t.Fatalf("ordered %v: %v, want %v", kit.IsOrdered(r), got, slices.Sorted(maps.Keys(want)))
 		}
 		var last []byte
 		for k := range reader.Raw().Keys() {
@@ -529,13 +531,13 @@ func TestOrderWhileChangingOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { db.Close() })
-		return db, mapOf[string, int](t, db, "m", copal.Ordered())
+		return db, kit.MapOf[string, int](t, db, "m", copal.Ordered())
 	}
 	db, m := open()
 	for i := range n {
-		mustSet(t, m, key(i), i)
+		kit.MustSet(t, m, key(i), i)
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	db, m = open()
 
 	want := map[string]int{}
@@ -575,7 +577,7 @@ func TestOrderWhileChangingOnDisk(t *testing.T) {
 	yielded := 0
 	for range m.All() {
 		if yielded++; yielded == 3 {
-			mustClose(t, m)
+			kit.MustClose(t, m)
 		}
 	}
 	if yielded != 3 {
@@ -585,24 +587,24 @@ func TestOrderWhileChangingOnDisk(t *testing.T) {
 
 // An OpenMap that is refused leaves the open map its order.
 func TestRefusedOpenMapLeavesTheOrder(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
-	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	db := kit.OpenOn(t, vfs.NewMem())
+	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())
 	for _, k := range []int{10, 9, -1} {
-		mustSet(t, m, k, k)
+		kit.MustSet(t, m, k, k)
 	}
 	if _, err := copal.OpenMap[string, int](db, "m", copal.Ordered()); !errors.Is(err, copal.ErrType) {
 		t.Errorf("with keys of another type: %v", err)
 	}
-	if got := slices.Collect(m.Keys()); !m.IsOrdered() || !slices.Equal(got, []int{-1, 9, 10}) {
-		t.Errorf("ordered %v: %v", m.IsOrdered(), got)
+	if got := slices.Collect(m.Keys()); !kit.IsOrdered(m) || !slices.Equal(got, []int{-1, 9, 10}) {
+		t.Errorf("ordered %v: %v", kit.IsOrdered(m), got)
 	}
-	if again := mapOf[int, int](t, db, "m"); again != m {
+	if again := kit.MapOf[int, int](t, db, "m"); again != m {
 		t.Error("another map")
 	}
-	n := mapOf[int, int](t, db, "n")
-	mustSet(t, n, 2, 0)
-	mustSet(t, n, 1, 0)
-	if same := mapOf[int, int](t, db, "n", copal.Ordered()); same != n || !slices.Equal(slices.Collect(n.Keys()), []int{1, 2}) {
+	n := kit.MapOf[int, int](t, db, "n")
+	kit.MustSet(t, n, 2, 0)
+	kit.MustSet(t, n, 1, 0)
+	if same := kit.MapOf[int, int](t, db, "n", copal.Ordered()); same != n || !slices.Equal(slices.Collect(n.Keys()), []int{1, 2}) {
 		t.Error("an open map is not ordered when it is opened again with the option")
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -23,7 +25,7 @@ import (
 // to another key must not show.
 type owners[V any] struct {
 	t      *testing.T
-	clock  *manualClock
+	clock  *kit.ManualClock
 	db     *copal.DB
 	m      atomic.Pointer[copal.Map[string, V]]
 	of     func(n int) V
@@ -47,10 +49,10 @@ func (o owned) alive(from, to int64) (sure, may bool) {
 func (x *owners[V]) now() int64 { return x.clock.Now().UnixMilli() }
 
 func TestOwners(t *testing.T) {
-	eachSeed(t, 8, 2000, func(t *testing.T, seed uint64) {
+	kit.EachSeed(t, 8, 2000, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 71))
 		if rng.IntN(2) == 0 {
-			testOwners(t, rng, func(n int) user { return user{fmt.Sprint("user ", n), n} }, func(u user) int { return u.Age })
+			testOwners(t, rng, func(n int) kit.User { return kit.User{Name: fmt.Sprint("user ", n), Age: n} }, func(u kit.User) int { return u.Age })
 		} else {
 			testOwners(t, rng, func(n int) []int { return []int{n, n} }, func(l []int) int { return l[1] })
 		}
@@ -58,11 +60,11 @@ func TestOwners(t *testing.T) {
 }
 
 func testOwners[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) {
-	x := &owners[V]{t: t, clock: newManualClock(), of: of, number: number, shadow: rng.IntN(2) == 0}
+	x := &owners[V]{t: t, clock: kit.NewManualClock(), of: of, number: number, shadow: rng.IntN(2) == 0}
 	mem := vfs.NewMem()
-	opts := []copal.Option{copal.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 2000, 1 << 20}[rng.IntN(3)]), copal.WithSegmentBytes(int64(4000 + rng.IntN(8000))),
+	opts := []copal.Option{kit.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 2000, 1 << 20}[rng.IntN(3)]), kit.WithSegmentBytes(int64(4000 + rng.IntN(8000))),
 		copal.WithErrorHandler(x.must)}
-	x.db = openOn(t, mem, opts...)
+	x.db = kit.OpenOn(t, mem, opts...)
 	x.open(rng)
 	const goroutines, keys = 4, 5
 	all := make([][]owned, goroutines)
@@ -89,7 +91,7 @@ func testOwners[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func
 	if err := x.db.Close(); err != nil {
 		t.Error(err)
 	}
-	x.db = openOn(t, mem, opts...)
+	x.db = kit.OpenOn(t, mem, opts...)
 	x.open(rng)
 	for _, list := range all {
 		for i := range list {
@@ -98,13 +100,13 @@ func testOwners[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func
 	}
 	x.check(all, "reopened")
 	x.db.Close()
-	x.db = openOn(t, crashed, opts...)
+	x.db = kit.OpenOn(t, crashed, opts...)
 	x.open(rng)
 	x.checkCrashed(all)
 }
 
 func (x *owners[V]) open(rng *rand.Rand) {
-	x.m.Store(mapOf[string, V](x.t, x.db, "m", copal.WithCodec([]codec.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])))
+	x.m.Store(kit.MapOf[string, V](x.t, x.db, "m", copal.WithCodec([]codec.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])))
 }
 
 func nameOf(g, i int) string { return fmt.Sprint(g, ".", i) }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -13,13 +15,13 @@ import (
 // Orders that begin with walks, of a map as users see it: values that wait in memory among them, in the process
 // that writes and in one that follows it, which begins anew now and then.
 func TestPassingOrdersOfAMap(t *testing.T) {
-	eachSeed(t, 10, 300, func(t *testing.T, seed uint64) {
+	kit.EachSeed(t, 10, 300, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 23))
 		mem := vfs.NewMem()
-		db := openOn(t, mem, copal.WithSegmentBytes(2000), copal.WithMaxMemory(1<<(12+rng.IntN(8))))
-		m := mapOf[int, int](t, db, "m")
-		reader := openOn(t, mem, copal.ReadOnly(), copal.WithInline())
-		r := mapOf[int, int](t, reader, "m")
+		db := kit.OpenOn(t, mem, kit.WithSegmentBytes(2000), copal.WithMaxMemory(1<<(12+rng.IntN(8))))
+		m := kit.MapOf[int, int](t, db, "m")
+		reader := kit.OpenOn(t, mem, copal.ReadOnly(), kit.WithInline())
+		r := kit.MapOf[int, int](t, reader, "m")
 		content := map[int]int{}
 		check := func(what string, m *copal.Map[int, int]) {
 			from, to, down := rng.IntN(30)-15, rng.IntN(30)-15, rng.IntN(2) == 0
@@ -41,8 +43,8 @@ func TestPassingOrdersOfAMap(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: [%d, %d) has %v, want %v", what, from, to, got, want)
 			}
-			if m.IsOrdered() || !maps.Equal(maps.Collect(m.All()), content) {
-				t.Errorf("%s: ordered: %v", what, m.IsOrdered())
+			if kit.IsOrdered(m) || !maps.Equal(maps.Collect(m.All()), content) {
+				t.Errorf("%s: ordered: %v", what, kit.IsOrdered(m))
 			}
 		}
 		for i := range 400 {

@@ -7,23 +7,25 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
 // Count and KeysBetween of a hash are those of Between, whatever its fields are, the way round, and the handle.
 func TestFieldsBetween(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	numbers := must2(copal.OpenHash[int, int](db, "numbers"))(t)
 	names := must2(copal.OpenHash[string, int](db, "names"))(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	name := func() string { return string([]byte{byte('a' + r.IntN(26)), byte('a' + r.IntN(3))}) }
 	for range 60 {
-		must(t, numbers.Set(r.IntN(2000)-1000, 1))
-		must(t, names.Set(name(), 1))
+		kit.Must(t, numbers.Set(r.IntN(2000)-1000, 1))
+		kit.Must(t, names.Set(name(), 1))
 	}
 	s := must2(db.Snapshot())(t)
 	defer s.Close()
-	must(t, db.Update(func(tx *copal.Tx) error {
+	kit.Must(t, db.Update(func(tx *copal.Tx) error {
 		for range 20 {
 			if _, err := names.In(tx).Delete(name()); err != nil {
 				return err
@@ -63,7 +65,7 @@ func compareFields[F comparable](t *testing.T, what string, h *copal.HashOf[F, i
 
 // Ranked is a part of All, whatever the type of fields and members, the way round, and the handle.
 func TestRankedIsAPartOfAll(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	numbers := must2(copal.OpenHash[int, int](db, "numbers"))(t)
 	names := must2(copal.OpenHash[string, int](db, "names"))(t)
 	set := must2(copal.OpenSet[string](db, "set"))(t)
@@ -73,17 +75,17 @@ func TestRankedIsAPartOfAll(t *testing.T) {
 	name := func(n int) string { return string([]byte{byte('a' + n%26), byte('a' + n/26)}) }
 	for range 60 {
 		n := r.IntN(200)
-		must(t, numbers.Set(n, n))
-		must(t, names.Set(name(n), n))
-		must(t, scores.Set(name(n), float64(n%7)))
+		kit.Must(t, numbers.Set(n, n))
+		kit.Must(t, names.Set(name(n), n))
+		kit.Must(t, scores.Set(name(n), float64(n%7)))
 		_, err := set.Add(name(n))
-		must(t, err)
+		kit.Must(t, err)
 		_, err = times.Add(float64(n) / 3)
-		must(t, err)
+		kit.Must(t, err)
 	}
 	s := must2(db.Snapshot())(t)
 	defer s.Close()
-	must(t, db.Update(func(tx *copal.Tx) error {
+	kit.Must(t, db.Update(func(tx *copal.Tx) error {
 		if _, err := names.In(tx).Delete(name(1), name(2), name(3)); err != nil {
 			return err
 		}
@@ -142,7 +144,7 @@ func TestRankedIsAPartOfAll(t *testing.T) {
 func must2[T any](v T, err error) func(t *testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
-		must(t, err)
+		kit.Must(t, err)
 		return v
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -17,23 +19,23 @@ func TestRawReadsAgree(t *testing.T) {
 	for _, n := range []int{1000, 5000, 70 << 10, 1<<20 + 1} {
 		values[fmt.Sprint(n)] = string(bytes.Repeat([]byte{'a' + byte(n%7)}, n))
 	}
-	lives(t, func(t *testing.T, db *copal.DB) {
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		for k, v := range values {
-			mustPut(t, db, k, v)
+			kit.MustPut(t, db, k, v)
 		}
 		if err := db.Raw().SetFSync([]byte("fsync"), []byte("1")); err != nil {
 			t.Error(err)
 		}
-		mustPut(t, db, "gone", "1")
+		kit.MustPut(t, db, "gone", "1")
 		if existed, err := db.Raw().DeleteFSync([]byte("gone")); !existed || err != nil {
 			t.Errorf("DeleteFSync = %v, %v", existed, err)
 		}
-		mustSet(t, mapOf[string, user](t, db, "users"), "alice", user{"Alice", 28})
+		kit.MustSet(t, kit.MapOf[string, kit.User](t, db, "users"), "alice", kit.User{Name: "Alice", Age: 28})
 		values["fsync"], values["users:alice"] = "1", `{"Name":"Alice","Age":28}`
 	}, func(t *testing.T, db *copal.DB) {
 		for k, v := range values {
-			wantRaw(t, db, k, v)
-			if got := viewed(t, db, k); got != v {
+			kit.WantRaw(t, db, k, v)
+			if got := kit.Viewed(t, db, k); got != v {
 				t.Errorf("ViewValue(%q) shows %.50q", k, got)
 			}
 		}
@@ -53,17 +55,9 @@ func TestRawReadsAgree(t *testing.T) {
 	})
 }
 
-func viewed(t testing.TB, db *copal.DB, key string) (value string) {
-	t.Helper()
-	if err := db.Raw().View([]byte(key), func(b []byte) error { value = string(b); return nil }); err != nil {
-		t.Errorf("ViewValue(%q): %v", key, err)
-	}
-	return value
-}
-
 // Reading raw bytes allocates what it returns, and nothing else.
 func TestRawReadsAllocateNoMore(t *testing.T) {
-	if raceEnabled {
+	if kit.RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	db, err := copal.Open(t.TempDir())
@@ -74,7 +68,7 @@ func TestRawReadsAllocateNoMore(t *testing.T) {
 	noMap := os.Getenv("COPAL_NO_MMAP") == "1"
 	for _, n := range []int{10, 500, 5000, 60 << 10} {
 		key, buf := []byte("users:key"), make([]byte, 0, n)
-		mustPut(t, db, string(key), string(make([]byte, n)))
+		kit.MustPut(t, db, string(key), string(make([]byte, n)))
 		for _, where := range []string{"in the ring", "in the file"} {
 			count := func(what string, want float64, f func() error) {
 				t.Helper()
@@ -104,12 +98,12 @@ func TestRawReadsAllocateNoMore(t *testing.T) {
 
 // A transaction shows values of a codec that is not text as every other raw read does.
 func TestRawReadsOfTransactionsAreShown(t *testing.T) {
-	db := memory(t)
-	m, err := copal.OpenMap[string, user](db, "users", copal.WithCodec(codec.Binary))
+	db := kit.Memory(t)
+	m, err := copal.OpenMap[string, kit.User](db, "users", copal.WithCodec(codec.Binary))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, m, "alice", user{"Alice", 28})
+	kit.MustSet(t, m, "alice", kit.User{Name: "Alice", Age: 28})
 	const want = `{"Name":"Alice","Age":28}`
 	err = db.View(func(tx *copal.Tx) error {
 		got, err := tx.Raw().Load([]byte("users:alice"))

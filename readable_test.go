@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -22,7 +24,7 @@ func TestLogIsReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	users := mapOf[string, user](t, db, "users")
+	users := kit.MapOf[string, user](t, db, "users")
 	lines := func() []string {
 		t.Helper()
 		names, err := filepath.Glob(filepath.Join(dir, "*.log"))

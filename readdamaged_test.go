@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/logtest"
@@ -41,7 +43,7 @@ func TestReadADamagedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustClose(t, db)
+	kit.MustClose(t, db)
 	logtest.RemoveIndex(vfs.OS(), made)
 	text, err := os.ReadFile(filepath.Join(made, "00000001.log"))
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 )
 
@@ -64,8 +66,8 @@ func TestRequire(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			db := memory(t)
-			m := mapOf[string, string](t, db, "m")
+			db := kit.Memory(t)
+			m := kit.MapOf[string, string](t, db, "m")
 			raw := db.Raw()
 			for _, err := range []error{m.Set("value", "old"), raw.Hash(hash).Set("f", []byte("1")), raw.Hash(hash).Set("g", []byte("2")), raw.SortedSet(zset).Set("a", 1)} {
 				if err != nil {
@@ -96,7 +98,7 @@ func TestRequire(t *testing.T) {
 
 // A change that comes between Require and the commit counts, and the function does not run again.
 func TestRequireUntilTheCommit(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	raw := db.Raw()
 	key, hash := []byte("value"), []byte("hash")
 	for name, touch := range map[string]func() error{
@@ -130,7 +132,7 @@ func TestRequireUntilTheCommit(t *testing.T) {
 }
 
 func TestRequireOfNoUse(t *testing.T) {
-	db, other := memory(t), memory(t)
+	db, other := kit.Memory(t), kit.Memory(t)
 	s, err := other.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +155,7 @@ func TestRequireOfNoUse(t *testing.T) {
 
 // Many who read, think, and write what they have thought out: each that got through counts once.
 func TestRequireOfMany(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	raw := db.Raw()
 	key, hash := []byte("n"), []byte("h")
 	const writers, each = 6, 40

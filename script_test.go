@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -214,11 +216,11 @@ var storeCommands = map[string]scriptCommand{
 }
 
 func (r *script) open(segment int64) error {
-	opts := []copal.Option{copal.WithInline(), copal.WithoutRing(), copal.WithClock(r.clock), copal.WithRandom(r.draw), copal.WithSegmentBytes(segment)}
+	opts := []copal.Option{kit.WithInline(), kit.WithoutRing(), kit.WithClock(r.clock), kit.WithRandom(r.draw), kit.WithSegmentBytes(segment)}
 	if r.ends {
 		opts = append(opts, copal.ExpiryEvents())
 	}
-	db, err := tryOpen(r.t, r.mem, opts...)
+	db, err := kit.TryOpen(r.t, r.mem, opts...)
 	if err != nil {
 		return err
 	}
@@ -251,7 +253,7 @@ func (r *script) group(args []string) error {
 // cut takes bytes off the end of the newest segment.
 func (r *script) cut(n int64) error {
 	name := slices.Max(slices.Collect(maps.Keys(r.readLogs())))
-	f, err := r.mem.Open(filepath.Join(storeDir, name), vfs.ReadWrite)
+	f, err := r.mem.Open(filepath.Join(kit.StoreDir, name), vfs.ReadWrite)
 	if err != nil {
 		return err
 	}
@@ -260,9 +262,9 @@ func (r *script) cut(n int64) error {
 }
 
 func (r *script) files() {
-	all := readFiles(r.t, r.mem)
+	all := kit.ReadFiles(r.t, r.mem)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if isLog(name) {
+		if kit.IsLog(name) {
 			r.printf("%s has %d bytes", name, len(all[name]))
 		} else {
 			r.printf("%s", name)
@@ -272,7 +274,7 @@ func (r *script) files() {
 
 // manifest shows what the manifest says of segments.
 func (r *script) manifest() {
-	for line := range strings.Lines(string(readFile(r.t, r.mem, filepath.Join(storeDir, "MANIFEST")))) {
+	for line := range strings.Lines(string(kit.ReadFile(r.t, r.mem, filepath.Join(kit.StoreDir, "MANIFEST")))) {
 		if strings.HasPrefix(line, "sealed ") || strings.HasPrefix(line, "open ") {
 			r.printf("%s", strings.TrimSpace(line))
 		}
@@ -315,11 +317,11 @@ func oneLine(text []byte) string {
 }
 
 func (r *script) readLogs() map[string]string {
-	if _, err := r.mem.List(storeDir); err != nil {
+	if _, err := r.mem.List(kit.StoreDir); err != nil {
 		return nil
 	}
-	all := readFiles(r.t, r.mem)
-	maps.DeleteFunc(all, func(name, _ string) bool { return !isLog(name) })
+	all := kit.ReadFiles(r.t, r.mem)
+	maps.DeleteFunc(all, func(name, _ string) bool { return !kit.IsLog(name) })
 	return all
 }
 

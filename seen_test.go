@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -32,7 +34,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 		db, m := seenStore(t)
 		set := func(i int) error { return m.SetAsync("x", i) }
 		afterSeeing(t, rounds, set, shows(m), func(i int) {
-			s := mustSnapshot(t, db)
+			s := kit.MustSnapshot(t, db)
 			defer s.Close()
 			if x, err := m.At(s).Load("x"); err != nil || x < i {
 				t.Fatalf("a snapshot that was opened when %d had been read has %d, %v", i, x, err)
@@ -111,8 +113,8 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 }
 
 func seenStore(t *testing.T) (*copal.DB, *copal.Map[string, int]) {
-	db := memory(t)
-	return db, mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	return db, kit.MapOf[string, int](t, db, "m")
 }
 
 // shows reports whether Get returns a number.
@@ -177,90 +179,90 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 	now := stopping{2}
 	key := []byte("m:k")
 	either := func(_ any, err error) error { return err }
-	changes := map[string]func(db *copal.DB, m M, clock *manualClock) error{
-		"nothing":  func(*copal.DB, M, *manualClock) error { return nil },
-		"Set":      func(_ *copal.DB, m M, _ *manualClock) error { return m.Set("k", now) },
-		"SetFSync": func(_ *copal.DB, m M, _ *manualClock) error { return m.SetFSync("k", now) },
-		"SetAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.SetAsync("k", now) },
-		"SetAsync and Sync": func(_ *copal.DB, m M, _ *manualClock) error {
+	changes := map[string]func(db *copal.DB, m M, clock *kit.ManualClock) error{
+		"nothing":  func(*copal.DB, M, *kit.ManualClock) error { return nil },
+		"Set":      func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.Set("k", now) },
+		"SetFSync": func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.SetFSync("k", now) },
+		"SetAsync": func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.SetAsync("k", now) },
+		"SetAsync and Sync": func(_ *copal.DB, m M, _ *kit.ManualClock) error {
 			return errors.Join(m.SetAsync("k", now), m.Sync())
 		},
-		"SetTTL":      func(_ *copal.DB, m M, _ *manualClock) error { return m.SetTTL("k", now, time.Hour) },
-		"SetInMemory": func(_ *copal.DB, m M, _ *manualClock) error { return m.SetInMemory("k", now) },
-		"Delete":      func(_ *copal.DB, m M, _ *manualClock) error { return either(m.Delete("k")) },
-		"DeleteAsync": func(_ *copal.DB, m M, _ *manualClock) error { return either(m.DeleteAsync("k")) },
-		"DeleteAsync and Sync": func(_ *copal.DB, m M, _ *manualClock) error {
+		"SetTTL":      func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.SetTTL("k", now, time.Hour) },
+		"SetInMemory": func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.SetInMemory("k", now) },
+		"Delete":      func(_ *copal.DB, m M, _ *kit.ManualClock) error { return either(m.Delete("k")) },
+		"DeleteAsync": func(_ *copal.DB, m M, _ *kit.ManualClock) error { return either(m.DeleteAsync("k")) },
+		"DeleteAsync and Sync": func(_ *copal.DB, m M, _ *kit.ManualClock) error {
 			return errors.Join(either(m.DeleteAsync("k")), m.Sync())
 		},
-		"Delete and Set": func(_ *copal.DB, m M, _ *manualClock) error {
+		"Delete and Set": func(_ *copal.DB, m M, _ *kit.ManualClock) error {
 			return errors.Join(either(m.Delete("k")), m.Set("k", now))
 		},
-		"Update": func(_ *copal.DB, m M, _ *manualClock) error {
+		"Update": func(_ *copal.DB, m M, _ *kit.ManualClock) error {
 			_, _, err := m.Update("k", func(u *copal.Entry[stopping]) error { u.Value = now; return nil })
 			return err
 		},
-		"UpdateAsync to nothing": func(_ *copal.DB, m M, _ *manualClock) error {
+		"UpdateAsync to nothing": func(_ *copal.DB, m M, _ *kit.ManualClock) error {
 			_, _, err := m.UpdateAsync("k", func(u *copal.Entry[stopping]) error { u.Delete(); return nil })
 			return err
 		},
-		"UpdateInMemory": func(_ *copal.DB, m M, _ *manualClock) error {
+		"UpdateInMemory": func(_ *copal.DB, m M, _ *kit.ManualClock) error {
 			_, _, err := m.UpdateInMemory("k", func(u *copal.Entry[stopping]) error { u.Value = now; return nil })
 			return err
 		},
-		"Expire":      func(_ *copal.DB, m M, _ *manualClock) error { return m.Expire("k", time.Hour) },
-		"ExpireAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.With(copal.Async).Expire("k", time.Hour) },
-		"its deadline": func(_ *copal.DB, m M, clock *manualClock) error {
+		"Expire":      func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.Expire("k", time.Hour) },
+		"ExpireAsync": func(_ *copal.DB, m M, _ *kit.ManualClock) error { return m.With(copal.Async).Expire("k", time.Hour) },
+		"its deadline": func(_ *copal.DB, m M, clock *kit.ManualClock) error {
 			err := m.Expire("k", time.Second)
 			clock.Advance(time.Minute)
 			return err
 		},
-		"its deadline, and Len": func(_ *copal.DB, m M, clock *manualClock) error {
+		"its deadline, and Len": func(_ *copal.DB, m M, clock *kit.ManualClock) error {
 			err := m.Expire("k", time.Second)
 			clock.Advance(time.Minute)
 			m.Len()
 			return err
 		},
-		"Put":        func(db *copal.DB, _ M, _ *manualClock) error { return db.Raw().Set(key, []byte("2")) },
-		"raw Delete": func(db *copal.DB, _ M, _ *manualClock) error { return either(db.Raw().Delete(key)) },
-		"Batch": func(db *copal.DB, _ M, _ *manualClock) error {
+		"Put":        func(db *copal.DB, _ M, _ *kit.ManualClock) error { return db.Raw().Set(key, []byte("2")) },
+		"raw Delete": func(db *copal.DB, _ M, _ *kit.ManualClock) error { return either(db.Raw().Delete(key)) },
+		"Batch": func(db *copal.DB, _ M, _ *kit.ManualClock) error {
 			b := db.Raw().Batch()
 			b.Set(key, []byte("2"))
 			b.Set([]byte("m:other"), []byte("2"))
 			return b.Commit()
 		},
-		"Batch that deletes": func(db *copal.DB, _ M, _ *manualClock) error {
+		"Batch that deletes": func(db *copal.DB, _ M, _ *kit.ManualClock) error {
 			b := db.Raw().Batch()
 			b.Delete(key)
 			b.Set([]byte("m:other"), []byte("2"))
 			return b.Commit()
 		},
-		"transaction": func(db *copal.DB, m M, _ *manualClock) error {
+		"transaction": func(db *copal.DB, m M, _ *kit.ManualClock) error {
 			return db.Update(func(tx *copal.Tx) error {
 				return errors.Join(m.In(tx).Set("k", now), m.In(tx).Set("other", now))
 			})
 		},
-		"transaction that deletes": func(db *copal.DB, m M, _ *manualClock) error {
+		"transaction that deletes": func(db *copal.DB, m M, _ *kit.ManualClock) error {
 			return db.Update(func(tx *copal.Tx) error { return either(m.In(tx).Delete("k")) })
 		},
-		"hash in its place": func(db *copal.DB, _ M, _ *manualClock) error {
+		"hash in its place": func(db *copal.DB, _ M, _ *kit.ManualClock) error {
 			h := db.Raw().Hash(key)
 			return errors.Join(either(db.Raw().Delete(key)), h.Set("f", []byte("v")), either(h.Clear()))
 		},
-		"Compact": func(db *copal.DB, _ M, _ *manualClock) error { return db.Compact(context.Background(), nil) },
-		"Put and Compact": func(db *copal.DB, _ M, _ *manualClock) error {
+		"Compact": func(db *copal.DB, _ M, _ *kit.ManualClock) error { return db.Compact(context.Background(), nil) },
+		"Put and Compact": func(db *copal.DB, _ M, _ *kit.ManualClock) error {
 			return errors.Join(db.Raw().Set(key, []byte("2")), db.Compact(context.Background(), nil))
 		},
 	}
 	for name, change := range changes {
 		for _, known := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
-				clock := newManualClock()
-				db := memory(t, copal.WithInline(), copal.WithClock(clock), copal.WithCodec(codec.JSON), copal.WithMaxMemory(1<<20))
-				m := mapOf[string, stopping](t, db, "m")
-				mustSet(t, m, "k", stopping{1})
+				clock := kit.NewManualClock()
+				db := kit.Memory(t, kit.WithInline(), kit.WithClock(clock), copal.WithCodec(codec.JSON), copal.WithMaxMemory(1<<20))
+				m := kit.MapOf[string, stopping](t, db, "m")
+				kit.MustSet(t, m, "k", stopping{1})
 				if !known {
-					mustClose(t, m)
-					m = mapOf[string, stopping](t, db, "m")
+					kit.MustClose(t, m)
+					m = kit.MapOf[string, stopping](t, db, "m")
 				}
 				whileDecoded = func() {
 					if err := change(db, m, clock); err != nil {
@@ -272,10 +274,10 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 					t.Fatal("nothing was decoded")
 				}
 				got := showsOf(m)
-				clock = newManualClock()
-				db = memory(t, copal.WithInline(), copal.WithClock(clock), copal.WithCodec(codec.JSON)) // to which the same happens when nobody reads
-				m = mapOf[string, stopping](t, db, "m")
-				mustSet(t, m, "k", stopping{1})
+				clock = kit.NewManualClock()
+				db = kit.Memory(t, kit.WithInline(), kit.WithClock(clock), copal.WithCodec(codec.JSON)) // to which the same happens when nobody reads
+				m = kit.MapOf[string, stopping](t, db, "m")
+				kit.MustSet(t, m, "k", stopping{1})
 				if err := change(db, m, clock); err != nil {
 					t.Error(err)
 				}

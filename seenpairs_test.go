@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/engine"
 )
@@ -104,7 +106,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 	return append(list, []look{
 		{"DB.Get", func() (int, error) { return foundRaw(db.Raw().Load([]byte(whole))) }},
 		{"DB.Has", func() (int, error) {
-			has, err := has(db.Raw(), []byte(whole))
+			has, err := kit.Has(db.Raw(), []byte(whole))
 			return presence(has), err
 		}},
 		{"DB.Len", func() (int, error) { return presence(db.Raw().Len() > 1), nil }},
@@ -274,8 +276,8 @@ func TestWhatOneWayOfReadingHasShown(t *testing.T) {
 	for _, c := range changes {
 		for name, opts := range map[string][]copal.MapOption{"": nil, ", in order": {copal.Ordered()}} {
 			t.Run(c.name+name, func(t *testing.T) {
-				db := memory(t)
-				m := mapOf[string, int](t, db, "m", opts...)
+				db := kit.Memory(t)
+				m := kit.MapOf[string, int](t, db, "m", opts...)
 				if err := m.Set("another", 1); err != nil {
 					t.Fatal(err)
 				}
@@ -302,7 +304,7 @@ func lookAtParts(t *testing.T) {
 
 func TestWhatOneWayOfReadingAHashHasShown(t *testing.T) {
 	lookAtParts(t)
-	db := memory(t)
+	db := kit.Memory(t)
 	h, err := copal.OpenHash[string, int](db, "h")
 	if err == nil {
 		err = h.Set("another", 1)
@@ -357,8 +359,8 @@ func TestWhatOneWayOfReadingAHashHasShown(t *testing.T) {
 
 // Whoever watches, and reads then, is told of every change that he has not read.
 func TestWatchAndRead(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	var stop atomic.Bool
 	written := make(chan error, 1)
 	go func() {
@@ -391,8 +393,8 @@ func TestWatchAndRead(t *testing.T) {
 // Len is never more than what has been begun, nor less than what is done: not even while entries that were set
 // asynchronously go to the log.
 func TestLenMeanwhile(t *testing.T) {
-	db := memory(t)
-	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	db := kit.Memory(t)
+	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())
 	var begun, done atomic.Int64
 	written := make(chan error, 1)
 	n := 4 * seenRounds()
@@ -402,7 +404,7 @@ func TestLenMeanwhile(t *testing.T) {
 			begun.Add(1)
 			err = errors.Join(err, m.SetAsync(i, i))
 			done.Add(1)
-			if _, e := has(db.Raw(), []byte("m:"+strconv.Itoa(i))); e != nil { // now the log has it
+			if _, e := kit.Has(db.Raw(), []byte("m:"+strconv.Itoa(i))); e != nil { // now the log has it
 				err = errors.Join(err, e)
 			}
 		}
@@ -422,9 +424,9 @@ func TestLenMeanwhile(t *testing.T) {
 
 // What was seen to be there, and expires then, is not counted.
 func TestSeenAndExpired(t *testing.T) {
-	clock := newManualClock()
-	db := memory(t, copal.WithClock(clock), copal.WithInline())
-	m := mapOf[string, int](t, db, "m")
+	clock := kit.NewManualClock()
+	db := kit.Memory(t, kit.WithClock(clock), kit.WithInline())
+	m := kit.MapOf[string, int](t, db, "m")
 	for name, set := range map[string]func(i int) error{
 		"SetTTLAsync": func(i int) error { return m.With(copal.Async).SetTTL("x", i, time.Millisecond) },
 		"SetTTL":      func(i int) error { return m.SetTTL("x", i, time.Millisecond) },

@@ -14,18 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
-
-func mustSnapshot(t testing.TB, db *copal.DB) *copal.Snapshot {
-	t.Helper()
-	s, err := db.Snapshot()
-	if err != nil {
-		t.Fatalf("Snapshot: %v", err)
-	}
-	return s
-}
 
 // pet is a value that is kept in memory as the caller gave it, and herd one that is not.
 type pet struct {
@@ -51,7 +44,7 @@ func TestSnapshotOfMaps(t *testing.T) {
 }
 
 func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equal func(a, b V) bool) {
-	db := memory(t, copal.WithSegmentBytes(8<<10))
+	db := kit.Memory(t, kit.WithSegmentBytes(8<<10))
 	m, err := copal.OpenMap[int, V](db, "pets", copal.WithCodec(c))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +79,7 @@ func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equa
 		}
 		raw := 0
 		for key := range s.Raw().Prefix([]byte("pets:")) {
-			if has, err := has(s.Raw(), key); !has || err != nil {
+			if has, err := kit.Has(s.Raw(), key); !has || err != nil {
 				t.Fatalf("Has(%q) after Scan: %v, %v", key, has, err)
 			}
 			raw++
@@ -122,7 +115,7 @@ func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equa
 			m.Get(k) // so that a cell has the value
 		case 8:
 			if len(snapshots) < 5 {
-				snapshots = append(snapshots, taken{mustSnapshot(t, db), maps.Clone(content)})
+				snapshots = append(snapshots, taken{kit.MustSnapshot(t, db), maps.Clone(content)})
 			}
 		case 9:
 			if len(snapshots) > 0 {
@@ -159,7 +152,7 @@ func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equa
 
 // A value for memory alone is not in a snapshot, but the one is that it stands before.
 func TestSnapshotBehindInMemory(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m, err := copal.OpenMap[string, pet](db, "pets", copal.WithCodec(codec.Binary))
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +160,7 @@ func TestSnapshotBehindInMemory(t *testing.T) {
 	if err := errors.Join(m.Set("a", pet{"logged", 1}), m.SetInMemory("a", pet{"memory", 2})); err != nil {
 		t.Fatal(err)
 	}
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	defer s.Close()
 	if got := maps.Collect(m.At(s).All()); len(got) != 1 || got["a"] != (pet{"logged", 1}) {
 		t.Errorf("the snapshot has %v", got)
@@ -180,7 +173,7 @@ func TestSnapshotBehindInMemory(t *testing.T) {
 // The errors of a snapshot that is closed, of a map that is, of a store that is, and of a snapshot of another store.
 func TestSnapshotErrors(t *testing.T) {
 	var told []error
-	db := memory(t, copal.WithErrorHandler(func(err error) { told = append(told, err) }))
+	db := kit.Memory(t, copal.WithErrorHandler(func(err error) { told = append(told, err) }))
 	m, err := copal.OpenMap[string, int](db, "m")
 	if err != nil {
 		t.Fatal(err)
@@ -206,23 +199,23 @@ func TestSnapshotErrors(t *testing.T) {
 			t.Errorf("%s: the handler was told %d errors, want one for each of 5 calls", what, len(told))
 		}
 	}
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	s.Close()
 	s.Close()
 	want("a closed snapshot", m.At(s), copal.ErrClosed)
 	if _, err := s.Raw().Load([]byte("m:k")); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Get of a closed snapshot: %v", err)
 	}
-	if _, err := has(s.Raw(), []byte("m:k")); !errors.Is(err, copal.ErrClosed) {
+	if _, err := kit.Has(s.Raw(), []byte("m:k")); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Has of a closed snapshot: %v", err)
 	}
 	for key := range s.Raw().Prefix(nil) {
 		t.Errorf("Scan of a closed snapshot has %q", key)
 	}
-	s = mustSnapshot(t, memory(t))
+	s = kit.MustSnapshot(t, kit.Memory(t))
 	want("a snapshot of another store", m.At(s), copal.ErrHandle)
 	s.Close()
-	s = mustSnapshot(t, db)
+	s = kit.MustSnapshot(t, db)
 	defer s.Close()
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
@@ -249,10 +242,10 @@ func TestSnapshotErrors(t *testing.T) {
 func TestSnapshotsAreOneHistory(t *testing.T) {
 	const writers, takers = 4, 3
 	rounds := 1500
-	if long() {
+	if kit.Long() {
 		rounds = 100_000
 	}
-	db := memory(t, copal.WithSegmentBytes(32<<10))
+	db := kit.Memory(t, kit.WithSegmentBytes(32<<10))
 	type counters = [2 * writers]int64
 	var begun, acknowledged [2 * writers]atomic.Int64
 	m, err := copal.OpenMap[int, int64](db, "counters", copal.WithCodec(codec.Binary))
@@ -297,7 +290,7 @@ func TestSnapshotsAreOneHistory(t *testing.T) {
 		taking.Go(func() {
 			for !done.Load() && !t.Failed() {
 				least := load(&acknowledged)
-				s := mustSnapshot(t, db)
+				s := kit.MustSnapshot(t, db)
 				most := load(&begun)
 				var c, again counters
 				for k := range c {
@@ -343,11 +336,11 @@ func TestSnapshotsAreOneHistory(t *testing.T) {
 // back.
 func TestSnapshotHeld(t *testing.T) {
 	keys, rounds, length := 4000, 12, time.Duration(0)
-	if long() {
+	if kit.Long() {
 		keys, length = 200_000, time.Minute
 	}
 	dir := t.TempDir()
-	db, err := copal.Open(dir, copal.WithSegmentBytes(1<<20), copal.WithErrorHandler(func(err error) { t.Error(err) }))
+	db, err := copal.Open(dir, kit.WithSegmentBytes(1<<20), copal.WithErrorHandler(func(err error) { t.Error(err) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +359,7 @@ func TestSnapshotHeld(t *testing.T) {
 		}
 	}
 	before := db.Stats()
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	at := m.At(s)
 	check := func() {
 		t.Helper()
@@ -451,12 +444,12 @@ func TestSnapshotHeld(t *testing.T) {
 
 // A raw read of a snapshot shows what a raw read of the store does.
 func TestSnapshotShowsBinaryAsJSON(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, pet](t, db, "pets", copal.WithCodec(codec.Binary))
+	db := kit.Memory(t)
+	m := kit.MapOf[string, pet](t, db, "pets", copal.WithCodec(codec.Binary))
 	if err := m.Set("a", pet{"Rex", 3}); err != nil {
 		t.Fatal(err)
 	}
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	defer s.Close()
 	got, err := s.Raw().Load([]byte("pets:a"))
 	want, err2 := db.Raw().Load([]byte("pets:a"))

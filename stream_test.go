@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -23,7 +25,7 @@ func TestOpenValueShows(t *testing.T) {
 	}
 	defer w.Close()
 	_, err = w.Write(bytes.Repeat([]byte("0123456789abcdef"), 3<<16))
-	if err := errors.Join(err, copal.Set(db, "typed", User{"Alice", 28}), db.Raw().Set([]byte("raw"), []byte{0, 1}), w.Commit()); err != nil {
+	if err := errors.Join(err, copal.Set(db, "typed", kit.User{Name: "Alice", Age: 28}), db.Raw().Set([]byte("raw"), []byte{0, 1}), w.Commit()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := db.Snapshot()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/logtest"
@@ -74,14 +76,14 @@ func silentReads(m *copal.Map[string, string], r *copal.Raw) map[string]func() {
 // TestHandlesThatMeanNothing: each use of a handle that means nothing is an error, which reaches the
 // caller or the error handler.
 func TestHandlesThatMeanNothing(t *testing.T) {
-	var handled errorLog
-	db := memory(t, handled.option())
-	m := mapOf[string, string](t, db, "m")
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	m := kit.MapOf[string, string](t, db, "m")
 	if err := m.Set("k", "v"); err != nil {
 		t.Fatal(err)
 	}
 	raw := db.Raw()
-	other := memory(t)
+	other := kit.Memory(t)
 	s, err := db.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +151,7 @@ func TestHandlesThatMeanNothing(t *testing.T) {
 			t.Errorf("a transaction that has ended: %s: %v", verb, err)
 		}
 	}
-	handled.take()
+	handled.Take()
 	for _, c := range []struct {
 		what string
 		m    *copal.Map[string, string]
@@ -161,7 +163,7 @@ func TestHandlesThatMeanNothing(t *testing.T) {
 	} {
 		for verb, f := range silentReads(c.m, c.r) {
 			f()
-			if errs := handled.take(); len(errs) != 1 || !errors.Is(errs[0], c.want) {
+			if errs := handled.Take(); len(errs) != 1 || !errors.Is(errs[0], c.want) {
 				t.Errorf("%s: %s told the handler %v", c.what, verb, errs)
 			}
 		}
@@ -202,8 +204,8 @@ func TestWithDurability(t *testing.T) {
 			process, machine bool // what the write survives the death of
 		}{{copal.Async, false, false}, {copal.Write, true, false}, {copal.FSync, true, true}} {
 			mem := vfs.NewCrashMem()
-			db := openOn(t, mem, copal.WithoutRing(), copal.WithMaxMemory(16<<20)) // with less, nothing waits
-			m := mapOf[string, string](t, db, "m")
+			db := kit.OpenOn(t, mem, kit.WithoutRing(), copal.WithMaxMemory(16<<20)) // with less, nothing waits
+			m := kit.MapOf[string, string](t, db, "m")
 			if err := errors.Join(m.Set("k", "old"), db.Sync()); err != nil {
 				t.Fatal(err)
 			}
@@ -211,9 +213,9 @@ func TestWithDurability(t *testing.T) {
 				t.Fatalf("%s with %v: %v", name, c.d, err)
 			}
 			isNew := func(fs vfs.FS) bool {
-				after := openOn(t, fs, copal.WithoutRing())
-				defer mustClose(t, after)
-				v, err := mapOf[string, string](t, after, "m").Load("k")
+				after := kit.OpenOn(t, fs, kit.WithoutRing())
+				defer kit.MustClose(t, after)
+				v, err := kit.MapOf[string, string](t, after, "m").Load("k")
 				if err != nil {
 					t.Errorf("%s with %v: %v", name, c.d, err)
 				}
@@ -238,9 +240,9 @@ func TestWithDurability(t *testing.T) {
 
 // TestUpdateThatFails: an error of the function is returned, and the entry stays.
 func TestUpdateThatFails(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, []int](t, db, "m")
-	h := openHash[string, []int](t, db, "h")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, []int](t, db, "m")
+	h := kit.OpenHash[string, []int](t, db, "h")
 	no := errors.New("no such user")
 	for _, there := range []bool{false, true} {
 		if there {
@@ -274,8 +276,8 @@ func TestUpdateThatFails(t *testing.T) {
 // TestGetOrSetOnce: of several goroutines one sets, and all get what it has set; one gets what
 // GetAndDelete removes.
 func TestGetOrSetOnce(t *testing.T) {
-	db := memory(t)
-	m := mapOf[int, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[int, int](t, db, "m")
 	raw := db.Raw()
 	const goroutines, keys = 4, 200
 	var set, got, setRaw, gotRaw [goroutines]int
@@ -344,8 +346,8 @@ func TestGetOrSetOnce(t *testing.T) {
 
 // TestVerbsInATransaction: what a map can do, a map in a transaction can.
 func TestVerbsInATransaction(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	if err := errors.Join(m.Set("a", 1), m.Set("b", 2), m.SetTTL("c", 3, time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +400,7 @@ func TestVerbsInATransaction(t *testing.T) {
 // TestPopsAgainstModel pops members of a sorted set from both ends, among changes, also in
 // transactions, and by several goroutines.
 func TestPopsAgainstModel(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	z, err := copal.OpenSortedSet[string](db, "z")
 	if err != nil {
 		t.Fatal(err)
@@ -569,14 +571,14 @@ func TestValuesAreTheCallersOwn(t *testing.T) {
 		ownedBy(t, opts, codec.JSON, owns, spoilOwns)
 		ownedBy(t, opts, codec.Binary, owns, spoilOwns)
 		ownedBy(t, opts, codec.Bytes, func() []byte { return []byte("page") }, func(b *[]byte) { (*b)[0] = 'X' })
-		ownedBy(t, opts, gobCodec{}, newParts, spoilParts)
+		ownedBy(t, opts, kit.HexCodec{}, newParts, spoilParts)
 	}
 }
 
 func ownedBy[V any](t *testing.T, opt copal.Option, c codec.Codec, make func() V, spoil func(*V)) {
 	t.Helper()
-	db, want := memory(t, opt), make()
-	m := mapOf[string, V](t, db, "m", copal.WithCodec(c))
+	db, want := kit.Memory(t, opt), make()
+	m := kit.MapOf[string, V](t, db, "m", copal.WithCodec(c))
 	if err := m.Set("k", make()); err != nil {
 		t.Fatal(err)
 	}
@@ -592,7 +594,7 @@ func ownedBy[V any](t *testing.T, opt copal.Option, c codec.Codec, make func() V
 	reads := map[string]func(m *copal.Map[string, V]) V{
 		"Get":      func(m *copal.Map[string, V]) V { v, _ := m.Get("k"); return v },
 		"Load":     func(m *copal.Map[string, V]) V { v, _ := m.Load("k"); return v },
-		"Backward": func(m *copal.Map[string, V]) V { _, v, _ := firstOf(m.Backward().All()); return v },
+		"Backward": func(m *copal.Map[string, V]) V { _, v, _ := kit.FirstOf(m.Backward().All()); return v },
 		"All": func(m *copal.Map[string, V]) (v V) {
 			for _, v = range m.All() {
 				return v
@@ -649,9 +651,9 @@ func ownedBy[V any](t *testing.T, opt copal.Option, c codec.Codec, make func() V
 	look("a snapshot", m.At(s))
 	for verb, read := range map[string]func() (V, error){
 		"GetOrSet": func() (V, error) { v, _, err := m.GetOrSet("k", *new(V)); return v, err },
-		"History":  func() (v V, err error) { version, err, _ := firstOf(m.History("k")); return version.Value, err },
+		"History":  func() (v V, err error) { version, err, _ := kit.FirstOf(m.History("k")); return version.Value, err },
 		"Watch": func() (v V, err error) {
-			change, err, _ := firstOf(m.Watch(t.Context(), copal.WithAfter(0)))
+			change, err, _ := kit.FirstOf(m.Watch(t.Context(), copal.WithAfter(0)))
 			return change.Value, err
 		},
 	} {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -50,9 +52,9 @@ func setTo[V any](v V) func(*copal.Entry[V]) error {
 // TestTwinsOfCollections: what a twin with FSync has done survives the loss of power, and a snapshot refuses
 // it.
 func TestTwinsOfCollections(t *testing.T) {
-	for name := range twinsOf(t, memory(t), nil) {
+	for name := range twinsOf(t, kit.Memory(t), nil) {
 		mem := vfs.NewCrashMem()
-		db := openOn(t, mem, copal.WithInline())
+		db := kit.OpenOn(t, mem, kit.WithInline())
 		hash, err1 := copal.OpenHash[string, int](db, "hash")
 		set, err2 := copal.OpenSet[string](db, "set")
 		scores, err3 := copal.OpenSortedSet[string](db, "scores")
@@ -76,12 +78,12 @@ func TestTwinsOfCollections(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for cut := range mem.PowerCuts(8, nil) {
-			after := openOn(t, cut, copal.WithInline())
+			after := kit.OpenOn(t, cut, kit.WithInline())
 			if !twinsOf(t, after, nil)[name].done() {
 				t.Errorf("%s does not survive the loss of power", name)
 			}
-			mustClose(t, after)
+			kit.MustClose(t, after)
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 }

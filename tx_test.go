@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -32,7 +34,7 @@ func openHolders(t *testing.T, db *copal.DB, opts ...copal.MapOption) *copal.Map
 func TestTx(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		mem := vfs.NewMem()
-		db := openOn(t, mem)
+		db := kit.OpenOn(t, mem)
 		m := openHolders(t, db, copal.WithCodec(c))
 		for _, name := range []string{"a", "b", "c"} {
 			if err := m.Set(name, holder{name, 10}); err != nil {
@@ -99,7 +101,7 @@ func TestTx(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			db = openOn(t, mem)
+			db = kit.OpenOn(t, mem)
 			m = openHolders(t, db, copal.WithCodec(c))
 		}
 	}
@@ -121,7 +123,7 @@ func wantTxKeys(t *testing.T, keys func(func(string) bool), want ...string) {
 
 // TestTxLeavesNoTrace: a function that returns an error or panics has changed nothing, and the store goes on.
 func TestTxLeavesNoTrace(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m := openHolders(t, db)
 	stop := errors.New("stop")
 	var kept *copal.Tx
@@ -140,7 +142,7 @@ func TestTxLeavesNoTrace(t *testing.T) {
 		}()
 		db.Update(func(tx *copal.Tx) error { m.In(tx).Set("a", holder{}); panic("panic") })
 	}()
-	if has, err := has(db.Raw(), []byte("raw")); has || err != nil || m.Len() != 0 {
+	if has, err := kit.Has(db.Raw(), []byte("raw")); has || err != nil || m.Len() != 0 {
 		t.Errorf("%v, %v, %d entries", has, err, m.Len())
 	}
 	if err := kept.Raw().Set([]byte("raw"), nil); !errors.Is(err, copal.ErrTxDone) {
@@ -156,7 +158,7 @@ func TestTxLeavesNoTrace(t *testing.T) {
 
 // TestTxView: everything as it was at one moment, and no writes.
 func TestTxView(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m := openHolders(t, db)
 	if err := m.SetAsync("a", holder{Balance: 1}); err != nil {
 		t.Fatal(err)
@@ -186,7 +188,7 @@ func TestTxView(t *testing.T) {
 
 // TestTxCounts: what many goroutines add counts, and what they move is neither lost nor made.
 func TestTxCounts(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m := openHolders(t, db)
 	names := []string{"a", "b", "c"}
 	for _, n := range names {
@@ -231,9 +233,9 @@ func TestTxCounts(t *testing.T) {
 
 // TestTxAmongOthers: what memory has of an entry, and who else has to do with it, while a transaction writes it.
 func TestTxAmongOthers(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	m := openHolders(t, db)
-	other := memory(t)
+	other := kit.Memory(t)
 	if err := errors.Join(m.Set("a", holder{Balance: 1}), m.SetInMemory("a", holder{Balance: 7})); err != nil {
 		t.Fatal(err)
 	}
@@ -282,8 +284,8 @@ func TestTxAmongOthers(t *testing.T) {
 // TestTxReadsByItsHandles: a transaction runs again when another writer changes what it has read by a handle of In,
 // and not for what it has read beside that.
 func TestTxReadsByItsHandles(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	for _, c := range []struct {
 		what string
 		in   func(tx *copal.Tx) *copal.Map[string, int]
@@ -313,7 +315,7 @@ func TestTxReadsByItsHandles(t *testing.T) {
 // TestTxValuesAreTheCallersOwn: what a transaction returns may be changed without anyone seeing it, whether the log
 // has it or the transaction has written it.
 func TestTxValuesAreTheCallersOwn(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
+	db := kit.OpenOn(t, vfs.NewMem())
 	key := []byte("k")
 	if err := db.Raw().Set(key, []byte("log")); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/vfs"
@@ -30,11 +32,11 @@ func TestUndoCrash(t *testing.T) {
 			}
 		}
 	})
-	db := openOn(t, mem, copal.WithInline(), copal.WithSegmentBytes(1<<20))
+	db := kit.OpenOn(t, mem, kit.WithInline(), kit.WithSegmentBytes(1<<20))
 	raw := db.Raw()
-	m := mapOf[int, string](t, db, "m")
+	m := kit.MapOf[int, string](t, db, "m")
 	for i := range 30 {
-		mustSet(t, m, i, fmt.Sprint(i, strings.Repeat("x", 50_000)))
+		kit.MustSet(t, m, i, fmt.Sprint(i, strings.Repeat("x", 50_000)))
 	}
 	must := func(err error) {
 		t.Helper()
@@ -50,7 +52,7 @@ func TestUndoCrash(t *testing.T) {
 	defer then.Close()
 	was := allOf(t, db)
 
-	mustClose(t, m)
+	kit.MustClose(t, m)
 	must(db.Drop("m"))
 	must(raw.Set([]byte("dated"), []byte("2")))
 	must(raw.Set([]byte("new"), []byte("2")))
@@ -77,7 +79,7 @@ func TestUndoCrash(t *testing.T) {
 	}
 	before, after := 0, 0
 	for n, mem := range survivors {
-		db := openOn(t, mem, copal.WithInline())
+		db := kit.OpenOn(t, mem, kit.WithInline())
 		switch got := allOf(t, db); {
 		case maps.Equal(got, was):
 			after++
@@ -90,7 +92,7 @@ func TestUndoCrash(t *testing.T) {
 				t.Fatalf("survivor %d has %d entries when it has undone it again, want %d", n, len(got), len(was))
 			}
 		}
-		mustClose(t, db)
+		kit.MustClose(t, db)
 	}
 	if before < 20 || after == 0 {
 		t.Errorf("%d died before it counted, and %d after", before, after)

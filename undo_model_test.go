@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 )
@@ -16,7 +18,7 @@ import (
 // moments differ in, what the store has after an undo, and what every moment before and after it shows, must be as the
 // model has it. internal/mutants breaks what it is to notice.
 func TestUndoModel(t *testing.T) {
-	eachSeed(t, 8, 10_000, func(t *testing.T, seed uint64) {
+	kit.EachSeed(t, 8, 10_000, func(t *testing.T, seed uint64) {
 		x := newHistoryModel(t, seed)
 		x.open()
 		x.note()
@@ -35,7 +37,7 @@ func TestUndoModel(t *testing.T) {
 			x.compare()
 			x.diff()
 		}
-		mustClose(t, x.db)
+		kit.MustClose(t, x.db)
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -20,7 +22,7 @@ type account struct {
 
 func openAccounts(t *testing.T) *copal.Map[string, account] {
 	t.Helper()
-	m, err := copal.OpenMap[string, account](openOn(t, vfs.NewMem()), "accounts")
+	m, err := copal.OpenMap[string, account](kit.OpenOn(t, vfs.NewMem()), "accounts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func TestUpdateDecides(t *testing.T) {
 // Trap: read-modify-write transactions that lose updates (800 increments, 209 counted).
 func TestTrapLostUpdates(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
+	db := kit.OpenOn(t, mem)
 	m, err := copal.OpenMap[string, account](db, "accounts")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +113,7 @@ func TestTrapLostUpdates(t *testing.T) {
 	}
 	check(m)
 	db.Close()
-	m, err = copal.OpenMap[string, account](openOn(t, mem), "accounts")
+	m, err = copal.OpenMap[string, account](kit.OpenOn(t, mem), "accounts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +258,7 @@ func TestTrapUpdateChangesInPlace(t *testing.T) {
 }
 
 func TestUpdateErrors(t *testing.T) {
-	db := openOn(t, vfs.NewMem())
+	db := kit.OpenOn(t, vfs.NewMem())
 	m, err := copal.OpenMap[string, any](db, "things")
 	if err != nil {
 		t.Fatal(err)
@@ -285,14 +287,14 @@ func TestUpdateErrors(t *testing.T) {
 // TestNestedInTx: in a transaction, too, an update whose function writes the same entry gives up, and what it
 // would have stored leaves no trace.
 func TestNestedInTx(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
-	h := openHash[string, int](t, db, "h")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
+	h := kit.OpenHash[string, int](t, db, "h")
 	s, err := copal.OpenSortedSet[string](db, "s")
-	must(t, err)
+	kit.Must(t, err)
 	raw := db.Raw()
 	k := []byte("k")
-	must(t, errors.Join(m.Set("logged", 1), h.Set("logged", 1), s.Set("logged", 1), s.Set("other", 1)))
+	kit.Must(t, errors.Join(m.Set("logged", 1), h.Set("logged", 1), s.Set("logged", 1), s.Set("other", 1)))
 	errOf := func(_, _ any, err error) error { return err }
 	for _, key := range []string{"logged", "own", "none"} {
 		for what, update := range map[string]func(*copal.Tx) error{
@@ -321,14 +323,14 @@ func TestNestedInTx(t *testing.T) {
 		} {
 			err := db.Update(func(tx *copal.Tx) error {
 				if key == "own" {
-					must(t, errors.Join(m.In(tx).Set(key, 1), h.In(tx).Set(key, 1), s.In(tx).Set(key, 1)))
+					kit.Must(t, errors.Join(m.In(tx).Set(key, 1), h.In(tx).Set(key, 1), s.In(tx).Set(key, 1)))
 				}
 				if err := update(tx); !errors.Is(err, copal.ErrNested) {
 					t.Errorf("%s of %s: %v", what, key, err)
 				}
 				return nil
 			})
-			must(t, err)
+			kit.Must(t, err)
 			n := 0
 			for member, score := range s.All() {
 				n++
@@ -342,7 +344,7 @@ func TestNestedInTx(t *testing.T) {
 		}
 	}
 	// Other entries are fine, and so is a second update.
-	must(t, db.Update(func(tx *copal.Tx) error {
+	kit.Must(t, db.Update(func(tx *copal.Tx) error {
 		for range 2 {
 			if err := errors.Join(
 				errOf(s.In(tx).Update("logged", func(e *copal.Entry[float64]) error { e.Value++; return s.In(tx).Set("other", e.Value) })),

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -70,7 +72,7 @@ func TestValues(t *testing.T) {
 	values[float64](t, 0, 0.1, 1e308, 5e-324, -1.5, 1<<53)
 	values[float32](t, 0, 0.1, math.MaxFloat32)
 	values(t, struct{ A, B int }{1, 2})
-	values[[]byte](t, nil, []byte{}, []byte("a\x00\xff\n"), pattern(5000))
+	values[[]byte](t, nil, []byte{}, []byte("a\x00\xff\n"), kit.Pattern(5000))
 	values[[]string](t, nil, []string{}, []string{""}, []string{"a", "b"})
 	values[[]int](t, nil, []int{}, []int{0})
 	values[[3]int](t, [3]int{}, [3]int{1, 2, 3})
@@ -95,16 +97,16 @@ func TestValues(t *testing.T) {
 func values[V any](t *testing.T, list ...V) {
 	t.Helper()
 	t.Run(reflect.TypeFor[V]().String(), func(t *testing.T) {
-		lives(t, func(t *testing.T, db *copal.DB) {
-			m := mapOf[int, V](t, db, "m")
+		kit.Lives(t, func(t *testing.T, db *copal.DB) {
+			m := kit.MapOf[int, V](t, db, "m")
 			for i, v := range list {
-				mustSet(t, m, i, v)
+				kit.MustSet(t, m, i, v)
 				if err := copal.Set(db, "single "+strconv.Itoa(i), v); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}, func(t *testing.T, db *copal.DB) {
-			wantValues(t, mapOf[int, V](t, db, "m"), list)
+			wantValues(t, kit.MapOf[int, V](t, db, "m"), list)
 			for i, want := range list {
 				if v, err := copal.Load[V](db, "single "+strconv.Itoa(i)); err != nil || !reflect.DeepEqual(v, want) {
 					t.Errorf("copal.Get = %#v, %v, want %#v", v, err, want)
@@ -157,12 +159,12 @@ func TestTrapMinusZero(t *testing.T) {
 		L []float64
 	}
 	minus := math.Copysign(0, -1)
-	lives(t, func(t *testing.T, db *copal.DB) {
-		mustSet(t, mapOf[int, float64](t, db, "floats"), 1, minus)
-		mustSet(t, mapOf[int, zeros](t, db, "zeros"), 1, zeros{minus, float32(minus), []float64{minus, 0}})
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		kit.MustSet(t, kit.MapOf[int, float64](t, db, "floats"), 1, minus)
+		kit.MustSet(t, kit.MapOf[int, zeros](t, db, "zeros"), 1, zeros{minus, float32(minus), []float64{minus, 0}})
 	}, func(t *testing.T, db *copal.DB) {
-		f, err := mapOf[int, float64](t, db, "floats").Load(1)
-		z, err2 := mapOf[int, zeros](t, db, "zeros").Load(1)
+		f, err := kit.MapOf[int, float64](t, db, "floats").Load(1)
+		z, err2 := kit.MapOf[int, zeros](t, db, "zeros").Load(1)
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
@@ -176,13 +178,13 @@ func TestTrapMinusZero(t *testing.T) {
 func TestTrapTimes(t *testing.T) {
 	noon := time.Date(2024, 7, 1, 12, 0, 0, 123456789, time.UTC)
 	list := []time.Time{noon, noon.In(time.FixedZone("JST", 9*3600)), noon.In(time.FixedZone("", -(3*3600 + 1800))), {}, time.Now()}
-	lives(t, func(t *testing.T, db *copal.DB) {
-		m := mapOf[int, time.Time](t, db, "m")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		m := kit.MapOf[int, time.Time](t, db, "m")
 		for i, at := range list {
-			mustSet(t, m, i, at)
+			kit.MustSet(t, m, i, at)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		for i, at := range mapOf[int, time.Time](t, db, "m").All() {
+		for i, at := range kit.MapOf[int, time.Time](t, db, "m").All() {
 			_, offset := at.Zone()
 			_, want := list[i].Zone()
 			if !at.Equal(list[i]) || offset != want {
@@ -195,10 +197,10 @@ func TestTrapTimes(t *testing.T) {
 // Unexported fields and those tagged "-" are not stored: a read never shows them,
 // whether the store was reopened or not.
 func TestTrapUnexportedFields(t *testing.T) {
-	lives(t, func(t *testing.T, db *copal.DB) {
-		mustSet(t, mapOf[int, person](t, db, "m"), 1, person{Name: "Alice", secret: "s", Skip: "skip"})
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		kit.MustSet(t, kit.MapOf[int, person](t, db, "m"), 1, person{Name: "Alice", secret: "s", Skip: "skip"})
 	}, func(t *testing.T, db *copal.DB) {
-		if v, err := mapOf[int, person](t, db, "m").Load(1); err != nil || !reflect.DeepEqual(v, person{Name: "Alice"}) {
+		if v, err := kit.MapOf[int, person](t, db, "m").Load(1); err != nil || !reflect.DeepEqual(v, person{Name: "Alice"}) {
 			t.Errorf("Load = %+v, %v", v, err)
 		}
 	})
@@ -249,33 +251,33 @@ func (b *brokenText) UnmarshalText(text []byte) error { return nil }
 func refusedValue[V any](t *testing.T, v V) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%T", *new(V)), func(t *testing.T) {
-		db := memory(t)
+		db := kit.Memory(t)
 		m, err := copal.OpenMap[string, V](db, "m")
 		if err != nil {
-			wantErr(t, "OpenMap", err, copal.ErrType)
+			kit.WantErr(t, "OpenMap", err, copal.ErrType)
 			return
 		}
-		mustPut(t, db, "m:before", "old bytes")
+		kit.MustPut(t, db, "m:before", "old bytes")
 		before := db.Stats()
 		for _, key := range []string{"new", "before"} {
 			err := m.Set(key, v)
-			wantErr(t, "Set", err, copal.ErrType)
+			kit.WantErr(t, "Set", err, copal.ErrType)
 			if err != nil && !strings.Contains(err.Error(), key) {
 				t.Errorf("the error does not name the key %q: %v", key, err)
 			}
-			wantErr(t, "SetFSync", m.SetFSync(key, v), copal.ErrType)
-			wantErr(t, "copal.Set", copal.Set(db, "m:"+key, v), copal.ErrType)
+			kit.WantErr(t, "SetFSync", m.SetFSync(key, v), copal.ErrType)
+			kit.WantErr(t, "copal.Set", copal.Set(db, "m:"+key, v), copal.ErrType)
 		}
 		if after := db.Stats(); after.Keys != before.Keys || after.Records != before.Records {
 			t.Errorf("the refused value changed %+v to %+v", before, after)
 		}
-		wantRaw(t, db, "m:before", "old bytes")
+		kit.WantRaw(t, db, "m:before", "old bytes")
 	})
 }
 
 // Types of values are refused at OpenMap when no value of them could be read back.
 func TestValueTypesRefused(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	refusedType[chan int](t, db)
 	refusedType[func()](t, db)
 	refusedType[complex128](t, db)
@@ -318,20 +320,20 @@ func refusedType[V any](t *testing.T, db *copal.DB) {
 func TestTrapValueSizes(t *testing.T) {
 	sizes := []int{0, 1, 511, 512, 513, 4095, 4096, 4097, 1<<16 - 1, 1 << 16, 1<<16 + 1,
 		1<<20 - 3, 1<<20 - 2, 1<<20 - 1, 1 << 20, 1<<20 + 1, 3<<20 + 5}
-	lives(t, func(t *testing.T, db *copal.DB) {
-		blobs := mapOf[int, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
-		texts := mapOf[int, string](t, db, "text")
+	kit.Lives(t, func(t *testing.T, db *copal.DB) {
+		blobs := kit.MapOf[int, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
+		texts := kit.MapOf[int, string](t, db, "text")
 		for i, n := range sizes {
-			mustSet(t, blobs, n, pattern(sizes[len(sizes)-1-i])) // to be overwritten by a value of another size
-			mustSet(t, blobs, n, pattern(n))
-			mustSet(t, texts, n, strings.Repeat("é\n", n/4)+strings.Repeat("x", n%4))
+			kit.MustSet(t, blobs, n, kit.Pattern(sizes[len(sizes)-1-i])) // to be overwritten by a value of another size
+			kit.MustSet(t, blobs, n, kit.Pattern(n))
+			kit.MustSet(t, texts, n, strings.Repeat("é\n", n/4)+strings.Repeat("x", n%4))
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		blobs := mapOf[int, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
-		texts := mapOf[int, string](t, db, "text")
+		blobs := kit.MapOf[int, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
+		texts := kit.MapOf[int, string](t, db, "text")
 		for _, n := range sizes {
-			if v, err := blobs.Load(n); err != nil || !bytes.Equal(v, pattern(n)) {
-				t.Errorf("%d bytes: read %d, equal up to %d: %v", n, len(v), commonPrefix(string(v), string(pattern(n))), err)
+			if v, err := blobs.Load(n); err != nil || !bytes.Equal(v, kit.Pattern(n)) {
+				t.Errorf("%d bytes: read %d, equal up to %d: %v", n, len(v), kit.CommonPrefix(string(v), string(kit.Pattern(n))), err)
 			}
 			want := strings.Repeat("é\n", n/4) + strings.Repeat("x", n%4)
 			if v, err := texts.Load(n); err != nil || v != want {
@@ -352,7 +354,7 @@ func TestTrapValueSizes(t *testing.T) {
 
 // Values of up to 1 GiB are kept, on the machine's disk.
 func TestHugeValues(t *testing.T) {
-	if !long() {
+	if !kit.Long() {
 		t.Skip("needs gigabytes of memory and disk: COPAL_LONG=1")
 	}
 	const most = 1 << 30
@@ -372,20 +374,20 @@ func TestHugeValues(t *testing.T) {
 				v[i] = byte(i / 4093)
 			}
 			if err := m.Set("huge", v); n > most {
-				wantErr(t, "Set", err, copal.ErrTooLarge)
-				wantAbsent(t, m, "huge")
+				kit.WantErr(t, "Set", err, copal.ErrTooLarge)
+				kit.WantAbsent(t, m, "huge")
 				return
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			mustClose(t, m)
+			kit.MustClose(t, m)
 			if m, err = copal.OpenSingleMap[string, []byte](dir, copal.WithCodec(codec.Bytes)); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := m.Load("huge"); err != nil || !bytes.Equal(got, v) {
 				t.Errorf("read %d of %d bytes: %v", len(got), n, err)
 			}
-			mustClose(t, m)
+			kit.MustClose(t, m)
 		})
 	}
 }
@@ -404,7 +406,7 @@ func availableMemory() int64 {
 
 // Trap: a value that shares slices or pointers with what a reader holds, changed in place.
 func TestTrapSharedMemory(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	want := person{Name: "Alice", Tags: []string{"a", "b"}, Scores: map[string]float64{"x": 1}, Home: &point{1, 2}}
 	clone := func() person {
 		p := want
@@ -414,7 +416,7 @@ func TestTrapSharedMemory(t *testing.T) {
 	spoil := func(p person) {
 		p.Tags[0], p.Scores["x"], p.Scores["y"], p.Home.X = "spoilt", -1, -1, -1
 	}
-	m := mapOf[string, person](t, db, "m")
+	m := kit.MapOf[string, person](t, db, "m")
 	check := func(what string) {
 		t.Helper()
 		for k, v := range m.All() {
@@ -430,12 +432,12 @@ func TestTrapSharedMemory(t *testing.T) {
 		spoil(v)
 	}
 	given := clone()
-	mustSet(t, m, "k", given)
+	kit.MustSet(t, m, "k", given)
 	spoil(given)
 	check("after changing what was stored")
 	check("after changing what was loaded")
 
-	blobs := mapOf[string, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
+	blobs := kit.MapOf[string, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
 	key, value := []byte("bytes:k"), []byte("value")
 	if err := db.Raw().Set(key, value); err != nil {
 		t.Fatal(err)
@@ -471,32 +473,32 @@ func TestTypesChange(t *testing.T) {
 		Name  string
 	}
 	type narrow struct{ Age bool }
-	var handled errorLog
-	db := memory(t, handled.option())
-	m1 := mapOf[string, first](t, db, "users")
-	mustSet(t, m1, "alice", first{"Alice", 28, "old"})
-	mustClose(t, m1)
-	m2 := mapOf[string, second](t, db, "users")
-	wantLoad(t, m2, "alice", second{Name: "Alice", Age: 28})
-	mustSet(t, m2, "bob", second{Name: "Bob", Age: 1000})
-	mustClose(t, m2)
-	m3 := mapOf[string, first](t, db, "users")
-	wantLoad(t, m3, "alice", first{"Alice", 28, "old"})
+	var handled kit.ErrorLog
+	db := kit.Memory(t, handled.Option())
+	m1 := kit.MapOf[string, first](t, db, "users")
+	kit.MustSet(t, m1, "alice", first{"Alice", 28, "old"})
+	kit.MustClose(t, m1)
+	m2 := kit.MapOf[string, second](t, db, "users")
+	kit.WantLoad(t, m2, "alice", second{Name: "Alice", Age: 28})
+	kit.MustSet(t, m2, "bob", second{Name: "Bob", Age: 1000})
+	kit.MustClose(t, m2)
+	m3 := kit.MapOf[string, first](t, db, "users")
+	kit.WantLoad(t, m3, "alice", first{"Alice", 28, "old"})
 	_, err := m3.Load("bob") // 1000 is no int8
-	wantErr(t, "Load of a number that does not fit", err, copal.ErrType)
+	kit.WantErr(t, "Load of a number that does not fit", err, copal.ErrType)
 	for k := range m3.All() {
 		if k != "alice" {
 			t.Errorf("All yields %q", k)
 		}
 	}
-	handled.wantTaken(t, 1, copal.ErrType)
+	handled.WantTaken(t, 1, copal.ErrType)
 
 	// a value of another type that came while the map was open
 	if err := copal.Set(db, "users:odd", narrow{true}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = m3.Load("odd")
-	wantErr(t, "Load of a type that does not fit", err, copal.ErrType)
+	kit.WantErr(t, "Load of a type that does not fit", err, copal.ErrType)
 	if errors.Is(err, copal.ErrCorrupt) {
 		t.Errorf("it is called corrupt: %v", err)
 	}
@@ -505,5 +507,5 @@ func TestTypesChange(t *testing.T) {
 			t.Errorf("All yields %q", k)
 		}
 	}
-	handled.wantTaken(t, 2, copal.ErrType)
+	handled.WantTaken(t, 2, copal.ErrType)
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
 )
@@ -22,12 +24,12 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	users, err := copal.OpenMap[string, User](db, "users")
+	users, err := copal.OpenMap[string, kit.User](db, "users")
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := time.Now().Truncate(time.Millisecond)
-	alice, bob := User{Name: "Alice", Age: 28}, User{Name: "Bob", Age: 31}
+	alice, bob := kit.User{Name: "Alice", Age: 28}, kit.User{Name: "Bob", Age: 31}
 	batch := db.Raw().Batch()
 	batch.Set([]byte("raw"), []byte{0, 1})
 	batch.Set([]byte("users:\xff"), []byte("no JSON"))
@@ -113,12 +115,12 @@ func TestWatch(t *testing.T) {
 
 // TestWatchWithoutAnOption: a WatchOption that is nil is none, wherever it stands.
 func TestWatchWithoutAnOption(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
 	if err := errors.Join(m.Set("a", 1), db.Raw().Set([]byte("raw"), nil)); err != nil {
 		t.Fatal(err)
 	}
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	defer s.Close()
 	for c, err := range db.Watch(t.Context(), nil, copal.WithAfter(0), copal.WithUntil(s.Seq()), nil, copal.WithKey([]byte("raw"))) {
 		if string(c.Key) != "raw" || err != nil {
@@ -139,17 +141,17 @@ func TestWatchWithoutAnOption(t *testing.T) {
 // TestWatchBeginsAtTheCall: what comes between the call and a loop is told, to each loop anew, and what was there
 // before the call is not.
 func TestWatchBeginsAtTheCall(t *testing.T) {
-	db := memory(t)
-	m := mapOf[string, int](t, db, "m")
-	must(t, m.Set("before", 1))
-	s := mustSnapshot(t, db)
+	db := kit.Memory(t)
+	m := kit.MapOf[string, int](t, db, "m")
+	kit.Must(t, m.Set("before", 1))
+	s := kit.MustSnapshot(t, db)
 	defer s.Close()
 	changes := m.Watch(t.Context(), copal.WithUntil(s.Seq()+2))
-	must(t, errors.Join(m.Set("between", 2), m.Set("later", 3)))
+	kit.Must(t, errors.Join(m.Set("between", 2), m.Set("later", 3)))
 	for range 2 {
 		var told []string
 		for c, err := range changes {
-			must(t, err)
+			kit.Must(t, err)
 			told = append(told, c.Key)
 		}
 		if !slices.Equal(told, []string{"between", "later"}) {
@@ -213,8 +215,8 @@ func TestWatchUntil(t *testing.T) {
 // TestWatchOldValues: a watch with OldValues tells of each change what was there, in the types of the map and as raw
 // bytes.
 func TestWatchOldValues(t *testing.T) {
-	clock := newManualClock()
-	db, err := copal.OpenMemory(copal.WithClock(clock))
+	clock := kit.NewManualClock()
+	db, err := copal.OpenMemory(kit.WithClock(clock))
 	if err != nil {
 		t.Fatal(err)
 	}

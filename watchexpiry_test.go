@@ -1,4 +1,4 @@
-package copal
+package copal_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/test/kit"
 )
 
 // TestWatchTellsWhatExpires: a watch of a map with ExpiryEvents is told of each entry that expires, once, soon after
@@ -16,10 +18,10 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 	dir, clock := t.TempDir(), logtest.NewClock()
 	seen := map[uint64]bool{}
 	var last uint64
-	hear := func(db *DB, n int) (list []string) {
+	hear := func(db *copal.DB, n int) (list []string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for c, err := range db.Watch(ctx, WithAfter(last), WithPrefix([]byte("sessions:"))) {
+		for c, err := range db.Watch(ctx, copal.WithAfter(last), copal.WithPrefix([]byte("sessions:"))) {
 			if err != nil {
 				t.Fatalf("%v, after %q", err, list)
 			}
@@ -44,15 +46,15 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 		}
 	}
 	for process := range 3 {
-		db, err := Open(dir, storeOption(func(c *config) { c.clock = clock }))
+		db, err := copal.Open(dir, kit.WithClock(clock))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var opts []MapOption
+		var opts []copal.MapOption
 		if process == 0 {
-			opts = append(opts, ExpiryEvents())
+			opts = append(opts, copal.ExpiryEvents())
 		}
-		sessions, err := OpenMap[string, int](db, "sessions", opts...)
+		sessions, err := copal.OpenMap[string, int](db, "sessions", opts...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +85,7 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 // TestExpiryEventsInTime: an end is in the log within 100 ms of the deadline.
 func TestExpiryEventsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, err := OpenMemory(ExpiryEvents())
+		db, err := copal.OpenMemory(copal.ExpiryEvents())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +97,7 @@ func TestExpiryEventsInTime(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		left := 200
-		for c, err := range db.Watch(t.Context(), WithAfter(0)) {
+		for c, err := range db.Watch(t.Context(), copal.WithAfter(0)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +120,7 @@ func TestRawTellsExpiry(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		for process := range 2 {
-			db, err := Open(dir)
+			db, err := copal.Open(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +130,7 @@ func TestRawTellsExpiry(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			changes := db.Watch(t.Context(), WithPrefix([]byte("k")))
+			changes := db.Watch(t.Context(), copal.WithPrefix([]byte("k")))
 			if err := raw.SetTTL([]byte("k1"), nil, time.Second); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/test/kit"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -22,7 +24,7 @@ func everyKind(t *testing.T, db *copal.DB, key string) []any {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
-	return []any{mapOf[string, string](t, db, "m"), db.Raw(), h, l, s, z}
+	return []any{kit.MapOf[string, string](t, db, "m"), db.Raw(), h, l, s, z}
 }
 
 // handlesTo are the handles that the method named so makes of others.
@@ -38,7 +40,7 @@ var (
 	verbsThatWrite = strings.Fields(`Add Clear Create Delete DeletePrefix DeleteRange Expire ExpireAt GetAndDelete GetOrSet Insert Persist
 		PopBack PopFront PopMax PopMin Push PushBack PushFront Rename Set SetAll SetTTL SetUntil TellExpiry Update`)
 	verbsThatRead = strings.Fields(`All Between Close Count Deadline From Get Has History Keys KeysBetween Len Load MembersFrom Open Peek Prefix Range Rank Ranked
-		Sync TTL Until Values View Watch At Backward Batch Hash In List SortedSet Stream StringSet Type With WithContext DB Name IsOrdered`)
+		Sync TTL Until Values View Watch At Backward Batch Hash In List SortedSet Stream StringSet Type With WithContext DB Name`)
 )
 
 // writes calls each method of a handle whose verb writes with arguments about key, and yields its error. called is
@@ -127,7 +129,7 @@ func fillKinds(t *testing.T, handles []any, key string) {
 // TestFSyncInATransaction: a twin with FSync is refused where the transaction is less durable, and taken where it is
 // not. The transaction goes on.
 func TestFSyncInATransaction(t *testing.T) {
-	db := memory(t)
+	db := kit.Memory(t)
 	kinds := everyKind(t, db, "k")
 	fillKinds(t, kinds, "k")
 	try := func(tx *copal.Tx, want error) {
@@ -146,21 +148,21 @@ func TestFSyncInATransaction(t *testing.T) {
 			t.Errorf("only %d methods end with FSync", n)
 		}
 	}
-	must(t, db.Update(func(tx *copal.Tx) error { try(tx, copal.ErrHandle); return nil }))
-	must(t, db.UpdateFSync(func(tx *copal.Tx) error { try(tx, nil); return nil }))
+	kit.Must(t, db.Update(func(tx *copal.Tx) error { try(tx, copal.ErrHandle); return nil }))
+	kit.Must(t, db.UpdateFSync(func(tx *copal.Tx) error { try(tx, nil); return nil }))
 }
 
 // TestWritesAreRefusedAlike: where nothing can be written, each verb that writes says why, whatever is under the key,
 // and calls no function.
 func TestWritesAreRefusedAlike(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
+	db := kit.OpenOn(t, mem)
 	kinds := everyKind(t, db, "k")
 	fillKinds(t, kinds, "k")
-	s := mustSnapshot(t, db)
+	s := kit.MustSnapshot(t, db)
 	defer s.Close()
-	other := memory(t)
-	foreign := mustSnapshot(t, other)
+	other := kit.Memory(t)
+	foreign := kit.MustSnapshot(t, other)
 	defer foreign.Close()
 	n := 0
 	refused := func(why string, handles []any, want error) {
@@ -187,17 +189,17 @@ func TestWritesAreRefusedAlike(t *testing.T) {
 	refused("no snapshot", handlesTo(both("none"), "At", (*copal.Snapshot)(nil)), copal.ErrHandle)
 	refused("no transaction", handlesTo(both("none"), "In", (*copal.Tx)(nil)), copal.ErrHandle)
 	var ended *copal.Tx
-	must(t, db.View(func(tx *copal.Tx) error {
+	kit.Must(t, db.View(func(tx *copal.Tx) error {
 		ended = tx
 		refused("a transaction that only reads", handlesTo(both("none"), "In", tx), copal.ErrTxReadOnly)
 		return nil
 	}))
 	refused("a transaction that has ended", handlesTo(both("none"), "In", ended), copal.ErrTxDone)
-	must(t, db.Update(func(*copal.Tx) error {
+	kit.Must(t, db.Update(func(*copal.Tx) error {
 		refused("a handle of none, within a transaction", both("none"), copal.ErrNested)
 		return nil
 	}))
-	reader := openOn(t, mem, copal.ReadOnly())
+	reader := kit.OpenOn(t, mem, copal.ReadOnly())
 	refused("a store that is only read", append(everyKind(t, reader, "k"), everyKind(t, reader, "none")...), copal.ErrReadOnly)
 	if n < 1000 {
 		t.Errorf("only %d writes were tried", n)

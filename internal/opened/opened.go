@@ -17,6 +17,9 @@ var Engine func(db any) *engine.Store
 // Disk returns the machine's file system as a []copal.Option has it used.
 var Disk func(opts any) (vfs.FS, error)
 
+// Seam returns a copal.Option that sets options of the engine: the disk, the clock and the sizes of tests.
+var Seam func(set func(*engine.Options)) any
+
 // Driver is DriverOf. It is nil in a process that has opened no store with a driver.
 var Driver atomic.Pointer[func(db any) driver.Driver]
 

@@ -10,7 +10,7 @@ import (
 // arrows has, for each package of the library, its servers and its tests, the other packages of the module that it
 // imports. Those of outer may import any.
 var arrows = map[string][]string{
-	".":                    {"codec", "internal/backup", "internal/cache", "internal/clock", "internal/compaction", "internal/detach", "internal/driver", "internal/engine", "internal/feed", "internal/files", "internal/keycodec", "internal/opened", "internal/positions", "internal/record", "internal/render", "internal/seglog", "internal/store", "internal/stream", "internal/vfs"},
+	".":                    {"codec", "internal/backup", "internal/cache", "internal/compaction", "internal/detach", "internal/driver", "internal/engine", "internal/feed", "internal/files", "internal/keycodec", "internal/opened", "internal/positions", "internal/record", "internal/render", "internal/seglog", "internal/store", "internal/stream", "internal/vfs"},
 	"access":               {".", "internal/sparing"},
 	"admin":                {".", "codec", "internal/backup", "internal/driver", "internal/engine", "internal/files", "internal/keycodec", "internal/opened", "internal/render", "internal/repair", "internal/seglog", "internal/stream", "internal/vfs"},
 	"codec":                {"internal/promoted"},
@@ -70,6 +70,7 @@ var arrows = map[string][]string{
 	"internal/stream":      {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/sysmem":      {},
 	"internal/tail":        {"internal/clock", "internal/files", "internal/laps", "internal/record", "internal/vfs"},
+	"internal/test/kit":    {".", "codec", "internal/clock", "internal/engine", "internal/keycodec", "internal/logtest", "internal/opened", "internal/repair", "internal/vfs"},
 	"internal/turns":       {},
 	"internal/typedoc":     {"codec"},
 	"internal/vfs":         {},
