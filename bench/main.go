@@ -1,6 +1,6 @@
-// Command bench compares copal with what a program could use instead: maps in memory, other
-// embedded stores, plain files. It prints the table of ratios of internal/bench/table, with the
-// rivals whose modules no user of copal is to have. README.md says how to read it.
+// Command bench compares copal with the alternatives of a program: maps in memory, other embedded
+// stores, plain files. It prints the table of ratios of internal/bench/table, with the rivals whose
+// modules users of copal do not need. README.md explains the table.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// flags are what the command line says beside the options of the table.
+// flags are the flags of the command line that are no options of the table.
 type flags struct {
 	table.Options
 	json, list bool

@@ -1,5 +1,6 @@
-// Command afterkill measures what the first synced write after a kill costs, for it copies what was found and
-// is not known to be on the disk: against a copy and a sync of the same files, in turns.
+// Command afterkill measures the cost of the first synced write after a kill, which copies the
+// records that are not known to be on the disk: against a copy and a sync of the same files, in
+// turns.
 //
 //	go run ./afterkill                 # 64 MiB and 1 GiB of values of 16 KiB
 package main

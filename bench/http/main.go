@@ -1,13 +1,13 @@
-// Command http measures the HTTP door.
+// Command http measures the HTTP server.
 //
 //	go run ./http            # all lines, 5 rounds: five minutes
 //	go run ./http -run get   # some lines
 //
-// get is GET of one item by wrk, 100 connections from 10 threads, beside a bare handler of net/http that has the answer
-// in memory, and the same handler of fasthttp. Each is a process of its own, and they take turns. lines is a map of
-// 200,000 entries in and out as lines of JSON. readers is 1,000 connections that are told the changes of the store: how
-// many events a second come to them together while there is no pause in writing, and how late they are at 50 writes a
-// second.
+// get is GET of one item by wrk, 100 connections from 10 threads, beside a bare handler of net/http
+// that has the answer in memory, and the same handler of fasthttp. Each is a process of its own,
+// and they take turns. lines is a map of 200,000 entries in and out as lines of JSON. readers is
+// 1,000 connections that get the changes of the store: the total of their events per second while
+// writes do not pause, and the delay of events at 50 writes per second.
 package main
 
 import (
@@ -75,7 +75,7 @@ func run() error {
 	return nil
 }
 
-// The item, and what is answered for it.
+// The item, and the answer for it.
 const (
 	item   = `{"id":"alice","value":{"Name":"Alice","Age":28,"Email":"alice@example.com"}}`
 	answer = `{"id":"alice","value":{"Name":"Alice","Age":28,"Email":"alice@example.com"},"age":1}` + "\n"
@@ -285,7 +285,7 @@ func measureLines() error {
 
 const followers = 1000
 
-// measureReaders has connections that are told all changes, and a writer.
+// measureReaders has connections that get all changes, and a writer.
 func measureReaders() error {
 	s, err := start("copal")
 	if err != nil {
@@ -326,7 +326,7 @@ func measureReaders() error {
 				time.Sleep(pause)
 			}
 			_, err = s.send("PUT", "/v1/maps/m/k", typeJSON, strings.NewReader(strconv.FormatInt(time.Now().UnixNano(), 10)))
-			if pause == 0 { // as fast as they are told
+			if pause == 0 { // as fast as events are read
 				for told.Load()-before < (written-100)*followers && failed.Load() == nil {
 					time.Sleep(time.Millisecond)
 				}

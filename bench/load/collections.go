@@ -51,7 +51,7 @@ var text = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// A picker makes what looks like chance from a number, always the same.
+// A picker makes pseudo-random numbers from a number, always the same.
 type picker uint64
 
 func (p *picker) below(n int) int {
@@ -77,8 +77,8 @@ func recordOf(collection, i int) record {
 	return p.record(collection, i, p.text(recordText))
 }
 
-// ownRecord makes a record whose text is its own, as a program has it that got it from somewhere. What a store keeps of
-// it takes memory.
+// ownRecord makes a record whose text is its own, as in a program that has read it. A copy that a
+// store keeps takes memory.
 func ownRecord(collection, i int) record {
 	p := pickerOf(collection, i)
 	return p.record(collection, i, strings.Clone(p.text(recordText)))

@@ -27,7 +27,7 @@ type row struct {
 // A line is a part of a table: phases that each side goes through, on a store of its own.
 type line struct {
 	*topic
-	name   string // what -run matches
+	name   string // matched by -run
 	label  string
 	rounds int
 	phases []spec
@@ -137,7 +137,7 @@ func roundsOf(long bool) int {
 	return 3
 }
 
-// memoryRows are what a process takes after a phase.
+// memoryRows are the rows of the memory of a process after a phase.
 func memoryRows(phase, title string) []row {
 	return []row{
 		{phase + " anonymous", "memory after " + title + ": anonymous", size, 0},

@@ -197,8 +197,8 @@ func TestWrongBlobIsNoticed(t *testing.T) {
 // faulty is a side in memory that does wrong.
 type faulty struct {
 	memory[string]
-	get1 func(key string, v string) string // what is read in place of a value
-	set1 func(key string, v string) string // what is written in place of a value
+	get1 func(key string, v string) string // the value that is read instead
+	set1 func(key string, v string) string // the value that is written instead
 }
 
 func (s *faulty) get(c int, key string) (string, error) {

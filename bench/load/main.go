@@ -7,8 +7,9 @@
 //	go run ./load -run '^collections'    # some lines
 //	go run ./load -json load.json        # also write every figure to a file
 //
-// Each phase is a process of its own, so its memory is its own. The sides take turns: in each round every side does the
-// same work on a fresh store, and another side begins. A phase checks what it reads, and a wrong value ends the run.
+// Each phase is a process of its own, so its memory is its own. The sides take turns: in each round
+// every side does the same work on a fresh store, and another side begins. A phase checks the
+// values that it reads, and a wrong one ends the run.
 //
 // Durability is equal on all sides of a table. A store that is not synced does one sync at the end, inside the clock.
 package main

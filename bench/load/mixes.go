@@ -33,8 +33,8 @@ type item struct {
 	Score   float64 `json:"score"`
 }
 
-// values are the values of the keys. A key has a value for each edition. Edition 0 is what the store is filled with,
-// and operation n writes edition n+1.
+// values are the values of the keys. A key has a value for each edition. The store is filled with
+// edition 0, and operation n writes edition n+1.
 type values[V comparable] struct {
 	of      func(i, edition int) V
 	belongs func(v V, i int) bool // the quick look, within the clock
@@ -94,12 +94,12 @@ func mixed[V comparable](s *spec, f figures, v values[V], as form[V]) error {
 	return errors.Join(w.measure(st, f, before), st.close())
 }
 
-// work is a mix that has been laid out: which key each operation is about, and what it does.
+// work is a mix that has been laid out: the key of each operation, and its kind.
 type work[V comparable] struct {
 	mix
 	values[V]
 	keys  []string
-	order []int32 // ^i stands for a write of key i
+	order []int32 // ^i means a write of key i
 }
 
 func newWork[V comparable](m mix, round int, v values[V]) *work[V] {
@@ -117,8 +117,8 @@ func newWork[V comparable](m mix, round int, v values[V]) *work[V] {
 	return w
 }
 
-// measure fills the side, and then measures the time of an operation, the same with one sync of all at the end, and the
-// memory that the store has added to what the process had before.
+// measure fills the side, and then measures the time of an operation, the same with one sync of all
+// at the end, and the memory that the store has added to the process.
 func (w *work[V]) measure(st side[V], f, before figures) error {
 	for from := 0; from < w.Keys; from += fillBatch {
 		err := st.batch(0, min(fillBatch, w.Keys-from), func(i int) (string, V) { return w.keys[from+i], w.of(from+i, 0) })

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// suitePart is what stands between the marks of docs/performance.md.
+// suitePart is the text between the marks of docs/performance.md.
 var suitePart = regexp.MustCompile(`(?s)<!-- made by the load suite -->\n.*?<!-- end -->`)
 
 // TestPage: the tables of the load suite in docs/performance.md are those of the newest file in bench/results. With

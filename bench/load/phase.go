@@ -19,18 +19,18 @@ import (
 // phaseVariable in the environment says that this process is a phase. It has the spec as JSON.
 const phaseVariable = "COPAL_BENCH_LOAD"
 
-// A spec says what a phase does, and on which side.
+// A spec is the work of a phase, and its side.
 type spec struct {
 	Phase   string
 	Side    string // set by the line
 	Dir     string // the directory of the store, set by the line
-	Round   int    // set by the line; what is at random depends on it
+	Round   int    // set by the line; the seed of random choices
 	Records int    // in each collection
 	Times   int    // how many reads, cycles or blobs
 	Mix     mix
 }
 
-// figures are what a phase has found out: seconds and bytes, by name.
+// figures are the results of a phase: seconds and bytes, by name.
 type figures map[string]float64
 
 // A phase opens the store in s.Dir, works, and closes it. It checks each value that it reads.
@@ -84,8 +84,9 @@ func bePhase(text string, out io.Writer) error {
 	return json.NewEncoder(out).Encode(f)
 }
 
-// memory adds what the process takes: first as the system sees it at this moment, garbage included, then the heap of Go
-// without garbage. Resident memory has pages of files, which the system may drop; anonymous memory has none.
+// memory adds the memory of the process: first as the system sees it at this moment, garbage
+// included, then the heap of Go without garbage. Resident memory has pages of files, which the
+// system may drop; anonymous memory has none.
 func (f figures) memory() error {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // only Linux has it

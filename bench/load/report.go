@@ -87,7 +87,7 @@ func median(list []float64) float64 {
 	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
 }
 
-// judge marks the best, and says how each of copal's sides stands to the best of the rivals.
+// judge marks the best, and compares each of copal's sides with the best of the rivals.
 func (r *rowResult) judge(sides []string) {
 	best, rival := -1, math.Inf(1)
 	for i, c := range r.Cells {
@@ -111,7 +111,7 @@ func (r *rowResult) judge(sides []string) {
 
 func isOwn(side string) bool { return strings.HasPrefix(side, ownMaps) }
 
-// place says how a figure stands to the best of the rivals.
+// place compares a figure with the best of the rivals.
 func place(own, rival, enough float64, unit string) string {
 	switch {
 	case own <= rival:

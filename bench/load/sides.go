@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// The sides. The first three are copal's: typed maps, typed maps that are written with SetAsync, and raw bytes. The
-// last is no store and no rival. It is the reference of what memory alone can do.
+// The sides. The first three are copal's: typed maps, typed maps that are written with SetAsync,
+// and raw bytes. The last is no store and no rival. It is the reference for memory alone.
 const (
 	ownMaps   = "copal"
 	ownAsync  = "copal async"
@@ -64,8 +64,8 @@ var textForm = form[string]{
 	func(b []byte) (string, error) { return string(b), nil },
 }
 
-// openSide opens a side in a directory that exists. If it is durable, what set and batch have written is on the disk
-// when they return.
+// openSide opens a side in a directory that exists. If it is durable, the writes of set and batch
+// are on the disk when they return.
 func openSide[V any](name, dir string, collections int, durable bool, f form[V]) (side[V], error) {
 	switch name {
 	case reference:
@@ -174,7 +174,7 @@ func (s bytesSide[V]) batch(c, n int, entry func(i int) (string, V)) error {
 func (s bytesSide[V]) sync() error  { return syncStore(s.store, s.dir) }
 func (s bytesSide[V]) close() error { return s.store.Close() }
 
-// syncStore brings to the disk what a store has written.
+// syncStore syncs the writes of a store.
 func syncStore(s rivals.Store, dir string) error {
 	switch s := s.(type) {
 	case rivals.Own:

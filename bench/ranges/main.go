@@ -35,7 +35,8 @@ var (
 	dir    = flag.String("dir", "", "where the files are made, and removed")
 )
 
-// side is a store that is gone through. Each function returns how many keys it came by, and a sum of what it saw.
+// side is a store for walks. Each function returns the number of keys it walked over, and a sum of
+// its reads.
 type side struct {
 	name  string
 	put   func(key, value []byte)
@@ -112,7 +113,7 @@ func boltSide(dir string) side {
 			must(db.View(func(tx *bolt.Tx) error {
 				c := tx.Bucket(name).Cursor()
 				for k, v := c.Seek(from); k != nil; k, v = c.Next() {
-					// What copal hands out is the caller's, so this is, too.
+					// The caller owns keys from copal, so it owns these, too.
 					k = bytes.Clone(k)
 					sum += len(k)
 					if values {
@@ -301,7 +302,7 @@ func main() {
 	}
 }
 
-// measureAlone shows what an order of many keys takes.
+// measureAlone shows the cost of an order of many keys.
 func measureAlone(path string) {
 	value := bytes.Repeat([]byte("v"), *size)
 	fill := func(path string, opts ...copal.Option) *copal.DB {

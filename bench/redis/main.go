@@ -1,13 +1,14 @@
-// Command redis measures the Redis door beside redis-server, with redis-benchmark: how many commands a second each
-// takes, the latency that 99 of 100 stay below, and the processor time of the server for a command.
+// Command redis measures the Redis server of copal beside redis-server, with redis-benchmark: how
+// many commands a second each takes, the latency that 99 of 100 stay below, and the processor time
+// of the server for a command.
 //
 //	go run ./redis                      # all lines, 3 rounds: five minutes
 //	go run ./redis -quick               # fewer commands: a minute, and noisier
 //	go run ./redis -run '^write P16'    # some lines
 //
-// Both servers have an empty store on the same disk. In each round they take turns with the same load. `write` beside
-// `appendfsync everysec` and `fsync` beside `always` are what comes nearest: a write that copal has acknowledged is in
-// the kernel, and survives kill -9.
+// Both servers have an empty store on the same disk. In each round they take turns with the same
+// load. `write` is compared with `appendfsync everysec` and `fsync` with `always`, the nearest
+// settings: a write that copal has acknowledged is in the kernel, and survives kill -9.
 package main
 
 import (

@@ -4,9 +4,10 @@
 //	go run ./remote                 # all lines, 5 rounds: some minutes
 //	go run ./remote -run redis/Get  # some lines
 //
-// Update by hand is what it takes to lose no change: a read, and a script that sets the value if it is still that one,
-// or SET with IFEQ where the server has it. The lines "near" read what both clients keep, until the server says that it
-// has changed. The lines of etcd have its own client on the other side, and one etcd; writes of both are synced.
+// Update by hand is the least that loses no change: a read, and a script that sets the value if it
+// has not changed, or SET with IFEQ if the server has it. The lines "near" read entries that both
+// clients cache until the server reports a change. The lines of etcd have its own client on the
+// other side, and one etcd; writes of both are synced.
 package main
 
 import (
@@ -116,7 +117,7 @@ func redisLines(ctx context.Context, dir string, wanted *regexp.Regexp) (err err
 	return lines(ctx, "redis", "127.0.0.1:"+s.Port, wanted)
 }
 
-// lines measures a server: the typed Map and the client by hand, then both with what they have read kept near.
+// lines measures a server: the typed Map and the client by hand, then both with a cache.
 func lines(ctx context.Context, server, address string, wanted *regexp.Regexp) (err error) {
 	for _, near := range []bool{false, true} {
 		if err := pair(ctx, server, address, near, wanted); err != nil {

@@ -92,7 +92,7 @@ func (s *settings) open() (*store, error) {
 
 func keyOf(i int) string { return fmt.Sprintf("user-%08d", i) }
 
-// fillValue writes the value of key i in its given edition, of which only the first bytes tell.
+// fillValue writes the value of key i in its given edition, which is in its first bytes.
 func fillValue(v []byte, i int, edition uint32) {
 	rng := rand.NewPCG(uint64(i), uint64(edition))
 	binary.LittleEndian.PutUint64(v, uint64(i))

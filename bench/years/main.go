@@ -1,6 +1,6 @@
-// Command years measures what a store is like when it has become large or old: ten million keys in
-// little memory, values of many times the memory there is, opening after a clean end and after a
-// kill, and what compaction and backup take. It prints one line for each figure.
+// Command years measures large and old stores: ten million keys in little memory, values of many
+// times the memory, opening after a clean end and after a kill, and the cost of compaction and
+// backup. It prints one line for each figure.
 //
 //	go run ./years keys       10 M keys of 100 B under MaxMemory(256 MiB)
 //	go run ./years overwrite  1 M keys of 100 B overwritten ten times, with compaction on
@@ -9,8 +9,8 @@
 // Each phase is a process of its own, so that its memory is its own, and the file cache is all that
 // it inherits. A phase checks every value that it reads. The sizes are flags; -help lists them.
 //
-// Unlike the other benchmarks these compare nothing: they say what one machine did, once. Times are of
-// that machine and whatever else it did; memory, sizes and counts are copal's.
+// Unlike the other benchmarks these compare nothing: they are the figures of one machine, once.
+// Times are of that machine and whatever else it did; memory, sizes and counts are copal's.
 package main
 
 import (

@@ -20,13 +20,13 @@ import (
 // the JSON in the first argument.
 const phaseVariable = "COPAL_YEARS_PHASE"
 
-// A phase does something to the store in s.Dir and reports figures. It may call ready when it is to
-// be killed from then on.
+// A phase does something to the store in s.Dir and reports figures. It may call ready to be killed
+// at any time from then on.
 type phase func(s *settings, r *figures, ready func()) error
 
 var phases = map[string]phase{}
 
-// figures are what a phase found out, in order.
+// figures are the results of a phase, in order.
 type figures struct{ Lines []figure }
 
 type figure struct{ Name, Value string }

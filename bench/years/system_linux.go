@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// groupVariable names the directory of the control group that a phase is to join.
+// groupVariable names the directory of the control group that a phase must join.
 const groupVariable = "COPAL_YEARS_GROUP"
 
 // The two versions of control groups, and the files that matter in each.

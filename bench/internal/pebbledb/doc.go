@@ -1,3 +1,3 @@
-// Package pebbledb has pebble as one of the stores of package rivals. It is here because its module is one that no user
-// of copal is to have.
+// Package pebbledb has pebble as one of the stores of package rivals. It is here because users of
+// copal do not need its module.
 package pebbledb

@@ -23,7 +23,7 @@ type Store struct {
 	updating *sync.Mutex // held by an Update, since pebble looks for no conflicts
 }
 
-// quiet drops what pebble logs, but for what ends the program.
+// quiet drops the messages of pebble, except fatal ones.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}
@@ -79,7 +79,7 @@ func (s Store) Batch(n int, entry func(i int) (key, value []byte)) error {
 	return errors.Join(b.Commit(s.write), b.Close())
 }
 
-// View reads the store as it is at each read: a snapshot would cost more than a read.
+// View reads the present state at each read: a snapshot would cost more than a read.
 func (s Store) View(f func(rivals.Tx) error) error {
 	t := &pebbleTx{from: s.DB}
 	return errors.Join(f(t), t.giveBack())

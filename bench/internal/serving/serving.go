@@ -29,14 +29,14 @@ type Server struct {
 	Dir, Port string
 }
 
-// Copal is copal serve, as durable as it is told.
+// Copal returns the command copal serve with a durability.
 func Copal(binary, durability string) func(dir, port string) *exec.Cmd {
 	return func(dir, port string) *exec.Cmd {
 		return exec.Command(binary, "serve", dir, "--redis", "127.0.0.1:"+port, "--durability", durability)
 	}
 }
 
-// Redis is redis-server with an append-only file, which it syncs as it is told.
+// Redis returns the command redis-server with an append-only file and a setting of appendfsync.
 func Redis(sync string) func(dir, port string) *exec.Cmd {
 	return func(dir, port string) *exec.Cmd {
 		return exec.Command("redis-server", "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", sync)
@@ -71,14 +71,14 @@ func Start(dir string, command func(dir, port string) *exec.Cmd) (*Server, error
 	return nil, errors.Join(fmt.Errorf("%s does not listen", s.Path), s.Stop())
 }
 
-// Stop ends the process, and removes what it has stored.
+// Stop ends the process, and removes its files.
 func (s *Server) Stop() error {
 	s.Process.Signal(os.Interrupt)
 	s.Wait()
 	return os.RemoveAll(s.Dir)
 }
 
-// ProcessorTime is what the process has used, as Linux tells it.
+// ProcessorTime returns the processor time of the process, from Linux.
 func (s *Server) ProcessorTime() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Process.Pid))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Unit says what numbers are, and so how they are written.
+// Unit is the unit of numbers, and so their spelling.
 type Unit int
 
 // The units.
@@ -17,7 +17,7 @@ const (
 	Ratio                   // 0.5×, 2×
 )
 
-// steps are what is written behind a number of each unit, each for a thousand times the one before.
+// steps are the suffixes of numbers of each unit, each for a thousand times the previous one.
 var steps = [...][]string{
 	Count:       {"", " k", " M", " G"},
 	Nanoseconds: {" ns", " µs", " ms", " s"},
@@ -25,10 +25,10 @@ var steps = [...][]string{
 	Ratio:       {"×"},
 }
 
-// none stands where there is no number.
+// none is written for a missing number.
 const none = "–"
 
-// Format writes a number with three digits and its unit, and a dash for what is no finite number.
+// Format writes a number with three digits and its unit, and a dash for a value that is not finite.
 func (u Unit) Format(v float64) string {
 	if math.IsNaN(v) {
 		return none
@@ -45,7 +45,7 @@ func (u Unit) Format(v float64) string {
 
 // Axis is one of the two directions of a chart. A linear axis begins at zero.
 type Axis struct {
-	Label string // what is shown, such as "time per record"
+	Label string // of the axis, such as "time per record"
 	Unit  Unit
 	Log   bool // logarithmic; zero and less have no place on it
 }

@@ -9,7 +9,7 @@ import (
 // Bars shows ratios as bars that go left or right from 1, on a logarithmic axis: half is as long as double.
 type Bars struct {
 	Title, Subtitle string
-	Below, Above    string // what it means to be below 1 and above it, such as "slower" and "faster"
+	Below, Above    string // the meaning of ratios below 1 and above it, such as "slower" and "faster"
 	Bars            []Bar
 }
 
@@ -17,7 +17,7 @@ type Bars struct {
 type Bar struct {
 	Name            string
 	Value, Min, Max float64
-	Note            string // told with the value, such as the two figures it is made of
+	Note            string // shown with the value, such as the two figures it is made of
 }
 
 // The room of bars, in pixels.

@@ -15,8 +15,9 @@ type Chart struct {
 	X, Y            Axis
 	Series          []Series
 
-	// Kinds and Groups list the names in Kind and Group of series, in the order of colours and marks, so that
-	// charts with different series agree on them. A name that is not listed follows behind, as it comes.
+	// Kinds and Groups list the names in Kind and Group of series, in the order of colours and
+	// marks, so that charts with different series agree on them. Names that are not listed follow,
+	// in the order of the series.
 	Kinds, Groups []string
 }
 
@@ -47,7 +48,8 @@ const (
 	sampleGap   = 7
 )
 
-// entry is what a series has in the legend, beside the end of its line. A series without a point has none.
+// entry is the place of a series in the legend, beside the end of its line. A series without a
+// point has none.
 type entry struct {
 	*Series
 	number       int // of the series in the chart
@@ -96,7 +98,7 @@ func (c *Chart) shows(p Point) bool {
 	return x && y
 }
 
-// spread reports whether a point says what was least and most.
+// spread reports whether a point has a least and a greatest value.
 func (p Point) spread() bool {
 	finite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 	return finite(p.Min) && finite(p.Max) && (p.Min != 0 || p.Max != 0)
@@ -160,7 +162,8 @@ func (c *Chart) drawAxes(d *drawing, x, y scale) {
 	d.text((x.from+x.to)/2, y.from+42, "label", "middle", c.X.Label)
 }
 
-// drawSeries draws the line, broken where a point has no place, the spreads, and the points with what they say.
+// drawSeries draws the line, broken where a point has no place, the spreads, and the points with
+// their texts.
 func (c *Chart) drawSeries(d *drawing, e *entry, x, y scale, best map[float64]float64) {
 	var line, spread strings.Builder
 	var points drawing
@@ -183,7 +186,7 @@ func (c *Chart) drawSeries(d *drawing, e *entry, x, y scale, best map[float64]fl
 	d.WriteString(points.String() + "</g>\n")
 }
 
-// tell says in lines of text what a point is.
+// tell describes a point in lines of text.
 func (c *Chart) tell(s *Series, p Point, best float64) string {
 	text := s.Name + "\n" + strings.TrimPrefix(c.X.Label+": ", ": ") + c.X.Unit.Format(p.X) + "\n" + c.Y.Unit.Format(p.Y)
 	if p.spread() {

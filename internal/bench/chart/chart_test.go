@@ -81,7 +81,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "page.html", pageOf(t, samplePage()))
 }
 
-// texts are what an SVG shows, and its titles. The decoder is strict, so they are also well-formed.
+// texts returns the texts of an SVG, and its titles. The decoder is strict, so they are also
+// well-formed.
 func texts(t *testing.T, svg string) (texts []string) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(svg))
@@ -131,8 +132,8 @@ var (
 	viewBox  = regexp.MustCompile(`viewBox="0 0 (\d+) (\d+)"`)
 )
 
-// The line of copal binary ends before 100, where nothing is measured, and begins anew: no line goes through what
-// is not known.
+// The line of copal binary ends before 100, where nothing is measured, and begins again: no line
+// goes through missing points.
 func TestLinesBreak(t *testing.T) {
 	paths := linePath.FindAllStringSubmatch(svgOf(t, sample()), -1)
 	var forms []string
@@ -202,7 +203,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// What is no number is no end of a spread.
+// A value that is no number is no end of a spread.
 func TestSpreadLeftOut(t *testing.T) {
 	for _, odd := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for _, p := range []Point{{1, 5, odd, 6}, {1, 5, 4, odd}} {
@@ -242,7 +243,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// The names stand in the order in which the lines end.
+// The names are in the order in which the lines end.
 func TestLegendFollowsLines(t *testing.T) {
 	c := &Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: []Series{
 		{Name: "middle", Points: []Point{{1, 1, 0, 0}, {9, 20, 0, 0}}}, {Name: "none"},
@@ -317,7 +318,7 @@ func TestColoursAndDashes(t *testing.T) {
 	}
 }
 
-// Nothing depends on the order of a map, nor on what was drawn before; and the input stays as it was.
+// Nothing depends on the order of a map, nor on earlier drawings; and the input stays as it was.
 func TestSameBytes(t *testing.T) {
 	first := pageOf(t, samplePage())
 	page := samplePage()

@@ -50,8 +50,8 @@ type Cell struct{ Row, Column int }
 // policy forbids a browser whatever would leave the file.
 const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:`
 
-// WriteHTML writes the page as one file that asks for nothing else. The numbers of each figure stand below it for
-// readers without a script.
+// WriteHTML writes the page as one file that asks for nothing else. The numbers of each figure are
+// below it for readers without a script.
 func (p *Page) WriteHTML(w io.Writer) error {
 	var d drawing
 	fmt.Fprintf(&d, `<!doctype html>

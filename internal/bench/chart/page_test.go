@@ -56,10 +56,10 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// evil would end whatever it stands in, if it were not escaped.
+// evil would end any element around it, if it were not escaped.
 const evil = "\"'</title></style></script>&<i>\x00\x1b\xff]]>"
 
-// Every text of a page is text, wherever it stands.
+// Every text of a page is text, wherever it is.
 func TestTextIsEscaped(t *testing.T) {
 	n := 0
 	text := func() string {
@@ -100,7 +100,8 @@ var (
 	outside   = regexp.MustCompile(`url\(|@import|@font-face|fetch|XMLHttp|WebSocket|EventSource|sendBeacon|import\(|https?:`)
 )
 
-// A page asks for nothing: no reference leaves the file, and the policy forbids what a test might miss.
+// A page asks for nothing: no reference leaves the file, and the policy forbids references that a
+// test might miss.
 func TestPageAsksForNothing(t *testing.T) {
 	page := strings.ReplaceAll(pageOf(t, samplePage()), `xmlns="http://www.w3.org/2000/svg"`, "")
 	if found := outside.FindString(page); found != "" {
@@ -129,7 +130,7 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// play is what a reader does, and writes down what there is to see.
+// play acts as a reader, and records the visible result.
 const play = `<script>
 const said = [], note = (x) => said.push(String(x))
 const svg = document.querySelector("svg"), tip = document.querySelector("#tip")

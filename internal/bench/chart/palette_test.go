@@ -50,10 +50,10 @@ func (c rgb) lab() [3]float64 {
 
 func (c rgb) luminance() float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2] }
 
-// Each colour stands out from the paper, and from the others to every eye, the first eight far. So many do not
-// all, and groups have marks and dashes, too.
+// Each colour differs from the paper, and from the others to every eye, the first eight far. So
+// many do not all, and groups have marks and dashes, too.
 func TestPalette(t *testing.T) {
-	const contrast = 3 // what WCAG asks of graphics
+	const contrast = 3 // the minimum of WCAG for graphics
 	light, dark, _ := strings.Cut(svgCSS, "@media")
 	for name, css := range map[string]string{"light": light, "dark": dark} {
 		paper := parseColour(regexp.MustCompile(`\.paper \{ fill: #(\w+)`).FindStringSubmatch(css)[1])

@@ -33,7 +33,7 @@ var marks = [...]string{
 // drawing is the text of a figure as it grows.
 type drawing struct{ strings.Builder }
 
-// begin writes the head of a figure. A figure that stands alone brings its colours.
+// begin writes the head of a figure. A separate figure has its own colours.
 func (d *drawing) begin(title, subtitle string, height float64, alone bool) {
 	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %d %s" width="%[1]d" height="%[2]s" role="img" aria-label="%s">`,
 		width, num(height), esc(title))
@@ -56,8 +56,8 @@ func (d *drawing) text(x, y float64, class, anchor, text string) {
 	fmt.Fprintf(d, `<text class="%s" x="%s" y="%s"%s>%s</text>`+"\n", class, num(x), num(y), anchor, esc(text))
 }
 
-// point draws a mark. Its title is what browsers show when the pointer rests there, and what the script of a page
-// shows at once.
+// point draws a mark. Browsers show its title when the pointer rests there, and the script of a
+// page shows it at once.
 func (d *drawing) point(x, y float64, mark int, title string) {
 	fmt.Fprintf(d, `<path class="p" transform="translate(%s %s)" d="%s"><title>%s</title></path>`+"\n", num(x), num(y), marks[mark], esc(title))
 }
@@ -67,8 +67,8 @@ func num(v float64) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), "0"), ".")
 }
 
-// esc makes text that stands in SVG and HTML as it is, in attributes, too. XML has no place for control
-// characters, nor for what is not UTF-8.
+// esc escapes text for SVG and HTML, in attributes, too. XML has no control characters, and only
+// UTF-8.
 func esc(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0xfffe || r == 0xffff {

@@ -97,7 +97,7 @@ func (s BadgerDB) Close() error { return s.DB.Close() }
 type badgerTx struct {
 	db   *badger.DB
 	tx   *badger.Txn
-	lent []byte // what Get has lent; the next Get reuses it
+	lent []byte // the bytes that Get has lent; the next Get reuses them
 }
 
 func (t *badgerTx) Get(key []byte) ([]byte, error) {

@@ -1,8 +1,7 @@
 // Package rivals has the stores of bytes that copal is compared with, and copal as one of them,
-// behind one interface. Whatever measures them, measures them by it: the table of bench/, copal
-// bench and copal study.
+// with one interface. The table of bench/, copal bench and copal study use it.
 //
-// Each store is used as its documentation says it is fast, and without its log messages. What it is
-// given beyond its defaults is in its favour. Only commands import this package, for it brings other
-// people's modules with it.
+// Each store is used in the fastest way of its documentation, and without its log messages.
+// Settings other than its defaults are in its favour. Only commands import this package, because it
+// links third-party modules.
 package rivals

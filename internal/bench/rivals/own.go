@@ -17,7 +17,7 @@ var CopalOrdered = Engine{Name: Copal.Name, Module: Copal.Module, Open: func(dir
 	return OpenCopal(dir, durable, copal.OrderedKeys(), copal.Ordered())
 }}
 
-// Own is a store of copal's. Its DB is there for what only copal has.
+// Own is a store of copal's. Its DB is for features that only copal has.
 type Own struct {
 	DB      *copal.DB
 	durable bool
@@ -107,5 +107,5 @@ func (t ownTx) Scan(from, to []byte, f func(key, value []byte) error) error {
 	return nil
 }
 
-// Durable says whether Put, Batch and Update have synced what they wrote when they return.
+// Durable reports whether Put, Batch and Update have synced their writes when they return.
 func (s Own) Durable() bool { return s.durable }

@@ -17,10 +17,10 @@ type Store interface {
 	Put(key, value []byte) error
 	// Batch writes n pairs in as few transactions as the store allows. It keeps none of the slices.
 	Batch(n int, entry func(i int) (key, value []byte)) error
-	// View reads. What Tx says of moments holds.
+	// View reads, at the moments that Tx describes.
 	View(f func(tx Tx) error) error
-	// Update reads and writes. The writes of a function that returns an error are not done. The function is
-	// called again when a concurrent transaction has changed what it has read.
+	// Update reads and writes. The writes of a function that returns an error are not done. The
+	// function is called again when a concurrent transaction has changed an entry that it has read.
 	Update(f func(tx Tx) error) error
 	Close() error
 }
@@ -52,10 +52,10 @@ type Nester interface {
 // An Engine is a kind of store.
 type Engine struct {
 	Name   string
-	Module string // the path of its module, by which its version is told
-	// Open opens a store in a directory that exists. A durable store has synced what Put, Batch and
-	// Update have written when they return. Another syncs nothing, or later.
-	// Open is nil where the engine is not there.
+	Module string // the path of its module, by which its version is found
+	// Open opens a store in a directory that exists. A durable store has synced the writes of Put,
+	// Batch and Update when they return. Another syncs nothing, or later. Open is nil where the
+	// engine is not there.
 	Open func(dir string, durable bool) (Store, error)
 }
 
@@ -71,7 +71,7 @@ func (e Engine) OpenIn(dir string, durable bool) (Store, error) {
 // BatchSize is how many pairs Fill has a store take at once.
 const BatchSize = 500
 
-// Fill puts pairs that nobody measures.
+// Fill puts pairs before a measurement.
 func Fill(s Store, n int, entry func(i int) (key, value []byte)) error {
 	for from := 0; from < n; from += BatchSize {
 		if err := s.Batch(min(BatchSize, n-from), func(i int) ([]byte, []byte) { return entry(from + i) }); err != nil {

@@ -30,7 +30,7 @@ func each(t *testing.T, f func(t *testing.T, e rivals.Engine)) {
 
 func TestModel(t *testing.T) { each(t, rivalstest.Run) }
 
-// What Fill has written is all there, in batches and beyond the last whole one.
+// All pairs of Fill are there, in batches and beyond the last whole one.
 func TestFill(t *testing.T) {
 	each(t, func(t *testing.T, e rivals.Engine) {
 		s := open(t, e)
@@ -103,7 +103,8 @@ func open(t *testing.T, e rivals.Engine) rivals.Store {
 	return s
 }
 
-// looksForConflicts reports whether a transaction runs again when another has changed what it has read.
+// looksForConflicts reports whether a transaction runs again when another has changed an entry that
+// it has read.
 func looksForConflicts(t *testing.T, e rivals.Engine) bool {
 	s, runs := open(t, e), 0
 	if err := s.Update(func(tx rivals.Tx) error {
@@ -123,7 +124,7 @@ func looksForConflicts(t *testing.T, e rivals.Engine) bool {
 	return runs > 1
 }
 
-// Buckets stand within the outermost one, in order, and its walks pass them by.
+// Buckets are within the outermost one, in order, and its walks skip them.
 func TestBuckets(t *testing.T) {
 	s := open(t, rivals.Bbolt)
 	if err := s.View(func(tx rivals.Tx) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// model is a store beside a map that has been told the same.
+// model is a store and a map with the same changes.
 type model struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -27,7 +27,7 @@ const (
 	modelSteps = 400
 )
 
-// Run does the same at random to stores of an engine and to a map, and compares what they say.
+// Run makes the same random changes to stores of an engine and to a map, and compares the results.
 func Run(t *testing.T, e rivals.Engine) {
 	for _, durable := range []bool{false, true} {
 		t.Run(fmt.Sprintf("durable=%v", durable), func(t *testing.T) {
@@ -65,7 +65,7 @@ func (m *model) must(err error) {
 
 func (m *model) key() string { return fmt.Sprintf("key-%03d", m.rng.IntN(modelKeys)) }
 
-// value may be empty, and may be longer than what a store keeps beside its key.
+// value may be empty, and may be too long for a store to keep beside its key.
 func (m *model) value() string {
 	return string(bytes.Repeat([]byte{byte(m.rng.Uint32())}, m.rng.IntN(3)*m.rng.IntN(2000)))
 }

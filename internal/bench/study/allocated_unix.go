@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// allocated is what a file takes on the disk.
+// allocated returns the bytes that a file takes on the disk.
 func allocated(info fs.FileInfo) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return s.Blocks * 512

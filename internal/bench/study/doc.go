@@ -2,7 +2,7 @@
 // pair or many, in which engine.
 //
 // A table keeps records in one way, and one loop measures all tables. Every cell of the study is a
-// fresh store that is written, read and updated, and records are compared field by field. A cell
-// is repeated, with the others in between, so what disturbs the machine for a while disturbs all.
-// docs/study.md tells what came of it.
+// fresh store that is written, read and updated, and records are compared field by field. A cell is
+// repeated, with the others in between, so a passing disturbance of the machine disturbs all.
+// docs/study.md has the results.
 package study

@@ -21,8 +21,8 @@ type encoding interface {
 	Append(dst []byte, record any) ([]byte, error)
 	// Decode sets the record, which is zero.
 	Decode(src []byte, record any) error
-	// Number returns what FieldSum adds up, as directly as the encoding allows. record is there to
-	// be overwritten.
+	// Number returns the field that FieldSum adds up, as directly as the encoding allows. record
+	// may be overwritten.
 	Number(src []byte, record any) (float64, error)
 }
 
@@ -81,7 +81,7 @@ func newMarshalled(s subject, marshal func(any) ([]byte, error), unmarshal func(
 func (m marshalled) Append(dst []byte, record any) ([]byte, error) {
 	made, err := m.marshal(record)
 	if len(dst) == 0 {
-		return made, err // what the library has allocated is as good as a copy of it
+		return made, err // memory of the library serves as well as a copy
 	}
 	return append(dst, made...), err
 }
@@ -110,8 +110,8 @@ func (g gobs) Number(src []byte, record any) (float64, error) {
 	return whole(g, g.subject, src, record)
 }
 
-// sharedGob keeps the description of the type once: the first record of a stream carries it, and
-// those behind it are the values alone. A program would store the first part beside the records.
+// sharedGob keeps the description of the type once: the first record of a stream has it, and later
+// ones have only the values. A program would store the first part beside the records.
 type sharedGob struct {
 	subject subject
 	written bytes.Buffer
@@ -176,7 +176,7 @@ func (c compiled) Number(src []byte, record any) (float64, error) {
 	return whole(c, c.subject, src, record)
 }
 
-// concatenated is the strategy Binary: the values of the fields one behind the other. A value of
+// concatenated is the strategy Binary: the values of the fields one after the other. A value of
 // varying length has its length before it.
 type concatenated struct{ subject subject }
 
@@ -243,7 +243,7 @@ func appendSized(dst []byte, s subject, record any, i int) ([]byte, error) {
 	return dst, err
 }
 
-// cutSized cuts off what appendSized has appended.
+// cutSized cuts off the result of appendSized.
 func cutSized(src []byte, f field) (value, rest []byte, err error) {
 	n := f.size
 	if n < 0 {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A guess is the type that fits all values of JSON that it has seen. What is of several kinds is
-// kept as its text.
+// A guess is the type that fits all values of JSON that it has seen. Values of several kinds are
+// kept as their text.
 type guess struct {
 	seen, null                         int // values, and those that are null
 	bools, whole, floats, texts, mixed bool
@@ -93,7 +93,7 @@ func (g *guess) seeList(value []byte) {
 	}
 }
 
-// typ is the type. A value that may be null, or absent, is behind a pointer.
+// typ returns the type. A value that may be null, or absent, is a pointer.
 func (g *guess) typ() reflect.Type {
 	kinds := 0
 	t := rawText

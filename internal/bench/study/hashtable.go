@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// hashTable is a hash of copal's for each record, with an element for each field. It is what comes
-// nearest to a bucket for each record.
+// hashTable is a hash of copal's for each record, with an element for each field. It is the nearest
+// form to a bucket for each record.
 type hashTable struct {
 	fieldTable
 	db *copal.DB

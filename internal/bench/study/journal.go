@@ -21,15 +21,15 @@ import (
 	ratios "github.com/copaldb/copal/internal/bench/table"
 )
 
-// A journal is the file of results: lines of CSV behind a comment that says where they are from. A
-// repetition is appended when it is whole, so a study that was cut off goes on where it was.
+// A journal is the file of results: lines of CSV after a comment with their origin. A repetition is
+// appended when it is whole, so a study that was cut off goes on where it was.
 
-// A Header says what must be the same for results to stand in one file.
+// A Header has the facts that must be the same for all results in one file.
 type Header struct {
 	Format  int               `json:"format"`
 	Subject string            `json:"subject"` // the records
 	Machine string            `json:"machine"`
-	Modules map[string]string `json:"modules"` // versions of Go, copal and what else is measured
+	Modules map[string]string `json:"modules"` // versions of Go, copal and the measured rivals
 	Begun   string            `json:"begun"`   // a date; of no account
 }
 
@@ -38,9 +38,9 @@ var libraries = map[string]string{
 	"cbor": "github.com/fxamacker/cbor/v2", "msgpack": "github.com/vmihailenco/msgpack/v5", "json2": "github.com/go-json-experiment/json",
 }
 
-// Begin waits until no other benchmark runs on this machine, and says what the results of this
-// process are from. The caller ends the study by unlock. It calls note with what a person should know
-// at once.
+// Begin waits until no other benchmark runs on this machine, and returns the header for the results
+// of this process. The caller ends the study with unlock. Begin calls note with messages for the
+// user.
 func Begin(ctx context.Context, o Options, note func(text string)) (h Header, unlock func() error, err error) {
 	paths := map[string]string{}
 	maps.Copy(paths, libraries)
@@ -100,7 +100,7 @@ type Journal struct {
 	Results []Result
 
 	file *os.File
-	work map[turn]time.Duration // what all steps of a repetition took
+	work map[turn]time.Duration // the time of all steps of a repetition
 }
 
 // ReadJournal reads results, of a file that nothing is added to.
@@ -114,9 +114,9 @@ func ReadJournal(r io.Reader) (*Journal, error) {
 	return j, err
 }
 
-// OpenJournal opens the file of results, or makes it. What follows the last whole repetition is cut
-// off. A file with another header is ErrOther, unless the study is to begin again, without what the
-// file has. A file of something else is left as it is in any case.
+// OpenJournal opens the file of results, or makes it. A rest after the last whole repetition is cut
+// off. A file with another header is ErrOther, unless again is set: then its results are removed. A
+// file that is no journal does not change in any case.
 func OpenJournal(path string, h Header, again bool) (_ *Journal, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -150,7 +150,7 @@ func OpenJournal(path string, h Header, again bool) (_ *Journal, err error) {
 	return j, f.Truncate(int64(whole))
 }
 
-// differs says what is not the same.
+// differs names the first difference.
 func (h Header) differs(other Header) string {
 	switch {
 	case h.Subject != other.Subject:
@@ -237,7 +237,7 @@ func parseLine(line string) (r Result, err error) {
 	return r, err
 }
 
-// What the columns insert and sync say.
+// Words of the columns insert and sync.
 const (
 	together, single = "bulk", "single"
 	synced, unsynced = "synced", "none"

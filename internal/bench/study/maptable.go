@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// mapStrategies are what most programs do with copal: typed maps.
+// mapStrategies are the usual way to use copal: typed maps.
 var mapStrategies = []strategy{
 	typedMap("map-binary", "a typed map, codec binary", codec.Binary),
 	typedMap("map-json", "a typed map, codec JSON, the default", codec.JSON),

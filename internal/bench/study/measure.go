@@ -39,7 +39,7 @@ type at struct {
 	rep     int
 	table   table
 	results []Result
-	sum     float64 // of the summed field, of what was inserted
+	sum     float64 // of the summed field of the inserted records
 	file    float64
 	logical float64
 }
@@ -76,7 +76,7 @@ func (r *run) measure(ctx context.Context, c Cell, rep int) (_ []Result, err err
 		return nil, err
 	}
 	steps := []func() error{a.lossless, a.read, a.readMany, a.fieldSum, a.update}
-	if c.Durable { // what is synced has no bearing on reads
+	if c.Durable { // syncs do not change reads
 		steps = []func() error{a.lossless, a.update}
 	}
 	for _, step := range steps {
@@ -90,7 +90,7 @@ func (r *run) measure(ctx context.Context, c Cell, rep int) (_ []Result, err err
 	return a.results, nil
 }
 
-// A clock adds up the time and the allocations of a step, but for what is done while it stands.
+// A clock adds up the time and the allocations of a step, except while it is stopped.
 type clock struct {
 	took           time.Duration
 	mallocs, bytes uint64
@@ -126,7 +126,7 @@ func (a *at) done(step Step, k *clock, n int) {
 		Allocations: per(float64(k.mallocs)), AllocBytes: per(float64(k.bytes))})
 }
 
-// chunk is how many records are made at a time, while the clock stands.
+// chunk is how many records are made at a time, while the clock is stopped.
 const chunk = 1000
 
 func (a *at) insert() error {
@@ -168,8 +168,8 @@ func (a *at) insert() error {
 	return nil
 }
 
-// firstWrite writes a record as it is. With the first write after a store is opened, copal makes the
-// files that bbolt makes when it is opened, which is in nobody's time.
+// firstWrite writes a record unchanged. With the first write after a store is opened, copal makes
+// the files that bbolt makes at opening, which is not measured.
 func (a *at) firstWrite() error {
 	record, done := a.subject.New(), false
 	a.subject.Make(0, record)
@@ -182,8 +182,8 @@ func (a *at) firstWrite() error {
 	}, false)
 }
 
-// reopen closes the store, looks how large its files are, opens it and reads each record once, so that
-// what is measured next is a program that has been running for a while.
+// reopen closes the store, looks how large its files are, opens it and reads each record once, so
+// that the next steps measure a program that has been running for a while.
 func (a *at) reopen(dir string, open func() (table, error)) (err error) {
 	err = a.table.close()
 	a.table = nil
@@ -353,7 +353,7 @@ func (a *at) fieldSum() error {
 		return err
 	}
 	a.done(FieldSum, k, a.Records)
-	// What is added up in another order is rounded otherwise.
+	// A sum in another order is rounded otherwise.
 	if n != a.Records || math.Abs(sum-a.sum) > 1e-9*math.Abs(a.sum) {
 		return &LossError{0, fmt.Sprintf("%d records with a sum of %v", n, sum), fmt.Sprintf("%d with %v", a.Records, a.sum)}
 	}

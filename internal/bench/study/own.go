@@ -30,8 +30,9 @@ type Own struct {
 	scratch reflect.Value
 }
 
-// NewOwn makes the records of a study of objects of JSON. Their type is what the schema says under
-// which they were stored, if that is of a struct and fits all of them, or else what fits all.
+// NewOwn makes the records of a study of objects of JSON. Their type is the type of the schema
+// under which they were stored, if that is of a struct and fits all of them, or else one that fits
+// all.
 func NewOwn(name string, lines [][]byte, schema string) (*Own, error) {
 	if len(lines) < 2 {
 		return nil, fmt.Errorf("%d records are too few to study", len(lines))
@@ -91,8 +92,8 @@ func plain(text []byte) (v any) {
 	return v
 }
 
-// alike compares what plain returns. A field that is null and one that is absent are alike, and so are
-// two numbers that are the same float and are not both integers.
+// alike compares results of plain. A field that is null and one that is absent are alike, and so
+// are two numbers that are the same float and are not both integers.
 func alike(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -206,7 +207,8 @@ func shapeType(s *codec.Shape, above map[*codec.Shape]bool) reflect.Type {
 	return leaves[s.Kind]
 }
 
-// leaves are the types of the simple kinds. What only its own program understands is text here.
+// leaves are the types of the simple kinds. A type that only its own program understands is text
+// here.
 var leaves = map[codec.Kind]reflect.Type{
 	codec.KindBool: reflect.TypeFor[bool](), codec.KindString: reflect.TypeFor[string](), codec.KindBytes: reflect.TypeFor[[]byte](),
 	codec.KindInt: reflect.TypeFor[int64](), codec.KindInt8: reflect.TypeFor[int8](), codec.KindInt16: reflect.TypeFor[int16](),
@@ -240,7 +242,7 @@ func (b *structBuilder) add(name string, t reflect.Type, optional bool) bool {
 		}
 	}
 	goName := string(upper)
-	for b.taken[goName] { // two names of JSON that differ in what Go cannot say
+	for b.taken[goName] { // two names of JSON that differ in characters that Go names cannot have
 		goName += "_"
 	}
 	b.taken[goName] = true
@@ -296,7 +298,8 @@ func (o *Own) New() any { return reflect.New(o.typ).Interface() }
 
 func (o *Own) at(number uint64) int { return int(number % uint64(len(o.records))) }
 
-// Make implements subject. The record shares memory with the one that is kept, which nobody changes.
+// Make implements subject. The record shares memory with the one that is kept, which does not
+// change.
 func (o *Own) Make(number uint64, record any) {
 	reflect.ValueOf(record).Elem().Set(o.records[o.at(number)])
 }
@@ -357,8 +360,8 @@ func (o *Own) Touch(record any, number uint64, round int) {
 	}
 }
 
-// AppendField implements subject. A number is little-endian, a text is its bytes, and what has parts
-// is JSON.
+// AppendField implements subject. A number is little-endian, a text is its bytes, and a composite
+// value is JSON.
 func (o *Own) AppendField(dst []byte, record any, i int) ([]byte, error) {
 	v, le := reflect.ValueOf(record).Elem().Field(i), binary.LittleEndian
 	var bits uint64

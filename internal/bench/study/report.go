@@ -68,7 +68,7 @@ func kinds() (names []string) {
 	return names
 }
 
-// says is what a use is, as a title.
+// says describes a use, as a title.
 func (u Use) says() string {
 	return map[string]string{
 		"insert, each": "Insert, each record in a transaction of its own",
@@ -90,8 +90,8 @@ func (u Use) file(durable bool) string {
 	return name + ".svg"
 }
 
-// WriteFiles writes what is made of the results into a directory: results.json, report.html, and
-// each chart as SVG.
+// WriteFiles writes the files of the results into a directory: results.json, report.html, and each
+// chart as SVG.
 func WriteFiles(dir string, j *Journal) error {
 	write := func(name string, f func(w io.Writer) error) error {
 		file, err := os.Create(filepath.Join(dir, name))
@@ -121,7 +121,7 @@ func WriteFiles(dir string, j *Journal) error {
 	return errors.Join(errs...)
 }
 
-// WriteHTML writes a page with tables, charts, and what is best for which use.
+// WriteHTML writes a page with tables, charts, and the best choice for each use.
 func WriteHTML(w io.Writer, h Header, figures []Figure) error {
 	p := &chart.Page{
 		Title: "Which encoding should my records use?",
@@ -171,7 +171,7 @@ func (t Table) chart() chart.Table {
 	return c
 }
 
-// explained says what the words mean.
+// explained explains the words.
 func explained() chart.Section {
 	s := chart.Section{
 		Heading: "What was measured",

@@ -43,7 +43,7 @@ func (c Cell) Size() string {
 	return count(c.Records) + " records, " + sync
 }
 
-// A Step is what is measured of a cell, in this order.
+// A Step is a measured part of a cell, in this order.
 type Step string
 
 // The steps.
@@ -70,7 +70,7 @@ type Result struct {
 	LogicalBytes float64 `json:"logicalBytes"` // of keys and values
 }
 
-// Options say what is studied.
+// Options are the settings of a study.
 type Options struct {
 	Dir        string // the stores are made in a directory below, which is gone afterwards
 	Sizes      []int
@@ -83,7 +83,7 @@ type Options struct {
 	Limit    time.Duration
 	Own      *Own // records of the user's own, in place of users
 	Progress func(Progress)
-	// LeftOut is told of a cell that is not measured, and of the reason.
+	// LeftOut is called with a cell that is not measured, and the reason.
 	LeftOut func(c Cell, why error)
 }
 
@@ -91,7 +91,7 @@ type Options struct {
 type Progress struct {
 	Cell        Cell
 	Done, Total int           // repetitions of cells
-	Left        time.Duration // an estimate, from what smaller sizes and earlier repetitions took
+	Left        time.Duration // an estimate, from the times of smaller sizes and earlier repetitions
 }
 
 // Check says whether there is something to measure.
@@ -134,7 +134,7 @@ func brief(v any) string {
 	return string(text)
 }
 
-// Strategies returns the names of all strategies, and what each is in a few words.
+// Strategies returns the names of all strategies, and a short description of each.
 func Strategies() (names, says []string) {
 	for _, s := range strategies {
 		names, says = append(names, s.name), append(says, s.says)
@@ -151,15 +151,15 @@ type run struct {
 	failed  map[Cell]bool
 }
 
-// cost is what a repetition took at some size.
+// cost is the time of a repetition at some size.
 type cost struct {
 	records int
 	work    time.Duration // grows with the size
 	rest    time.Duration // to make files, open and close
 }
 
-// Run measures what the journal does not have yet, and adds it there. When ctx is done it returns
-// the reason; the journal has all repetitions that were whole by then.
+// Run measures the cells that the journal does not have yet, and adds them to it. When ctx is done
+// it returns the reason; the journal has all repetitions that were whole by then.
 func Run(ctx context.Context, o Options, j *Journal) error {
 	r := &run{Options: o, subject: users{}, journal: j, cost: map[Cell]cost{}, failed: map[Cell]bool{}}
 	if o.Own != nil {
@@ -288,7 +288,7 @@ func (r *run) learn(c Cell, work, rest time.Duration) {
 	}
 }
 
-// What is expected of which nothing is known: of a record for all steps together, and of the rest.
+// The estimates without earlier results: for all steps of a record together, and for the rest.
 const (
 	unknown        = 60 * time.Microsecond
 	unknownDurable = 3 * time.Millisecond

@@ -31,7 +31,7 @@ func open(t *testing.T, path string, h Header) *Journal {
 	return j
 }
 
-// study runs a study of a few records, and returns the results and what was left out.
+// study runs a study of a few records, and returns the results and the cells left out.
 func study(t *testing.T, o Options) (results []Result, leftOut map[Cell]error) {
 	t.Helper()
 	leftOut = map[Cell]error{}
@@ -48,7 +48,7 @@ func study(t *testing.T, o Options) (results []Result, leftOut map[Cell]error) {
 }
 
 // Every strategy keeps users in every engine, and each step of each cell has figures. The tables
-// compare all fields of what they read.
+// compare all fields of the records that they read.
 func TestEveryTable(t *testing.T) {
 	few := []string{"binary", "fields", "nested", "hash", "map-binary"} // each kind of table
 	for _, e := range engines {
@@ -94,7 +94,7 @@ func TestEveryTable(t *testing.T) {
 	}
 }
 
-// lossy cuts the fractions of a float off, and what it does besides.
+// lossy damages the users that it decodes.
 type lossy struct {
 	encoding
 	damage func(u *User)
@@ -132,7 +132,7 @@ func TestLossIsNoticed(t *testing.T) {
 	delete(encodings, "lossy")
 }
 
-// forgetful is a table that loses something of what it is given.
+// forgetful is a table that loses a part of its records.
 type forgetful struct {
 	table
 	lose string
@@ -237,7 +237,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// tear leaves a part of a repetition behind the whole ones, cut off within a line.
+// tear leaves a part of a repetition after the whole ones, cut off within a line.
 func tear(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -372,7 +372,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// What is no record is an error, and no more.
+// Bytes that are no record are an error, and no more.
 func FuzzDecode(f *testing.F) {
 	var u User
 	makeUser(1, &u)
@@ -463,7 +463,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// calls notes what a study asks of a table.
+// calls records the calls of a study to a table.
 type calls struct {
 	table
 	log *[]string
@@ -506,8 +506,8 @@ func (c calls) update(number uint64, round int) error {
 	return c.table.update(number, round)
 }
 
-// A study asks for what its page says: half of the records at random, in another order in each repetition, a
-// third from the middle, all of them once before.
+// A study reads as described on its page: half of the records at random, in another order in each
+// repetition, a third from the middle, all of them once before.
 func TestCalls(t *testing.T) {
 	before := strategies
 	defer func() { strategies = before }()
@@ -538,7 +538,7 @@ func TestCalls(t *testing.T) {
 			if !slices.Equal(log[:len(want)], want) {
 				t.Fatalf("it begins with %q", log[:len(want)])
 			}
-			rest := log[len(want)+n:] // behind the look at all of them
+			rest := log[len(want)+n:] // after the reading of all of them
 			reads, rest := rest[:n/2], rest[n/2:]
 			if !slices.Equal(rest[:2], []string{"many 30 20", "sum"}) {
 				t.Fatalf("%q", rest[:2])
@@ -640,7 +640,7 @@ func TestGuess(t *testing.T) {
 			t.Errorf("%s\nis  %v, %v\nnot %s", text, got, err, want)
 		}
 	}
-	// What a struct cannot keep is refused, and not changed.
+	// JSON that a struct cannot keep is refused, and not changed.
 	for _, text := range []string{"", "{}", "1\n1", `{"a"` + "\n{}", "[]\n[]", "{}\n{}", `{"a,b":1}` + "\n{}", `{"😀":1}` + "\n" + `{"😀":2}`,
 		`{"a":1}{}` + "\n" + `{"a":1}`, `{"a":1,"A":2}` + "\n" + `{"A":3}`} {
 		if o, err := NewOwn("x", lines(text), ""); err == nil && text != `{"a":1,"A":2}`+"\n"+`{"A":3}` {
@@ -649,7 +649,7 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// A map's schema says what JSON cannot.
+// A map's schema has facts that JSON lacks.
 func TestOwnSchema(t *testing.T) {
 	type stored struct {
 		ID   int32

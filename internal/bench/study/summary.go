@@ -58,7 +58,7 @@ func Figures(results []Result) (list []Figure) {
 	return list
 }
 
-// place is where a strategy stands in the order of tables.
+// place returns the place of a strategy in the order of tables.
 func place(name string) int {
 	return slices.IndexFunc(strategies, func(s strategy) bool { return s.name == name })
 }
@@ -69,7 +69,7 @@ func middle(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// A Use is what a program does with records: a column of the tables.
+// A Use is a way in which programs use records: a column of the tables.
 type Use struct {
 	Name     string // for people
 	Step     Step
@@ -88,7 +88,7 @@ var Uses = []Use{
 	{Name: "file bytes", Step: Insert, Together: true, Storage: true},
 }
 
-// Value is what the figure says to the use.
+// Value returns the value of the figure for the use.
 func (u Use) Value(f Figure) float64 {
 	if u.Storage {
 		return f.FileBytes
@@ -112,7 +112,7 @@ func (u Use) Show(v float64) string {
 }
 
 // A Table is the figures of one size and durability: a row for each engine and strategy, a column
-// for each use. What was not measured is NaN.
+// for each use. A cell that was not measured is NaN.
 type Table struct {
 	Records int
 	Durable bool
@@ -168,7 +168,7 @@ func (t Table) Engines() (names []string) {
 	return names
 }
 
-// Title says what the table is of.
+// Title returns the title of the table.
 func (t Table) Title() string {
 	sync := "no transaction is synced"
 	if t.Durable {
@@ -208,7 +208,7 @@ func Largest(figures []Figure, durable bool) int {
 	return all[len(all)-1]
 }
 
-// missing says whether a row lacks what is measured at its durability.
+// missing reports whether a row lacks a value that is measured at its durability.
 func missing(values []float64, durable bool) bool {
 	for u, use := range Uses {
 		if math.IsNaN(values[u]) && (!durable || use.Step == Insert || use.Step == Update) {
@@ -219,7 +219,7 @@ func missing(values []float64, durable bool) bool {
 }
 
 // WriteText writes the table of the largest size of each durability, with the best of each column
-// marked, and what is best for which use.
+// marked, and the best choice for each use.
 func WriteText(w io.Writer, figures []Figure) error {
 	for _, durable := range []bool{false, true} {
 		n := Largest(figures, durable)

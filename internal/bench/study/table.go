@@ -8,13 +8,13 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// A table keeps records under numbers in one way, in one store. It is what a study measures: the
-// loop knows neither engines nor encodings. One goroutine at a time uses it.
+// A table keeps records under numbers in one way, in one store. A study measures tables: the loop
+// knows neither engines nor encodings. One goroutine at a time uses it.
 //
 // Methods that get a record use it for their own work, or hand it on for the time of a call.
 type table interface {
 	// insert writes the records that next makes, all in one transaction or each in its own. next
-	// returns nil behind the last one.
+	// returns nil after the last one.
 	insert(next func() (number uint64, record any), together bool) error
 	// read reads a record, in a transaction.
 	read(number uint64, record any) error
@@ -96,13 +96,13 @@ func (p *pairs) decode(value []byte, record any) error {
 	return notKept(p.encoding.Decode(value, record))
 }
 
-// encodeField appends a field in place of what is in value.
+// encodeField replaces the content of value by a field.
 func (p *pairs) encodeField(record any, i int) (err error) {
 	p.value, err = p.subject.AppendField(p.value[:0], record, i)
 	return notKept(err)
 }
 
-// each calls f for what next makes.
+// each calls f for the records that next makes.
 func each(next func() (uint64, any), f func(number uint64, record any) error) error {
 	for {
 		number, record := next()
@@ -166,7 +166,7 @@ func (p *pairs) readMany(number uint64, n int, f func(record any) error) error {
 	})
 }
 
-// behindAll is a key behind those of all records.
+// behindAll is a key after those of all records.
 var behindAll = key(nil, 1<<63)
 
 func (p *pairs) sum() (total float64, n int, err error) {
@@ -368,7 +368,7 @@ func (t *nested) insert(next func() (uint64, any), together bool) error {
 	})
 }
 
-// behindNames is behind the names of all fields.
+// behindNames sorts after the names of all fields.
 var behindNames = []byte{0xff}
 
 func (t *nested) set(b rivals.Tx, record any) error {

@@ -28,7 +28,7 @@ type User struct {
 	Description string
 }
 
-// words are what descriptions are made of.
+// words are the words of descriptions.
 var words = [...]string{
 	"reads", "the", "morning", "paper", "and", "keeps", "bees", "on", "a", "roof", "near", "harbour", "writes", "letters", "to",
 	"old", "friends", "about", "trains", "weather", "small", "islands", "with", "good", "coffee", "never", "late", "often", "away",

@@ -32,7 +32,7 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// Lengths of what stands between the texts.
+// Lengths of the parts between the texts.
 const (
 	beforeTexts  = 8
 	behindTexts  = 4 + 4 + 4 + 8 + 1 + 8 + 8 + 4 + 8

@@ -12,7 +12,7 @@ var (
 	perGet = metric{"allocations per Get", allocations}
 )
 
-// allocLines: what a call leaves to the garbage collector.
+// allocLines: the garbage of a call.
 func allocLines(setting) []line {
 	return []line{{
 		name:  "allocs",
@@ -35,7 +35,7 @@ func allocLines(setting) []line {
 	}}
 }
 
-// allocSide counts over all keys, so that what happens once in many calls shows as well.
+// allocSide counts over all keys, so that rare allocations show as well.
 func allocSide(name string, m Map[Person], keys []string) side {
 	return side{name, func(int) (figures, error) {
 		var failed atomic.Int64

@@ -13,12 +13,12 @@ import (
 // aside, which grow as the log does.
 const recordBytes = 128
 
-// appendKeys are few, so that what the store does beside appending weighs little.
+// appendKeys is small, so that work of the store other than appending weighs little.
 const appendKeys = 1000
 
-// appendLines: what it costs to frame, number, check and keep a record, beside handing as many
-// bytes to the operating system. The log takes records from the store alone, so the store's index
-// is in the figure.
+// appendLines: the cost of framing, numbering, checking and keeping a record, beside handing as
+// many bytes to the operating system. The log takes records from the store alone, so the store's
+// index is in the figure.
 func appendLines(s setting) []line {
 	return []line{appendLine(s, 1), appendLine(s, many)}
 }

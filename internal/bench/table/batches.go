@@ -44,8 +44,8 @@ func batchSides(e *env, s setting, durable bool) (sides []side, err error) {
 	return sides, err
 }
 
-// rawViewLines: values that are lent for the time of a call, against what a copy costs elsewhere; and beside
-// what it costs to be lent a value there.
+// rawViewLines: values that are lent for the time of a call, against copies elsewhere, and against
+// lent values there.
 func rawViewLines(s setting) []line {
 	var lines []line
 	for _, bytes := range rawSizes {
@@ -74,7 +74,7 @@ func rawViewLines(s setting) []line {
 	return lines
 }
 
-// lent stands behind the names of sides that lend values.
+// lent is the suffix of the names of sides that lend values.
 const lent = ", lent"
 
 // viewer lends the value under a key.
@@ -118,7 +118,7 @@ var (
 	putAllocs = metric{"allocations per Put", allocations}
 )
 
-// rawAllocLines: what raw reads and writes leave to the garbage collector, goroutines of the stores included.
+// rawAllocLines: the garbage of raw reads and writes, goroutines of the stores included.
 func rawAllocLines(s setting) []line {
 	var lines []line
 	engines := withCopal(s.stores())
@@ -165,7 +165,7 @@ func rawAllocSide(name string, s rivals.Store, keys [][]byte, bytes int) side {
 	}}
 }
 
-// allocated is what f allocates, divided by n.
+// allocated returns the allocations of f, divided by n.
 func allocated(n int, f func() error) (bytes, mallocs float64, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

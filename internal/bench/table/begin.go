@@ -2,8 +2,9 @@ package table
 
 import "context"
 
-// Begin is how another command begins to measure. It waits until no other run goes on, and says what figures of stores
-// in dir are taken on. The caller ends the run by unlock. It calls note with what a person should know at once.
+// Begin begins a measurement of another command. It waits until no other run goes on, and returns
+// the machine, for stores in dir. The caller ends the run with unlock. Begin calls note with
+// messages for the user.
 func Begin(ctx context.Context, dir string, modules []string, note func(text string)) (m Machine, unlock func() error, err error) {
 	unlock, err = lock(ctx, note)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// A benchmark that would time wrong results is worth nothing: sides that lose or mix up what
-// was written must fail their run.
+// A benchmark that would time wrong results is worth nothing: sides that lose or mix up writes must
+// fail their run.
 
 // forgetful is a map that does not take writes after the first of a key.
 type forgetful[V any] struct{ m map[string]V }
@@ -73,7 +73,7 @@ func TestMapSidesNoticeLostWrites(t *testing.T) {
 	}
 }
 
-// byteMap is a store; what damaged makes of a value is kept in its place.
+// byteMap is a store that keeps the result of damaged in place of a value.
 type byteMap struct {
 	rivals.Store
 	m       map[string][]byte

@@ -76,7 +76,7 @@ func durableSides(e *env, s setting, own func(workers int) string, others []sync
 	return sides, nil
 }
 
-// bareSide is what a program does that has no store: a write at the end of a file, and a sync of its data.
+// bareSide is a program without a store: a write at the end of a file, and a sync of its data.
 func bareSide(e *env, order []int32) (side, error) {
 	f, err := os.OpenFile(e.path("bare"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {
@@ -102,7 +102,7 @@ func bareSide(e *env, order []int32) (side, error) {
 // valueBytes is the length of a value whose record has about recordBytes.
 const valueBytes = recordBytes - 56
 
-// fsyncSide writes values that tell key and round through a typed map.
+// fsyncSide writes values that contain key and round through a typed map.
 func fsyncSide(name string, m *copal.Map[string, []byte], keys []string, order []int32, workers int) side {
 	w := workload{name: name, workers: workers, order: order}
 	w.loop = func(round int, part []int32) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// getLines: what a read costs when the value is in the cache.
+// getLines: the cost of a read when the value is in the cache.
 func getLines(s setting) []line {
 	group := "Get of a 3-field struct, every value in the cache, against sync.Map.Load"
 	info := []string{"map+RWMutex"}

@@ -23,7 +23,7 @@ const (
 	window   = 24 * time.Hour
 )
 
-// historyLines: what a window of history costs, and what the past costs that is in it.
+// historyLines: the cost of a window of history, and of reading the past in it.
 func historyLines(s setting) []line {
 	return []line{setWithHistoryLine(s), momentLine(s), undoLine(s)}
 }
@@ -202,7 +202,7 @@ func undoDrop(ctx context.Context, db *copal.DB, keys []string) (f figures, err 
 	return figures{undoTime: float64(took)}, holds[Person](m, keys, []int32{0, int32(len(keys) - 1)}, personOf, 0)
 }
 
-// watchLines: what it costs a writer at full load that it is heard.
+// watchLines: the cost of a watch for a writer at full load.
 func watchLines(s setting) []line {
 	return []line{
 		watchLine(s, "all", "one, of everything", 1, func(int) []copal.WatchOption { return nil }),

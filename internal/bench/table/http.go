@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/httpapi"
 )
 
-// httpLines: what a request costs by HTTP.
+// httpLines: the cost of an HTTP request.
 func httpLines(s setting) []line {
 	var lines []line
 	for _, method := range []string{"GET", "PUT"} {

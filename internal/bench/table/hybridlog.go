@@ -29,7 +29,7 @@ func hybridlogLines(s setting) []line {
 	return append(lines, logSyncLine(s, hybridlog.SyncEverySecond), logSyncLine(s, hybridlog.AlwaysSync))
 }
 
-// appendGoal and readGoal are what is to be reached.
+// appendGoal and readGoal return the goals.
 func appendGoal(bytes int) goal {
 	switch {
 	case bytes <= 128:
@@ -161,7 +161,7 @@ func fileWriter(e *env, size int, order []int32, workers int, policy hybridlog.S
 	return w.side(), nil
 }
 
-// syncedEverySecond syncs a file each second, until what it returns is called.
+// syncedEverySecond syncs a file each second, until the returned function is called.
 func syncedEverySecond(f *os.File) func() error {
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
@@ -264,7 +264,7 @@ func logReaders(e *env, size, writes, ops int) ([]side, error) {
 	return sides, nil
 }
 
-// offsetSide reads at each offset in turn. copied says that all of q is then what stands there.
+// offsetSide reads at each offset in turn. copied means that q then has the bytes at the offset.
 func offsetSide(name string, read func(q []byte, off int64) error, size int, offsets []int64, ops int, copied bool) side {
 	w := workload{name: name, workers: 1, order: make([]int32, ops)}
 	q, want := make([]byte, size), newBlob(size)

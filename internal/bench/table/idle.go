@@ -32,7 +32,8 @@ func idleLines(s setting) []line {
 				return nil, err
 			}
 			keys, order := makeKeys(few), shuffled(few, s.mixOps)
-			// The first write of a map in the life of a log begins a segment, and tells it of map and type.
+			// The first write of a map in the life of a log begins a segment, and writes records
+			// for map and type.
 			if err := errors.Join(m.Set(keys[0], personOf(0, 1)), m.Sync()); err != nil {
 				return nil, err
 			}

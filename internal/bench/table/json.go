@@ -23,7 +23,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// ReadJSON reads what WriteJSON wrote.
+// ReadJSON reads the output of WriteJSON.
 func ReadJSON(rd io.Reader) (*Report, error) {
 	d := json.NewDecoder(rd)
 	d.DisallowUnknownFields()

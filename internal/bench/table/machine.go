@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Machine is what the figures were taken on.
+// Machine is the machine on which the figures were taken.
 type Machine struct {
 	OS         string            `json:"os"`
 	Arch       string            `json:"arch"`

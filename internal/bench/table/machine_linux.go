@@ -27,7 +27,7 @@ var fileSystems = map[int64]string{
 	0xca451a4e:                 "bcachefs",
 }
 
-// fileSystem names the type of the file system that dir is on; "" when it cannot be told.
+// fileSystem names the type of the file system that dir is on; "" if it is unknown.
 func fileSystem(dir string) string {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -30,11 +30,11 @@ func result(t *testing.T, kind string) *Report {
 	return r
 }
 
-// part is what stands between two marks of a page.
+// part is the text between two marks of a page.
 var part = regexp.MustCompile(`(?s)<!-- made of bench/results: (\w+) -->\n.*?<!-- end -->`)
 
-// The figures of docs/performance.md and of README.md are those of the files in bench/results. With COPAL_WRITE=1 the
-// test writes them. Words stand outside the marks.
+// The figures of docs/performance.md and of README.md are those of the files in bench/results. With
+// COPAL_WRITE=1 the test writes them. Words are outside the marks.
 func TestManual(t *testing.T) {
 	all, servers := result(t, "table"), result(t, "servers")
 	made := map[string]string{
@@ -66,7 +66,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// about says what the figures were taken on, and how.
+// about describes the machine of the figures, and the way in which they were taken.
 func (r *Report) about(where string) string {
 	lines := strings.Split(strings.TrimSpace(r.Machine.text()), "\n")
 	text := fmt.Sprintf("`%s%s`, %s, medians.\n%s.\n", where, r.Command, r.roundsEach(), strings.Join(lines, ".\n"))
@@ -123,7 +123,7 @@ func (r Row) span() string {
 	return factor(s.Min) + "–" + factor(s.Max)
 }
 
-// goalText is what the row is held to, and what came of it.
+// goalText returns the goal of the row, and its verdict.
 func (r Row) goalText() string {
 	if r.Reach == nil {
 		return r.verdict()
@@ -149,7 +149,7 @@ func losses(reports ...*Report) string {
 	return b.String()
 }
 
-// headlines are the rows of README: what a line is called there, and the pattern of its name.
+// headlines are the rows of README: the title of a line there, and the pattern of its name.
 var headlines = []struct{ title, line string }{
 	{"`Get` of a struct in memory", "get/hit/binary/100k/1"},
 	{"`Set` of a struct, in the log when it returns", "set/binary/100k/1"},
@@ -166,7 +166,7 @@ var headlines = []struct{ title, line string }{
 	{"`GET` of an item by HTTP, 50 clients", "http/GET"},
 }
 
-// asides say of sides what is to be known in a table without words.
+// asides are notes on sides for a table without text.
 var asides = map[string]string{"sync.Map": ", which keeps nothing,", "Go map": ", with its value,", "net/http": " with a map"}
 
 func readme(reports ...*Report) string {

@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// What is compared is measured in turn: in each round every side runs once, the side that
-// begins changes from round to round, and garbage is collected before each. A ratio is taken
-// within a round, between runs that stand seconds apart, and the median of these ratios is
-// what counts; so what slows the machine for a while slows both, and a round that was
-// disturbed is outvoted. No time is taken of a single operation, but where latency is the
-// question.
+// The sides are measured in turn: in each round every side runs once, the side that begins changes
+// from round to round, and garbage is collected before each. A ratio is taken within a round,
+// between runs that are seconds apart, and the result is the median of these ratios; so a passing
+// slowdown of the machine slows both sides, and a disturbed round is outvoted. Single operations
+// are timed only for latency.
 
 // A metric is one number that a side yields in each round; less is better.
 type metric struct {
@@ -37,11 +36,11 @@ var (
 	perOpSynced = metric{"time per operation, to the end of Sync", nanoseconds}
 )
 
-// figures are what a side yields in a round.
+// figures are the results of a side in a round.
 type figures map[metric]float64
 
-// A side is one of those compared. measure runs its work once, checks what came of
-// it, and returns the figures; round counts from 0 and tells rounds apart, no more.
+// A side is one of those compared. measure runs its work once, checks the results, and returns the
+// figures; round counts from 0 and only distinguishes rounds.
 type side struct {
 	name    string
 	measure func(round int) (figures, error)
@@ -63,7 +62,7 @@ func (s series) add(side string, f figures) {
 type pace struct {
 	warmUp      int // rounds that do not count, before the others
 	least, most int
-	until       time.Time          // no round is to end later, of those beyond the least number; zero for all of them
+	until       time.Time          // no round should end later, of those beyond the least number; zero for all of them
 	told        func(part float64) // how much of the rounds that there may be is done
 }
 
@@ -103,7 +102,7 @@ type sideError struct {
 func (e *sideError) Error() string { return e.side + ": " + e.err.Error() }
 func (e *sideError) Unwrap() error { return e.err }
 
-// spread is a median and what it is the median of.
+// spread is a median and its values.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -148,7 +147,7 @@ type workload struct {
 	before  func(round int) error               // not timed; may be nil
 	loop    func(round int, part []int32) error // the work of one worker
 	finish  func() error                        // timed as well, for perOpSynced; may be nil
-	check   func(round int) error               // of what loop has done, not timed; may be nil
+	check   func(round int) error               // checks the work of loop, not timed; may be nil
 }
 
 func (w workload) side() side { return side{w.name, w.measure} }

@@ -150,10 +150,10 @@ func TestParallelDivides(t *testing.T) {
 	}
 }
 
-// What finish takes is in one figure and not in the other; a failed check is an error.
+// The time of finish is in one figure and not in the other; a failed check is an error.
 func TestWorkload(t *testing.T) {
 	var steps []string
-	tick := func(step string) error { // takes as long as the clock can tell
+	tick := func(step string) error { // takes a time that the clock can measure
 		for begin := time.Now(); time.Since(begin) <= 0; {
 		}
 		steps = append(steps, step)

@@ -16,16 +16,16 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// What a process holds in memory can only be seen in one that holds nothing else, so each side
-// of these lines is this program again, as a child that fills a store or a map and reports.
-// The memory counted is anonymous: not the pages of files, which the kernel may drop.
+// The memory of a store can only be measured in a process that holds nothing else, so each side of
+// these lines is this program again, as a child that fills a store or a map and reports. The memory
+// counted is anonymous: not the pages of files, which the kernel may drop.
 
 var (
 	perKey  = metric{"anonymous memory per key", bytesUnit}
 	gcCycle = metric{"time of a garbage collection", nanoseconds}
 )
 
-// memoryLines: what a key costs while nobody asks for it, where the system tells.
+// memoryLines: the memory of an idle key, if the system reports it.
 func memoryLines(s setting) []line {
 	if _, err := anonymousBytes(); err != nil {
 		return nil // not on this system
@@ -56,7 +56,7 @@ func memoryLines(s setting) []line {
 // childVariable in the environment says that this process is such a child, and which.
 const childVariable = "COPAL_BENCH_CHILD"
 
-// childReport is what a child prints.
+// childReport is the output of a child.
 type childReport struct{ BytesPerKey, GCNanoseconds float64 }
 
 func runChild(e *env, keys int, kind, dir string) (figures, error) {
@@ -144,7 +144,7 @@ func weigh(kind, dir string, n int) (r childReport, err error) {
 	return r, nil
 }
 
-// strangerOf is a person whose name shares memory with nobody's.
+// strangerOf returns a person whose name shares no memory with another.
 func strangerOf(i int) Person {
 	return Person{Name: "person " + strconv.Itoa(i), Age: i, Score: float64(i)}
 }
@@ -160,7 +160,7 @@ func gcTime() float64 {
 	return median(times)
 }
 
-// anonymous is the memory of this process that no file stands behind, garbage given back.
+// anonymous returns the memory of this process that is not of files, after garbage was given back.
 func anonymous() (int64, error) {
 	debug.FreeOSMemory()
 	return anonymousBytes()

@@ -20,7 +20,7 @@ func itemOf(key int32, round int) item {
 	return item{ID: int(key), Name: names[(int(key)+round)%len(names)]}
 }
 
-// mixLines: four reads to a write, by many goroutines, and what the data weigh on the disk.
+// mixLines: four reads to a write, by many goroutines, and the size of the data on the disk.
 func mixLines(s setting) []line {
 	return append(append(asyncMixLines(s), mixLine(s)), fileLine(s))
 }
@@ -60,8 +60,8 @@ func mixLine(s setting) line {
 	}
 }
 
-// mixedOrder is a random order in which every fifth key or so is to be written: ^i stands
-// for a write of key i.
+// mixedOrder is a random order in which about every fifth operation is a write: ^i means a write of
+// key i.
 func mixedOrder(s setting) []int32 {
 	order := shuffled(s.keys, s.mixOps)
 	random := rand.New(rand.NewPCG(2, 2))
@@ -73,7 +73,7 @@ func mixedOrder(s setting) []int32 {
 	return order
 }
 
-// mixSide reads and writes; what is read may be of this round or of one before.
+// mixSide reads and writes; a value that it reads may be of this round or of an earlier one.
 func mixSide(name string, m Map[item], keys []string, order []int32, finish func() error) side {
 	var written []int32
 	for _, i := range order {

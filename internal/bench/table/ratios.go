@@ -49,7 +49,7 @@ func (r *Report) WriteRatios(w io.Writer) error {
 func (r *Report) roundsEach() string {
 	least, most := r.Rounds, 0
 	for _, row := range r.Rows {
-		if n := len(row.Ours.Rounds); n > 1 { // what is the same in each round has one
+		if n := len(row.Ours.Rounds); n > 1 { // a figure that is the same in each round has one
 			least, most = min(least, n), max(most, n)
 		}
 	}

@@ -41,7 +41,7 @@ func rawGetLines(s setting) []line {
 const overwrites = 10
 
 // rawWrittenLines: reads of raw bytes, copied, of keys that were all overwritten many times just
-// before. What was written may not be in its place yet, and what it replaces waits for compaction.
+// before. New values may not be in their place yet, and old ones wait for compaction.
 func rawWrittenLines(s setting) []line {
 	var lines []line
 	for _, bytes := range []int{2 << 10, 4 << 10, 8 << 10, 32 << 10} {
@@ -148,7 +148,7 @@ func rawPutSide(name string, s rivals.Store, keys [][]byte, bytes int, order []i
 	return w.side()
 }
 
-// putBlobs writes the values of a round; the stores copy what they keep before put returns.
+// putBlobs writes the values of a round; the stores copy values that they keep before put returns.
 func putBlobs(s rivals.Store, keys [][]byte, part []int32, value blob, round int) error {
 	for _, i := range part {
 		value.mark(i, round)

@@ -19,7 +19,7 @@ const redisValueBytes = 100
 // redisProgram is the path of redis-server, "" where there is none.
 var redisProgram, _ = exec.LookPath("redis-server")
 
-// redisVersion is what redis-server says of itself.
+// redisVersion returns the version that redis-server prints.
 func redisVersion() string {
 	out, _ := exec.Command(redisProgram, "--version").Output() // Redis server v=7.0.15 sha=…
 	_, version, _ := strings.Cut(string(out), " v=")
@@ -27,7 +27,7 @@ func redisVersion() string {
 	return version
 }
 
-// redisLines: what a command costs by the protocol of Redis.
+// redisLines: the cost of a command in the protocol of Redis.
 func redisLines(s setting) []line {
 	var lines []line
 	for _, pipeline := range []int{1, 16} {

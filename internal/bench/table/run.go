@@ -20,12 +20,12 @@ type Size int
 const (
 	Full  Size = iota // plan for 40 minutes
 	Quick             // a second or two a line, without the longest ones
-	Tiny              // for tests, which look at whether lines run and not at what they yield
+	Tiny              // for tests, which check that lines run and not their figures
 )
 
 var scales = map[Size]scale{Full: fullScale, Quick: quickScale, Tiny: tinyScale}
 
-// Options say what a run measures.
+// Options are the settings of a run.
 type Options struct {
 	Size   Size
 	Run    string // a regular expression that the names of lines match
@@ -37,8 +37,8 @@ type Options struct {
 	Rivals  Rivals
 	Servers bool // lines of servers on loopback as well
 
-	Command  string            // what the report says it was called by; may be empty
-	Note     func(text string) // is called with what a person should know at once; may be nil
+	Command  string            // the command line in the report; may be empty
+	Note     func(text string) // called with messages for the user; may be nil
 	Progress func(Step)        // is called when a line begins, as it goes on, and when it has ended; may be nil
 }
 
@@ -107,7 +107,7 @@ func choose(lines []line, expression string, quick bool) ([]line, error) {
 	return chosen, nil
 }
 
-// families are what the names of lines begin with.
+// families returns the first parts of the names of lines.
 func families(lines []line) (list []string) {
 	for _, l := range lines {
 		family, _, _ := strings.Cut(l.name, "/")

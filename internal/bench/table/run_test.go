@@ -27,8 +27,8 @@ var strangers = Rivals{
 	Maps:   []RivalMap{{"strange map", "example.com/map", func() Map[Person] { return newLockedMap[Person]() }}},
 }
 
-// Every line runs, finds what was written, and yields each of its rows, with rivals of other modules and, where these
-// take part, without.
+// Every line runs, finds the written values, and yields each of its rows, with rivals of other
+// modules and, where these take part, without.
 func TestLinesRun(t *testing.T) {
 	if strconv.IntSize == 32 {
 		t.Skip("badger maps more than there is")

@@ -8,7 +8,7 @@ import (
 
 const setGroup = "Set of a 3-field struct over an existing key, against sync.Map.Store"
 
-// setLines: what a typed map that is kept costs beside one that is not.
+// setLines: the cost of a persistent typed map against one in memory.
 func setLines(s setting) []line {
 	return []line{
 		setLine(s, codec.Binary, 1, atMost(1.0).dreaming(0.7)),

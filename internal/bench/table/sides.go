@@ -16,11 +16,11 @@ type Rivals struct {
 // A RivalMap is a kind of map.
 type RivalMap struct {
 	Name   string
-	Module string // the path of its module, by which its version is told
+	Module string // the path of its module, by which its version is found
 	New    func() Map[Person]
 }
 
-// setting is what lines are made for: how much they do, and what takes part.
+// setting is the parameters of lines: how much they do, and the engines.
 type setting struct {
 	scale
 	rivals Rivals
@@ -31,12 +31,12 @@ func (s setting) stores() []rivals.Engine {
 	return append([]rivals.Engine{rivals.Bbolt, rivals.Badger}, s.rivals.Stores...)
 }
 
-// withCopal are engines, behind copal.
+// withCopal returns copal, then engines.
 func withCopal(engines []rivals.Engine) []rivals.Engine {
 	return append([]rivals.Engine{rivals.Copal}, engines...)
 }
 
-// namesOf are the names of engines, with what stands behind each.
+// namesOf returns the names of engines, each with a suffix.
 func namesOf(engines []rivals.Engine, suffix string) (list []string) {
 	for _, e := range engines {
 		list = append(list, e.Name+suffix)

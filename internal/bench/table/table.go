@@ -13,7 +13,7 @@ import (
 // it. Its setup is not timed.
 type line struct {
 	name  string // for --run
-	group string // the heading that its rows stand under
+	group string // the heading of its rows
 	full  bool   // too long for --quick
 	once  bool   // yields the same in every round
 	cold  bool   // needs no round to warm up
@@ -33,14 +33,14 @@ type versus struct {
 	goal        goal
 }
 
-// goal is what a row is held to. The zero goal is information: our figure over theirs.
+// goal is the goal of a row. The zero goal is only information: our figure over theirs.
 type goal struct {
 	sense sense
 	reach *float64
 	dream *float64
 }
 
-// sense says what is compared with the goal.
+// sense is the figure that is compared with the goal.
 type sense string
 
 const (
@@ -66,14 +66,14 @@ func (g goal) holds(x, bound float64) bool {
 	return x <= bound
 }
 
-// figure is what one side yielded.
+// figure is the result of one side.
 type figure struct {
 	Side   string    `json:"side"`
 	Median float64   `json:"median"`
 	Rounds []float64 `json:"rounds"`
 }
 
-// verdict is what came of a goal.
+// verdict is the outcome of a goal.
 type verdict string
 
 const (
@@ -103,7 +103,7 @@ type Row struct {
 	repeats bool // our figure is the same as in the row before
 }
 
-// judge makes the rows of a line from what was measured.
+// judge makes the rows of a line from the measured figures.
 func (l line) judge(s series) ([]Row, error) {
 	var rows []Row
 	for _, v := range l.rows {
@@ -195,7 +195,7 @@ func (g goal) judge(s spread) (v verdict, dreamt, close bool) {
 	return v, dreamt, close
 }
 
-// env is what the setup of a line finds: a directory, and a list of what to undo.
+// env is the environment of a line's setup: a directory, and a list of functions that undo it.
 type env struct {
 	ctx  context.Context
 	dir  string // empty and of this line alone

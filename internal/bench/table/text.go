@@ -15,7 +15,7 @@ import (
 // maxColumns is how wide the table may be.
 const maxColumns = 119
 
-// column is a head, and whether what stands below it is aligned at the right, as figures are.
+// column is a head, and whether its cells are aligned at the right, as figures are.
 type column struct {
 	head  string
 	right bool
@@ -95,7 +95,7 @@ func writeTable(b *strings.Builder, columns []column, rows []Row, cells func(Row
 	}
 }
 
-// behind is a row that does not repeat what stands in the row before.
+// behind returns the row without the parts that it shares with the previous one.
 func (r Row) behind(before Row) Row {
 	if before.Line == r.Line && before.Title == r.Title {
 		r.Title = ""
@@ -164,7 +164,7 @@ func (r Row) beside() string {
 	return r.Against.Side + " " + quantity(r.Against.Median, r.Unit)
 }
 
-// compared says what a ratio is of.
+// compared names the quantity of a ratio.
 func (r Row) compared() string {
 	switch {
 	case r.Sense == more:

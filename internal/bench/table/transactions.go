@@ -9,8 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// Transactions: each reads two accounts and moves an amount from one to the other, so the sum of all stays what
-// it was, which is checked after each round.
+// Transactions: each reads two accounts and moves an amount from one to the other, so the sum of
+// all does not change, which is checked after each round.
 
 const opening = 1 << 40 // on each account
 
@@ -69,7 +69,7 @@ func ledgers() []rivals.Engine {
 	return []rivals.Engine{rivals.Copal, rivals.Bbolt, rivals.BadgerConflicts}
 }
 
-// transactionLines: transfers that nobody syncs, and synced ones; and reads.
+// transactionLines: unsynced transfers, and synced ones; and reads.
 func transactionLines(s setting) []line {
 	var lines []line
 	info := namesOf(ledgers()[2:], "")

@@ -5,7 +5,7 @@ import "github.com/copaldb/copal"
 // uncached is the option that leaves no value in memory.
 func uncached() []copal.Option { return []copal.Option{copal.WithMaxMemory(1)} }
 
-// uncachedLines: what a read costs when the value has to be fetched from the log and decoded.
+// uncachedLines: the cost of a read when the value has to be fetched from the log and decoded.
 func uncachedLines(s setting) []line {
 	var lines []line
 	for _, n := range []int{s.keys, s.manyKeys} {

@@ -9,8 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// Values by length: the same three works with values from 128 B to 32 KiB, in stores whose keys have one of 16
-// prefixes. No side syncs. copal keeps its keys in order, since it is to walk over them.
+// Values by length: the same three works with values from 128 B to 32 KiB, in stores whose keys
+// have one of 16 prefixes. No side syncs. copal keeps its keys in order, since it walks over them.
 
 var valueSizes = []int{128, 512, 2 << 10, 8 << 10, 32 << 10}
 
@@ -19,7 +19,7 @@ const mostValueBytes = 128 << 20
 
 const prefixes = 16
 
-// valueFamily is what the names of these lines begin with; then come the work and the length.
+// valueFamily is the beginning of the names of these lines; then come the work and the length.
 const valueFamily = "values"
 
 var perPair = metric{"time per pair", nanoseconds}
@@ -35,7 +35,7 @@ func prefixedKeys(n int, name string) [][]byte {
 	return keys
 }
 
-// valueLines: what becomes of reads and writes as values get longer.
+// valueLines: reads and writes as values get longer.
 func valueLines(s setting) []line {
 	s.rawBytes = min(s.rawBytes, mostValueBytes)
 	others := append(s.stores(), rivals.Bunt)

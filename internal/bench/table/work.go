@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// What the work is made of: keys, the order in which they are visited, values that tell
-// which key and round they were written for. All of it is made before a clock runs, from fixed
-// seeds, and is the same for every side.
+// The parts of the work: keys, the order in which they are visited, values that contain their key
+// and round. All are made before a clock runs, from fixed seeds, and is the same for every side.
 
 // scale is how much a run does.
 type scale struct {
 	rounds    int
 	keys      int // of most lines
-	manyKeys  int // of those that ask what a large store costs
-	ops       int // a round, of what takes well under a microsecond
+	manyKeys  int // for the cost of a large store
+	ops       int // a round, of operations well under a microsecond
 	mixOps    int
-	slowOps   int // a round, of what takes microseconds
+	slowOps   int // a round, of operations of microseconds
 	perWorker int // durable writes a round and goroutine
 	latency   time.Duration
 	rawBytes  int // of values in a raw store, at most
@@ -30,7 +29,7 @@ var (
 		perWorker: 20, latency: 2 * time.Second, rawBytes: 640 << 20}
 	quickScale = scale{rounds: 3, keys: 100_000, manyKeys: 250_000, ops: 60_000, mixOps: 200_000, slowOps: 2_000,
 		perWorker: 4, latency: 300 * time.Millisecond, rawBytes: 12 << 20}
-	// tinyScale is for tests, which look at whether lines run and not at what they yield.
+	// tinyScale is for tests, which check that lines run and not their figures.
 	tinyScale = scale{rounds: 1, keys: 200, manyKeys: 300, ops: 400, mixOps: 600, slowOps: 50,
 		perWorker: 1, latency: 10 * time.Millisecond, rawBytes: 1 << 20}
 )
@@ -95,7 +94,7 @@ func spots(order []int32) []int32 {
 	return some
 }
 
-// wrong is a value that is not what was written.
+// wrong returns the error of a value other than the written one.
 func wrong(key int32, got, want any) error {
 	return fmt.Errorf("key %d holds %v, written was %v", key, got, want)
 }
@@ -124,7 +123,7 @@ func keyOf(value []byte, size int) int32 {
 	return int32(binary.LittleEndian.Uint32(value))
 }
 
-// count is a number as it stands in titles: 100k, 1M.
+// count spells a number for titles: 100k, 1M.
 func count(n int) string {
 	switch {
 	case n >= 1_000_000 && n%1_000_000 == 0:
@@ -135,7 +134,7 @@ func count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// size is a number of bytes as it stands in titles.
+// size spells a number of bytes for titles.
 func size(n int) string {
 	if n >= 1<<10 && n%(1<<10) == 0 {
 		return strconv.Itoa(n>>10) + " KiB"
