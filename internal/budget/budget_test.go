@@ -65,7 +65,7 @@ func TestManySmallClients(t *testing.T) {
 	}
 }
 
-// Of clients with as much as each other nobody is evicted for another.
+// Of clients with equal shares none is evicted for another.
 func TestAsMuch(t *testing.T) {
 	b := New(4)
 	open := func(user string) error {

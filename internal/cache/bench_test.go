@@ -45,7 +45,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkReplace is what a write of a known key does, without its lock.
+// BenchmarkReplace measures a write of a known key, without its lock.
 func BenchmarkReplace(b *testing.B) {
 	const n = 100_000
 	t, hashes, keys := filled(n)

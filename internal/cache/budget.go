@@ -6,11 +6,11 @@ import "sync/atomic"
 type Budget struct {
 	limit  atomic.Int64
 	used   atomic.Int64
-	pinned atomic.Int64           // of used: by what cannot be evicted
+	pinned atomic.Int64           // of used: by cells that cannot be evicted
 	asked  [1 << 12]atomic.Uint32 // a trace of the hash that was last refused, by another part of it
 }
 
-// SetLimit changes the limit, in bytes. What is over it goes with the next writes and reads.
+// SetLimit changes the limit, in bytes. The next writes and reads evict the excess.
 func (b *Budget) SetLimit(bytes int64) { b.limit.Store(bytes) }
 
 // Leave takes bytes off the limit, for something else.
@@ -25,7 +25,8 @@ func (b *Budget) Over() bool { return b.used.Load() > b.limit.Load() }
 // Evictable is the memory of the cells that can go.
 func (b *Budget) Evictable() int64 { return b.used.Load() - b.pinned.Load() }
 
-// take changes what is used, and what is pinned, by the cost of a cell that comes, or goes when sign is -1.
+// take changes the used and pinned bytes by the cost of a cell that is added, or removed if sign is
+// -1.
 func (b *Budget) take(c *Cell, sign int64) {
 	if c == nil {
 		return
@@ -36,7 +37,7 @@ func (b *Budget) take(c *Cell, sign int64) {
 	}
 }
 
-// takeEncoded is take for what is to be written.
+// takeEncoded is take for an encoded value that waits to be written.
 func (b *Budget) takeEncoded(e *Encoded, sign int64) {
 	if n := e.bytes(); n > 0 {
 		b.used.Add(sign * n)

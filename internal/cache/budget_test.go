@@ -69,7 +69,7 @@ func clock(t *testing.T, n int) (*model, []*Cell) {
 	return m, cells
 }
 
-// What was read since the hand came by stays, for one round; what was not goes.
+// Cells that were read since the hand passed stay for one round; others are evicted.
 func TestClock(t *testing.T) {
 	m, cells := clock(t, 30) // all in reach of one call
 	for i, c := range cells {

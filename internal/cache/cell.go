@@ -6,22 +6,22 @@ import (
 	"github.com/copaldb/copal/internal/index"
 )
 
-// Cell is the head of what memory knows of one key. The value follows it, in a struct
-// whose first field is a Cell.
+// Cell is the head of the state of one key in memory. The value follows it, in a struct whose first
+// field is a Cell.
 //
-// Key, Expiry, Holds, Absent and Memory are set before the cell is published and never
-// change. The other fields belong to the lock of the key. It is small, for there are many and
-// each write makes one; its hash, and what few of them have, are kept elsewhere.
+// Key, Expiry, Holds, Absent and Memory are set before the cell is published and never change. The
+// other fields belong to the lock of the key. It is small, because there are many and each write
+// makes one; its hash, and fields that few of them have, are kept elsewhere.
 type Cell struct {
 	Address index.Address // of the key's record in the log, 0 for none
-	Stale   index.Address // what the index has in its place, 0 when it has Address
+	Stale   index.Address // the address that the index has instead, 0 when it has Address
 	Weight  uint32        // bytes that the record takes in the log
 	Schema  uint32        // its schema number
 
 	cost  uint32 // memory in bytes
 	place uint32 // of a dirty cell, in the shard's list
 
-	// From here on what a reader looks at, next to the value.
+	// From here on, next to the value, the fields that readers use.
 
 	Expiry uint64 // deadline of the entry in Unix milliseconds, 0 for none: of a dirty cell its own, else the record's
 
@@ -31,7 +31,7 @@ type Cell struct {
 	Holds  bool // the value is here
 	Absent bool // the key has been deleted, and the log does not know: it is dirty
 	Memory bool // the value is for memory alone, and decorates the entry that the log has: it is not dirty
-	Dirty  bool // the log is to learn of it. A cell without an address is dirty
+	Dirty  bool // the log does not have it yet. A cell without an address is dirty
 }
 
 // Encoded is a value on its way to the log.
@@ -47,8 +47,8 @@ func (e *Encoded) bytes() int64 {
 	return int64(len(e.Value))
 }
 
-// Renew makes of to, which was not published, a cell that knows what c does and is as large, but for the value,
-// whether it is dirty, and whether it was read.
+// Renew makes to, which was not published, a cell with the fields and the size of c, except the
+// value, whether it is dirty, and whether it was read.
 func (c *Cell) Renew(to *Cell) {
 	to.key, to.cost, to.Expiry = c.key, c.cost, c.Expiry
 	to.Address, to.Stale, to.Weight, to.Schema = c.Address, c.Stale, c.Weight, c.Schema
@@ -58,7 +58,7 @@ func (c *Cell) Renew(to *Cell) {
 // Key is the key's own bytes, without the name of the map.
 func (c *Cell) Key() string { return c.key }
 
-// Extra is what the cell, nil for none, adds to the number of entries in the index.
+// Extra returns the number that the cell, nil for none, adds to the number of entries in the index.
 func (c *Cell) Extra() int64 {
 	switch {
 	case c == nil:

@@ -67,7 +67,7 @@ func New(b *Budget, hash func(key string) uint64, settle func(*Cell)) *Table {
 	return &Table{budget: b, hash: hash, settle: settle}
 }
 
-// shard returns the shard of a hash, to be looked at, or to take out what is in it.
+// shard returns the shard of a hash, for reading it, or for taking cells out of it.
 func (t *Table) shard(hash uint64) *shard {
 	g := t.groups[hash%Shards/groupShards].Load()
 	if g == nil {
@@ -90,8 +90,8 @@ func (a *array) home(hash uint64) uint64 { return hash / Shards & a.mask }
 // tag is a part of the hash that chooses neither shard nor bucket, and not zero.
 func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
 
-// match returns a word with the lowest bit of each byte set where the tag may stand: certainly where it
-// does, and sometimes in a byte above such a one.
+// match returns a word with the lowest bit set of each byte that may have the tag: of all that have
+// it, and sometimes of a byte above such a one.
 func match(tags, tag uint64) uint64 {
 	x := (tags ^ tag*lowBits) &^ (0xff << 56)
 	return (x - lowBits) &^ x & (lowBits << 7) >> 7
@@ -220,13 +220,14 @@ func (t *Table) Swap(hash uint64, old, now *Cell) {
 }
 
 // SetKey prepares a cell that is not published yet. cost is the memory of cell and value in bytes,
-// without what Encode is given.
+// without the argument of Encode.
 func (c *Cell) SetKey(key string, cost int) {
 	c.key = key
 	c.cost = uint32(min(int64(cost)+int64(len(key))+slotCost, 1<<31))
 }
 
-// slotCost is about what a cell takes in the array, which is between a half and three quarters full.
+// slotCost estimates the memory of a cell in the array, which is between a half and three quarters
+// full.
 const slotCost = 16
 
 func (t *Table) insert(hash uint64, c *Cell) {
@@ -331,19 +332,20 @@ func (t *Table) dropDirty(s *shard, c *Cell) {
 	t.dirty.Add(-1)
 }
 
-// Dirty is a dirty cell, and what is to be written if that is not the value in the cell.
+// Dirty is a dirty cell, and its encoded value, if that is not encoded from the cell.
 type Dirty struct {
 	Cell    *Cell
 	Encoded *Encoded
 }
 
-// Encode notes what is to be written for a dirty cell.
+// Encode notes the encoded value of a dirty cell.
 func (t *Table) Encode(hash uint64, c *Cell, e *Encoded) {
 	t.shard(hash).dirty[c.place].Encoded = e
 	t.budget.takeEncoded(e, 1)
 }
 
-// Encoded is what is to be written for a cell, nil when it is not dirty, or is to be encoded itself.
+// Encoded returns the encoded value of a cell, nil if the cell is not dirty, or its value must be
+// encoded.
 func (t *Table) Encoded(hash uint64, c *Cell) *Encoded {
 	if !c.Dirty {
 		return nil
@@ -351,8 +353,9 @@ func (t *Table) Encoded(hash uint64, c *Cell) *Encoded {
 	return t.shard(hash).dirty[c.place].Encoded
 }
 
-// Written notes that the log has what a dirty cell had to tell. When the key was deleted, the
-// cell goes, and the caller takes the entry out of the index; otherwise the record is where the caller then says.
+// Written notes that the log has the state of a dirty cell. If the key was deleted, the cell is
+// removed, and the caller takes the entry out of the index; otherwise record sets the place of the
+// record in the cell.
 func (t *Table) Written(hash uint64, c *Cell, record func(*Cell)) {
 	if c.Absent {
 		t.Swap(hash, c, nil)
@@ -400,8 +403,8 @@ func (t *Table) Each(shard int, f func(*Cell)) {
 // evictSteps bounds the work of one call of Evict. A write adds one cell, and so many steps meet several.
 const evictSteps = 128
 
-// Evict moves the hand of a shard on, and takes out cells that nobody has read since
-// it last came by, until the budget is met.
+// Evict moves the hand of a shard on, and takes out cells without a read since it last passed,
+// until the budget is met.
 func (t *Table) Evict(shard int) {
 	s := t.shard(uint64(shard))
 	a := s.array.Load()
@@ -442,8 +445,8 @@ func (t *Table) Drop(hash uint64, c *Cell) {
 	t.Swap(hash, c, nil)
 }
 
-// Close empties a shard, which takes no more cells: what they had to write is lost unless it
-// was written before.
+// Close empties a shard, which takes no more cells: dirty ones are lost unless they were written
+// before.
 func (t *Table) Close(shard int) {
 	t.Each(shard, func(c *Cell) {
 		t.settled(c)

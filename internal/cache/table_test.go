@@ -15,7 +15,7 @@ import (
 	"github.com/copaldb/copal/internal/index"
 )
 
-// model is a table and what should be in it.
+// model is a table and its expected content.
 type model struct {
 	*testing.T
 	budget  *Budget
@@ -24,7 +24,7 @@ type model struct {
 	hash    func(key string) uint64
 	cells   map[string]*Cell
 	encoded map[*Cell]*Encoded
-	stale   map[*Cell]bool // of which the index is to be told when they go
+	stale   map[*Cell]bool // which must be reported to the index when they are removed
 	closed  [Shards]bool
 	address index.Address
 }
@@ -76,7 +76,7 @@ var hashes = map[string]func(string) uint64{
 	"neighbour tags": func(key string) uint64 { return spread(key) & (1 << 57) },
 }
 
-// cell makes a cell that is not published yet, of a kind by chance, and what is to be written for it.
+// cell makes a cell that is not published yet, of a random kind, and its encoded value.
 func (m *model) cell(key string, before *Cell) (c *Cell, encoded *Encoded) {
 	c = &Cell{}
 	if before != nil {
@@ -98,12 +98,12 @@ func (m *model) cell(key string, before *Cell) (c *Cell, encoded *Encoded) {
 	default: // as after Set, or a read
 		m.address++
 		c.Address, c.Holds = m.address, true
-		if before != nil && m.rng.IntN(2) == 0 { // the index has not been told
+		if before != nil && m.rng.IntN(2) == 0 { // the index does not know yet
 			c.Stale = m.address + 1<<20
 			m.stale[c] = true
 		}
 	}
-	delete(m.stale, before) // the cell that comes knows, or the caller has told the index
+	delete(m.stale, before) // the new cell knows it, or the caller has changed the index
 	c.SetKey(key, m.rng.IntN(200))
 	return c, encoded
 }
@@ -154,7 +154,7 @@ func (m *model) step(keys int) {
 	}
 }
 
-// evict lets a shard give up what it can, and takes note of it.
+// evict lets a shard evict cells, and notes them.
 func (m *model) evict(shard int) {
 	m.budget.SetLimit(m.rng.Int64N(m.budget.Used() + 1))
 	m.table.Evict(shard)
@@ -257,7 +257,7 @@ func (m *model) checkShard(n, cells int) {
 	}
 }
 
-// A table does what a map does, whatever the hashes, and its counts are true.
+// A table behaves as a map does, whatever the hashes, and its counts are true.
 func TestTableAgainstMap(t *testing.T) {
 	for name, hash := range hashes {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestFindNothing(t *testing.T) {
 	s := m.table.made(0)
 	insert("first", 0)
 	a := s.array.Load()
-	for i := range a.buckets { // what no insertion does, as the array grows before
+	for i := range a.buckets { // no insertion does so, as the array grows before
 		a.buckets[i].tags.Store(a.buckets[i].tags.Load() | helped)
 	}
 	for h := range uint64(8) {
@@ -333,8 +333,8 @@ func TestFindNothing(t *testing.T) {
 	m.check()
 }
 
-// When many come and go, the buckets that once overflowed do not stay so for ever, and the array does not
-// grow by what is gone.
+// When many come and go, the buckets that once overflowed do not stay so for ever, and the array
+// does not grow by removed cells.
 func TestComingAndGoing(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(2, 2)), hashes["one shard"])
 	for i := range 20_000 {

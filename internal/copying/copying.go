@@ -19,13 +19,13 @@ import (
 // Copy is a copy under way. It is for one goroutine.
 type Copy struct {
 	Name    string                  // of the source: a copy goes on only with the same
-	Replace bool                    // what the destination has besides is deleted, unless it must be empty
-	Show    func(done, total int64) // how far a walk is; nil for nobody
-	Tell    func(phase string)      // what begins now; nil for nobody
+	Replace bool                    // other entries of the destination are deleted; without it the destination must be empty
+	Show    func(done, total int64) // called with the progress of a walk; may be nil
+	Tell    func(phase string)      // called at the beginning of each phase; may be nil
 	from    store
 	to      store
 	typed   bool           // both keep all that copal knows of an entry
-	heard   driver.Notices // of a source without moments; nil if nobody says what changes
+	heard   driver.Notices // of a source without moments; nil if it reports no changes
 	whole   bool           // a walk has gone through all of it since that
 	at      position
 	batch   []*admin.Entry
@@ -33,15 +33,15 @@ type Copy struct {
 	report  Report
 }
 
-// Report says what a copy has done.
+// Report is the result of a copy.
 type Report struct {
-	Resumed bool   // it has gone on with an earlier one
+	Resumed bool   // it has continued an earlier one
 	Seq     uint64 // the sequence number of the source that the destination has; 0 where the source has none
 	Entries int64  // entries of the source then, if Compared
 	Written int64  // entries that were set
 	Deleted int64  // entries that were deleted
-	Walks   int64  // through the source: more than one if the feed could not tell all
-	Rounds  int64  // of what had changed meanwhile
+	Walks   int64  // through the source: more than one if the feed lacked changes
+	Rounds  int64  // of the changes meanwhile
 	Sum     Sum    // of all entries, when they were compared last; zero before
 
 	Compared bool // all entries were compared
@@ -66,7 +66,7 @@ func newCopy(from, to store) *Copy {
 	return &Copy{from: from, to: to, typed: from.typed() && to.typed(), Show: func(int64, int64) {}, Tell: func(string) {}}
 }
 
-// Report says what was done so far.
+// Report returns the result so far.
 func (c *Copy) Report() Report { return c.report }
 
 // fewChanges is how many changed keys a round has at most that has caught up. It is a variable for tests.
@@ -86,7 +86,7 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 	switch {
 	case !found:
 		c.at = position{From: c.Name}
-	case !c.from.moments(): // what the walk has passed may have changed, and nothing tells
+	case !c.from.moments(): // entries that the walk has passed may have changed, unreported
 		c.restart()
 	}
 	if !c.from.moments() && c.heard == nil {
@@ -147,14 +147,16 @@ func (c *Copy) wait(ctx context.Context) error {
 	return c.from.wait(ctx, c.at.Seq)
 }
 
-// mostQuiet is how many rounds find changes at most after the writers have stopped: deadlines come, and are told.
+// mostQuiet is the most rounds that find changes after the writers have stopped: expiries are
+// changes, too.
 const mostQuiet = 10
 
 // ErrWritten says that the source is still written to.
 var ErrWritten = errors.New("the source is still written to")
 
-// Finish is for a source that nobody writes to any more. It copies what has changed, compares all entries, and forgets
-// where the copy stands. When it returns nil, both are equal. The error is ErrWritten where changes go on.
+// Finish is for a source without further writes. It copies the changes, compares all entries, and
+// removes the position of the copy. When it returns nil, both are equal. The error is ErrWritten if
+// changes go on.
 func (c *Copy) Finish(ctx context.Context) error {
 	for range mostQuiet {
 		if _, err := c.round(ctx, c.compare); err == errMoved {
@@ -175,9 +177,9 @@ func (c *Copy) Finish(ctx context.Context) error {
 	return ErrWritten
 }
 
-// round brings the destination to a view of the source, by a walk or by what the feed tells, and returns how many keys
-// that was about. Then is called with the view. A view of a store that another process writes to can be lost, when
-// that compacts: then the next one goes on at the position.
+// round brings the destination to a view of the source, by a walk or by the feed, and returns the
+// number of keys it handled. then is called with the view. A view of a store that another process
+// writes to can be lost, when that compacts: then the next one goes on at the position.
 func (c *Copy) round(ctx context.Context, then func(context.Context, view) error) (n int, err error) {
 	for {
 		n, err = c.attempt(ctx, then)
@@ -227,8 +229,8 @@ func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) err
 	return n, err
 }
 
-// walk goes through what the walk has not come to. It returns how many entries were not alike, for a source without a
-// feed.
+// walk goes through the rest of the keys. It returns how many entries differed, for a source
+// without a feed.
 func (c *Copy) walk(ctx context.Context, now view) (n int, err error) {
 	c.Tell("copying")
 	c.report.Walks++
@@ -273,10 +275,10 @@ func (c *Copy) hear(ctx context.Context, now view) (n int, err error) {
 	return len(keys), nil
 }
 
-// errUntold says that the feed cannot tell what has changed behind the position.
+// errUntold: the feed no longer has the changes after the position.
 var errUntold = errors.New("the feed does not reach back to the position")
 
-// follow makes the changes behind the position, up to the view.
+// follow makes the changes after the position, up to the view.
 func (c *Copy) follow(ctx context.Context, now view) (n int, err error) {
 	c.Tell("catching up")
 	c.report.Rounds++
@@ -306,7 +308,7 @@ func (c *Copy) follow(ctx context.Context, now view) (n int, err error) {
 	return n, nil
 }
 
-// make makes changed entries as they are in the view.
+// make brings changed entries to their state in the view.
 func (c *Copy) make(ctx context.Context, now view, changed *changed) error {
 	old, err := c.to.view(ctx)
 	if err != nil {
@@ -365,8 +367,9 @@ func (c *Copy) bringKeys(ctx context.Context, now, old view, keys []string) erro
 // savedEvery is how many entries a walk goes through between two notes of its position. It is a variable for tests.
 var savedEvery = 4096
 
-// bring makes the entries with keys in [from, to) as they are in the view of the source; old is one of the destination.
-// Now and then it calls save with the key before which all is done or in the batch.
+// bring brings the entries with keys in [from, to) to their state in the view of the source; old is
+// a view of the destination. Now and then it calls save with the key before which everything is
+// done or in the batch.
 func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save func(next []byte) error) error {
 	n, total := int64(0), int64(0)
 	if save != nil {
@@ -519,18 +522,19 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 	return errors.Join(errs...)
 }
 
-// errMoved says that all differences are of keys that were changed behind the view: the next round makes them, and
-// compares again.
+// errMoved: all differences are of keys that were changed after the view; the next round copies
+// them, and compares again.
 var errMoved = errors.New("what was compared has changed since")
 
-// Of the keys that differ, mostKept are looked at again, and mostTold are told.
+// Of the keys that differ, mostKept are compared again, and mostTold are reported.
 const (
 	mostKept = 1000
 	mostTold = 10
 )
 
-// untouched returns those of the keys that the feed tells no change of behind a sequence number. It tells no elements
-// of a collection that was renamed or deleted before it came to them, so a key may differ that the next round makes.
+// untouched returns those of the keys without a change in the feed after a sequence number. The
+// feed has no elements of a collection that was renamed or deleted before it came to them, so a key
+// may differ that the next round copies.
 func (c *Copy) untouched(ctx context.Context, seq uint64, keys [][]byte) ([][]byte, error) {
 	if len(keys) == 0 || !c.from.moments() {
 		return keys, nil
@@ -609,7 +613,7 @@ func newChanged() *changed {
 	return &changed{map[string]struct{}{}, map[[2]string]struct{}{}}
 }
 
-// add adds what a change is about.
+// add adds the keys of a change.
 func (s *changed) add(c *change) {
 	if c.isRange {
 		s.ranges[spanOf(c.key, c.to)] = struct{}{}
@@ -639,7 +643,7 @@ func spanOf(from, to []byte) [2]string {
 	return [2]string{string(from), string(to)}
 }
 
-// after is the first key behind all that begin with a prefix, nil if there is none.
+// after returns the first key after all that begin with a prefix, nil if there is none.
 func after(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {

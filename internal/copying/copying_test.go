@@ -69,7 +69,7 @@ type user struct {
 	Age  int
 }
 
-// writer changes a store at random, in every way that the feed tells.
+// writer changes a store at random, with every kind of change in the feed.
 type writer struct {
 	db    *copal.DB
 	users *copal.Map[int, user]
@@ -240,8 +240,9 @@ func TestCopyOfALiveStore(t *testing.T) {
 	}
 }
 
-// TestCollectionsThatGoDuringARound: the feed tells nothing of the elements of a collection that was renamed or deleted
-// before it came to them. What the round lacks is no difference, and the next one has it.
+// TestCollectionsThatGoDuringARound: the feed has no elements of a collection that was renamed or
+// deleted before it came to them. Keys that a round lacks are no difference, and the next one
+// copies them.
 func TestCollectionsThatGoDuringARound(t *testing.T) {
 	for name, gone := range map[string]func(*copal.Raw) error{
 		"renamed":             func(raw *copal.Raw) error { return raw.StringSet([]byte("tags")).Rename("moved") },
@@ -279,7 +280,7 @@ func TestCollectionsThatGoDuringARound(t *testing.T) {
 			must(t, c.Finish(t.Context()))
 			equal(t, from, to)
 
-			// What nobody has touched in the source still is a difference.
+			// A key that was not changed in the source still is a difference.
 			_, err := to.Raw().StringSet([]byte("tags")).Add("theirs")
 			must(t, err)
 			var different *DifferentError
@@ -290,8 +291,8 @@ func TestCollectionsThatGoDuringARound(t *testing.T) {
 	}
 }
 
-// TestManyThatGoHideNoDifference: collections that are deleted behind the view fill the list of what differs, and an
-// entry of somebody else behind them is found all the same.
+// TestManyThatGoHideNoDifference: collections that are deleted after the view fill the list of
+// differences, and a foreign entry after them is found all the same.
 func TestManyThatGoHideNoDifference(t *testing.T) {
 	from, to := open(t, t.TempDir()), open(t, t.TempDir())
 	add := func(member string) {
@@ -323,7 +324,7 @@ func TestManyThatGoHideNoDifference(t *testing.T) {
 	}
 }
 
-// TestFollow copies what is written after the copy has caught up, until it is told to end.
+// TestFollow copies later writes after the copy has caught up, until its context ends.
 func TestFollow(t *testing.T) {
 	from, to := open(t, t.TempDir()), open(t, t.TempDir())
 	w := newWriter(t, from, 7)
@@ -347,7 +348,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestLostHistory goes on with a copy whose source was compacted meanwhile, so that nothing tells what has changed.
+// TestLostHistory goes on with a copy whose source was compacted meanwhile, so that its changes are
+// lost.
 func TestLostHistory(t *testing.T) {
 	from, to := open(t, t.TempDir()), open(t, t.TempDir())
 	w := newWriter(t, from, 3)
@@ -383,7 +385,7 @@ func TestDestinationsThatAreNotEmpty(t *testing.T) {
 	equal(t, from, to)
 }
 
-// TestDifferencesAreFound changes the destination behind the back of a copy: the comparison tells the keys.
+// TestDifferencesAreFound changes the destination beside a copy: the comparison reports the keys.
 func TestDifferencesAreFound(t *testing.T) {
 	for name, spoil := range map[string]func(to *copal.DB) error{
 		"value":    func(to *copal.DB) error { return to.Raw().Set([]byte("raw-7"), []byte("other")) },
@@ -455,7 +457,7 @@ type looks struct {
 	directory
 	left int // views that see changes
 	see  func(admin.Entry) (admin.Entry, bool)
-	more []admin.Entry // behind all others
+	more []admin.Entry // after all others
 }
 
 func (l *looks) view(ctx context.Context) (view, error) {

@@ -1,14 +1,16 @@
 // Package copying copies a store into another one while the first is written to, and proves that both are equal.
 //
-// A copy has three parts. The walk goes through a view of the source and through the destination in the order of the
-// keys, and writes what differs. Rounds follow: each takes a view of the source, has its feed tell which keys have
-// changed since the view before, and makes these in the destination as the view has them. The end compares all.
+// A copy has three parts. The walk goes through a view of the source and through the destination in
+// the order of the keys, and writes the differences. Rounds follow: each takes a view of the
+// source, reads from its feed the keys that have changed since the previous view, and copies these
+// from the view. The end compares everything.
 //
-// So nothing is applied twice or in the wrong order: what is written is always the state of a key at one moment, and
-// to do a part again changes nothing. That makes a copy easy to resume. The position, an entry of the destination,
-// says that all keys before one are at least as new as a sequence number of the source. It is written behind what it
-// speaks of. A copy that begins again goes on with the walk there, and has the feed tell what has changed since that
-// number. Where the feed cannot tell that any more, the walk goes through all keys again, which writes what differs.
+// So no change is applied twice or in the wrong order: a copy always writes the state of a key at
+// one moment, and repeating a part changes nothing. That makes a copy easy to resume. The position,
+// an entry of the destination, has a key and a sequence number of the source: all keys before the
+// key are at least as new as the number. It is written after those keys. A copy that begins again
+// continues the walk there, and reads the changes since that number from the feed. If the feed does
+// not have them any more, the walk goes through all keys again, and writes the differences.
 //
 // A source without a feed, such as a plain Redis, is walked through again and again. Its view is of no moment.
 package copying

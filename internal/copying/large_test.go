@@ -26,7 +26,7 @@ func TestLargeValues(t *testing.T) {
 	long := func(word string) []byte { return bytes.Repeat([]byte(word), 3<<20) }
 	copies := map[*copal.DB]*Copy{to: New(from, to), client: New(from, client), redis: New(from, redis)}
 	sums := map[*copal.DB]Sum{}
-	for round, word := range []string{"a", "b"} { // the walk, and what has changed since
+	for round, word := range []string{"a", "b"} { // the walk, and the changes since
 		must(t, admin.Put(from, &admin.Entry{Key: []byte("raw"), Value: long(word), Content: "image/png", Expires: time.Now().Add(time.Hour)}))
 		must(t, texts.Set("a", []string{string(long(word)), word}))
 		for db, c := range copies {

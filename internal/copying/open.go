@@ -9,8 +9,8 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// View is what a store has at one moment or, of a server without moments, what it has when it is asked. It is for
-// commands that read a store whole, wherever that is. The caller closes it.
+// View is the content of a store at one moment or, for a server without moments, at the time of
+// each read. It is for commands that read a whole store, local or remote. The caller closes it.
 type View struct {
 	s store
 	v view
@@ -32,15 +32,16 @@ func (v *View) Entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 // Find returns the entry under a key. The error is copal.ErrNotFound if there is none.
 func (v *View) Find(key []byte) (admin.Entry, error) { return v.v.one(key) }
 
-// Elements yields the elements of a collection: of a hash with the field as the name, of a set with the member, of a
-// sorted set with the member and the score as text, and of a list in order, without a name. Those of a stream are of
-// internal/redisstream. With typed false they are as a store has them that is not Typed: without codecs and schemas,
-// and of a stream what a dump of Redis keeps. The error is errors.ErrUnsupported for what no store of copal has.
+// Elements yields the elements of a collection: of a hash with the field as the name, of a set with
+// the member, of a sorted set with the member and the score as text, and of a list in order,
+// without a name. Those of a stream are of internal/redisstream. With typed false they have the
+// form of a store that is not Typed: without codecs and schemas, and for a stream only the parts in
+// a dump of Redis. The error is errors.ErrUnsupported for a type that no store of copal has.
 func (v *View) Elements(e *admin.Entry, typed bool) iter.Seq2[admin.Element, error] {
 	return elementsOf(v.v, e, typed)
 }
 
-// Maps returns the names of the maps that the store tells.
+// Maps returns the names of the maps that the store reports.
 func (v *View) Maps(ctx context.Context) ([]string, error) { return v.s.maps(ctx) }
 
 // Total is the number of entries, about.
@@ -58,9 +59,10 @@ func (v *View) Moment() (seq uint64, at time.Time, ok bool) {
 	return 0, time.Now(), false
 }
 
-// Differences yields the entries with keys in [from, to) that two views do not have alike, in bytewise order of their
-// keys. What one of the stores does not keep does not count, if it is not Typed. An error with a Key is of that entry
-// alone; one without is the last. The position of a copy is no entry.
+// Differences yields the entries with keys in [from, to) that differ between two views, in bytewise
+// order of their keys. Parts that a store which is not Typed does not keep are not compared. An
+// error with a Key concerns only that entry; one without is the last. The position of a copy is no
+// entry.
 func Differences(a, b *View, from, to []byte) iter.Seq2[admin.Difference, error] {
 	typed := a.Typed() && b.Typed()
 	return func(yield func(admin.Difference, error) bool) {
@@ -110,8 +112,8 @@ func (t Target) Put(ctx context.Context, list []*admin.Entry) error {
 	return t.s.put(ctx, once)
 }
 
-// PutCollection replaces what the key of e holds by a collection with elements as View.Elements yields them. When
-// there is an error the key may have some of them.
+// PutCollection replaces the entry of the key of e by a collection with elements as View.Elements
+// yields them. When there is an error the key may have some of them.
 func (t Target) PutCollection(ctx context.Context, e *admin.Entry, elements iter.Seq2[admin.Element, error]) error {
 	return t.s.putCollection(ctx, e, elements)
 }
@@ -122,5 +124,5 @@ func (t Target) Declare(ctx context.Context, name string) error { return t.s.dec
 // Typed is View.Typed.
 func (t Target) Typed() bool { return t.s.typed() }
 
-// Sync returns when what was put is as durable as the store can make it.
+// Sync returns when the entries that were put are as durable as the store can make them.
 func (t Target) Sync(ctx context.Context) error { return t.s.sync(ctx) }

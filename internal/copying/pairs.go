@@ -8,7 +8,7 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// pair is what the source and the destination have under a key; one of them may have nothing.
+// pair is the entries of the source and the destination under a key; one of them may be nil.
 type pair struct{ from, to *admin.Entry }
 
 func (p *pair) key() []byte {

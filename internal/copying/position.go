@@ -20,8 +20,8 @@ type position struct {
 	Next   []byte `json:"next"`   // the first key that the walk has not come to
 	Walked bool   `json:"walked"` // it is through
 
-	// Differs says that a comparison has found entries that no copy has written. Until a walk has mended that, what
-	// only the destination has may be somebody's own.
+	// Differs is set after a comparison has found entries that no copy has written. Until a walk
+	// has repaired that, entries that only the destination has may belong to another program.
 	Differs bool `json:"differs,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func (c *Copy) find(ctx context.Context) (found bool, err error) {
 // ErrNotEmpty says that the destination has entries that no copy of this source has made.
 var ErrNotEmpty = errors.New("the destination is not empty")
 
-// note writes the position, behind what it speaks of.
+// note writes the position, after the entries that it covers.
 func (c *Copy) note(ctx context.Context, list ...*admin.Entry) error {
 	p, err := c.at.entry()
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Copy) forget(ctx context.Context) error {
 	return c.to.put(ctx, []*admin.Entry{{Key: positionKey, Deleted: true}})
 }
 
-// outdated reports whether the position is of another store, or of one that has lost what it had.
+// outdated reports whether the position is of another store, or of one that has lost entries.
 func (p *position) outdated(now view) bool { return p.Seq > now.seq() }
 
 // isLost is for a feed that does not reach back to the position.

@@ -49,7 +49,7 @@ func (s server) declare(ctx context.Context, name string) error {
 	return nil // a Redis knows keys alone
 }
 
-// sync brings what was written to the disk, where the server can.
+// sync makes the writes durable, if the server can.
 func (s server) sync(ctx context.Context) error {
 	if err := s.d.Sync(ctx); !errors.Is(err, copal.ErrDurability) {
 		return err
@@ -152,8 +152,8 @@ func (v sessionView) total() int64 {
 	return int64(n)
 }
 
-// present is a store that has no moments and no order of keys. A walk has all keys in memory. What is written while it
-// goes on may be in it or not.
+// present is a store that has no moments and no order of keys. A walk has all keys in memory.
+// Writes during the walk may be in it or not.
 type present struct {
 	ctx context.Context
 	s   server
@@ -217,7 +217,8 @@ func (p present) keys(from, to []byte) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// together is how many keys are read or written at a time: the driver sends what comes at once in one piece.
+// together is how many keys are read or written at a time: the driver sends simultaneous requests
+// in one piece.
 const together = 256
 
 // look reads some entries at once.
@@ -261,8 +262,8 @@ func (s server) look(ctx context.Context, in driver.Driver, key []byte) (admin.E
 	return s.entryOf(&e)
 }
 
-// mostServed is how long a value may be on a server: a Redis takes no longer one unless it is told to, and copal serve
-// is alike. It would end the connection, and not say why.
+// mostServed is the length of the longest value on a server: a Redis takes no longer one unless it
+// is configured to, nor does copal serve. It would end the connection without a reason.
 const mostServed = 512<<20 - 8
 
 func fits(bytes int64) error {
@@ -283,7 +284,7 @@ func (s server) putLarge(ctx context.Context, e *admin.Entry, value io.Reader) e
 	return s.put(ctx, []*admin.Entry{whole})
 }
 
-// put writes the last entry behind the others: it is the position.
+// put writes the last entry after the others: it is the position.
 func (s server) put(ctx context.Context, list []*admin.Entry) error {
 	writes := make([]*driver.Write, len(list))
 	for i, e := range list {

@@ -20,7 +20,8 @@ import (
 	"github.com/copaldb/copal/remote"
 )
 
-// served is a store that a server of this process serves, as a client has it. The store itself is behind it.
+// served returns a store that a server of this process serves, as a client of the server and
+// directly.
 func served(t *testing.T) (client, behind *copal.DB) {
 	t.Helper()
 	behind = open(t, t.TempDir())
@@ -58,7 +59,7 @@ func TestThroughServers(t *testing.T) {
 	}
 }
 
-// TestServerThatIsWrittenTo copies from a copal serve what is written while the copy goes on.
+// TestServerThatIsWrittenTo copies from a copal serve during writes.
 func TestServerThatIsWrittenTo(t *testing.T) {
 	client, behind := served(t)
 	to := open(t, t.TempDir())
@@ -122,7 +123,7 @@ func copyAllAnew(t *testing.T, from, to *copal.DB) Report {
 	return c.Report()
 }
 
-// sameBytes compares what two directories store, but for the names of codecs and schemas.
+// sameBytes compares the entries of two directories, except the names of codecs and schemas.
 func sameBytes(t *testing.T, a, b *copal.DB) {
 	t.Helper()
 	x, err := a.Snapshot()
@@ -291,8 +292,8 @@ func copiedByAWalk(t *testing.T, from *copal.DB) *copal.DB {
 	return to
 }
 
-// TestRedisThatMayNotBeListenedTo copies from a Redis of which the user may not hear what changes, as from one
-// that does not say it.
+// TestRedisThatMayNotBeListenedTo copies from a Redis whose user may not listen to changes, as from
+// one that does not report them.
 func TestRedisThatMayNotBeListenedTo(t *testing.T) {
 	_, address := redisserver.Start(t, "--notify-keyspace-events", "EA", "--user", "deaf on nopass ~* +@all resetchannels")
 	client, to := dial(t, "deaf:x@"+address), open(t, t.TempDir())

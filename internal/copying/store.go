@@ -29,18 +29,19 @@ type store interface {
 	// putLarge sets an entry, whose value is read piece by piece.
 	putLarge(ctx context.Context, e *admin.Entry, value io.Reader) error
 
-	// putCollection replaces what the key of e holds by a collection.
+	// putCollection replaces the entry of the key of e by a collection.
 	putCollection(ctx context.Context, e *admin.Entry, elements iter.Seq2[admin.Element, error]) error
 
-	// changes yields what has changed behind a sequence number, up to another one. The error is
-	// copal.ErrHistoryLost where that is not known any more, and errors.ErrUnsupported where it never is.
+	// changes yields the changes after a sequence number, up to another one. The error is
+	// copal.ErrHistoryLost if they are not known any more, and errors.ErrUnsupported if they never
+	// are.
 	changes(ctx context.Context, after, until uint64) iter.Seq2[change, error]
 
-	// wait returns when something has changed behind a sequence number, or with the error of ctx.
+	// wait returns when something has changed after a sequence number, or with the error of ctx.
 	wait(ctx context.Context, after uint64) error
 
-	// listen begins to hear which keys change in a store without moments, until ctx is done. The error is
-	// errors.ErrUnsupported where nobody says it.
+	// listen begins to hear which keys change in a store without moments, until ctx is done. The
+	// error is errors.ErrUnsupported if they are not reported.
 	listen(ctx context.Context) (driver.Notices, error)
 
 	// maps are the names of the maps that the store knows, and declare makes another one known.
@@ -51,7 +52,8 @@ type store interface {
 	// each value, its content type, and all of a stream.
 	typed() bool
 
-	// moments reports whether a view is of one moment, with a sequence number and a feed behind it.
+	// moments reports whether a view is of one moment, with a sequence number and a feed of later
+	// changes.
 	moments() bool
 
 	sync(ctx context.Context) error
@@ -290,7 +292,7 @@ func (d directory) typed() bool                                  { return true }
 func (d directory) moments() bool                                { return true }
 func (d directory) sync(_ context.Context) error                 { return d.db.Sync() }
 
-// Pieces of what is written together.
+// Pieces that are written together.
 const (
 	pieceBytes = 1 << 20
 	pieceItems = 4096

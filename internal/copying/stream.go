@@ -15,9 +15,10 @@ import (
 	"github.com/copaldb/copal/internal/rdb"
 )
 
-// A Redis gives and takes a stream as a whole, as its commands DUMP and RESTORE have it. Such a dump lacks some of what
-// the elements of a directory say, such as when a consumer came to be, and a later Redis writes more than an earlier
-// one takes. So the elements of a stream count in comparisons with a Redis as internal/rdb writes and then reads them.
+// A Redis gives and takes a stream as a whole, as its commands DUMP and RESTORE have it. Such a
+// dump lacks some facts in the elements of a directory, such as the time when a consumer was made,
+// and a later Redis writes more than an earlier one takes. So comparisons with a Redis use the
+// elements of a stream after internal/rdb has written and read them.
 
 // dumpOf is a stream as a Redis takes it, nil if there is nothing of it.
 func dumpOf(elements iter.Seq2[admin.Element, error]) ([]byte, error) {
@@ -65,7 +66,8 @@ func elementsIn(dump []byte) iter.Seq2[admin.Element, error] {
 	}
 }
 
-// elementsOf yields the elements of a collection in a view, all of each or, unless typed, what each store keeps.
+// elementsOf yields the elements of a collection in a view: complete or, unless typed, only the
+// parts that every store keeps.
 func elementsOf(v view, e *admin.Entry, typed bool) iter.Seq2[admin.Element, error] {
 	elements := v.elements(e)
 	switch {
@@ -84,7 +86,7 @@ func elementsOf(v view, e *admin.Entry, typed bool) iter.Seq2[admin.Element, err
 	}
 }
 
-// Dumped yields the elements of a stream as they are behind a dump.
+// Dumped yields the elements of a stream after a dump.
 func Dumped(elements iter.Seq2[admin.Element, error]) iter.Seq2[admin.Element, error] {
 	dump, err := dumpOf(elements)
 	if err != nil {

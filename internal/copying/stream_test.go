@@ -131,7 +131,8 @@ func TestStreamsThatChange(t *testing.T) {
 	}
 }
 
-// TestStreamsThroughRedis copies streams to a Redis and back: what the Redis keeps of them is the same at the end.
+// TestStreamsThroughRedis copies streams to a Redis and back: the parts that Redis keeps are the
+// same at the end.
 func TestStreamsThroughRedis(t *testing.T) {
 	_, address := redisserver.Start(t)
 	streamsThroughRedis(t, dial(t, address))
@@ -192,7 +193,8 @@ func sameStreams(t *testing.T, a, b *copal.DB, keys ...string) {
 	}
 }
 
-// TestStreamsOfOtherMeans: elements that no command of streams makes end a copy to a Redis, and what that has stays.
+// TestStreamsOfOtherMeans: elements that no command of streams makes end a copy to a Redis, and its
+// entries stay.
 func TestStreamsOfOtherMeans(t *testing.T) {
 	from := open(t, t.TempDir())
 	must(t, from.Raw().Stream([]byte("s")).Set("rubbish", []byte("x")))
@@ -227,8 +229,8 @@ func TestStreamsThatHaveGone(t *testing.T) {
 	}
 }
 
-// TestCollectionsThatHaveChanged: a Redis has no moments, so a collection may be something else when its elements are
-// read. Then there are none, and a later round makes what has come.
+// TestCollectionsThatHaveChanged: a Redis has no moments, so a collection may be something else
+// when its elements are read. Then there are none, and a later round copies the new entry.
 func TestCollectionsThatHaveChanged(t *testing.T) {
 	_, address := redisserver.Start(t)
 	commands(t, address, "SET value v", "HSET hash f v", "RPUSH list a")

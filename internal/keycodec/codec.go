@@ -18,7 +18,7 @@ type Codec[K comparable] struct {
 	form  form
 	size  int // of the array when form is formBytes
 	name  string
-	order string // the name of the order of composite keys; "" for others, whose name tells it
+	order string // the name of the order of composite keys; "" for others, which have it by kind
 	exact bool
 	slow  slow[K] // complete when form is formOther, else empty
 }
@@ -91,7 +91,7 @@ func (c *Codec[K]) Append(dst []byte, k K) ([]byte, error) {
 	return out, nil
 }
 
-// Text returns *k itself when it is a string that is encoded as it is, and "" otherwise.
+// Text returns *k itself when it is a string that is encoded unchanged, and "" otherwise.
 func (c *Codec[K]) Text(k *K) string {
 	if c.form != formString {
 		return ""
@@ -102,8 +102,8 @@ func (c *Codec[K]) Text(k *K) string {
 // ViewBytes is the room that View needs.
 const ViewBytes = 64
 
-// View returns the canonical bytes of *k without taking memory: they are the key's own, or
-// stand in room. ok is false for keys that only Append can encode.
+// View returns the canonical bytes of *k without taking memory: they are the key's own, or in room.
+// ok is false for keys that only Append can encode.
 func (c *Codec[K]) View(room *[ViewBytes]byte, k *K) (s string, ok bool) {
 	p := unsafe.Pointer(k)
 	b := room[:0]

@@ -14,8 +14,8 @@ import (
 	"unsafe"
 )
 
-// Composite keys are structs, and arrays of what is neither a number nor a bool. However deep they
-// are nested, a key is a list of parts, each of which is a key of its own: a composite type is
+// Composite keys are structs, and arrays of types that are neither numbers nor bool. However deep
+// they are nested, a key is a list of parts, each of which is a key of its own: a composite type is
 // taken apart once, when a map is opened.
 
 // part is a part of a composite key in memory.
@@ -155,7 +155,7 @@ func arrayShape(t reflect.Type, where string) (s shape, why string) {
 	return s, ""
 }
 
-// add adds the parts of what stands at an offset. Of what is too much already it adds no more.
+// add adds the parts of the value at an offset. Beyond the limit it adds no more.
 func (s *shape) add(parts []part, offset uintptr) {
 	for _, p := range parts {
 		if len(s.parts) > maxParts {

@@ -148,7 +148,7 @@ func TestCompositeSortKeys(t *testing.T) {
 	inOrder(t, "[2]struct{bool;hex}", [2]pair[bool, [1]byte]{}, [2]pair[bool, [1]byte]{{false, [1]byte{0}}, {true, [1]byte{1}}}, [2]pair[bool, [1]byte]{{false, [1]byte{1}}, {}}, [2]pair[bool, [1]byte]{{true, [1]byte{}}, {}})
 }
 
-// The name of the order says what the sort keys are, and nothing of the Go type.
+// The name of the order describes the sort keys, and not the Go type.
 func TestOrderOfCompositesIsNamedByItsParts(t *testing.T) {
 	for want, got := range map[string][]string{
 		"struct{bytes;int}":                 {orderName[pair[string, int]](t), orderName[pair[userID, uint64]](t), orderName[pair[netip.Addr, level]](t), orderName[struct{ A pair[string, int] }](t)},

@@ -16,6 +16,6 @@
 //	TextMarshaler and -Unmarshaler its text                        10.0.0.1
 //	structs, other arrays          parts joined by slashes         kitchen/-42
 //
-// In a part of a struct or an array, a slash is %2f and a percent sign %25. The parts of
-// a struct or an array that is a part itself stand where it would.
+// In a part of a struct or an array, a slash is %2f and a percent sign %25. The parts of a struct
+// or an array that is a part itself take its place.
 package keycodec

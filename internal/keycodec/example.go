@@ -10,8 +10,8 @@ var examples = map[orderForm]string{
 	orderBytes: "alice", orderInt: "42", orderFloat: "2.5", orderBool: "true", orderTime: "2026-11-21T06:45:00.000000000Z", orderHex: "9f8a",
 }
 
-// Example returns a key as it is spelled in the order. It is the one that key stands for, if that is spelled in another
-// way, such as 7 for 07; else any.
+// Example returns a key in the spelling of the order. It is the same key as the argument, if that
+// is only spelled in another way, such as 7 for 07; otherwise any key.
 func (o Order) Example(key string) string {
 	if sortKey, ok := o.appendKey(nil, key); ok {
 		if own, err := o.AppendKey(nil, sortKey); err == nil {

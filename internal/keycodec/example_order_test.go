@@ -2,7 +2,7 @@ package keycodec
 
 import "testing"
 
-// TestExampleOfAKey: what is told of a key in another spelling is a key of the order.
+// TestExampleOfAKey: the example for a key in another spelling is a key of the order.
 func TestExampleOfAKey(t *testing.T) {
 	for _, c := range []struct{ order, key, want string }{
 		{"int", "07", "7"}, {"int", "+7", "42"}, {"int", "seven", "42"}, {"int", "", "42"}, {"int", "-0", "42"},

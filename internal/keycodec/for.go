@@ -19,8 +19,8 @@ var (
 const accepted = "keys are strings, integers, floats, bools, time.Time, types with MarshalText and " +
 	"UnmarshalText, and arrays and structs of these, of which all fields are exported"
 
-// For returns the codec of the key type K, or an error that wraps ErrType, names
-// the type and says what is accepted.
+// For returns the codec of the key type K, or an error that wraps ErrType, names the type and lists
+// the accepted ones.
 //
 // Text methods come before the kind of a type, time.Time excepted. A type with only
 // one of them is refused whatever its kind: as a number its keys would change their

@@ -8,9 +8,9 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendName appends the name of a map as it stands before the colon of a full key.
-// Percent signs, colons, bytes below 0x21, 0x7f and bytes that are not UTF-8 become
-// %xx; all else stays, so that the braces of a Redis hash tag keep their meaning.
+// AppendName appends the name of a map in the spelling before the colon of a full key. Percent
+// signs, colons, bytes below 0x21, 0x7f and bytes that are not UTF-8 become %xx; all else stays, so
+// that the braces of a Redis hash tag keep their meaning.
 func AppendName(dst []byte, name string) []byte {
 	for len(name) > 0 {
 		size := runeToKeep(name)

@@ -17,7 +17,7 @@ import (
 //
 //	order    keys                        sort key
 //	bytes    strings, texts              the bytes themselves
-//	int      all integers                a byte that tells sign and length, the number, high byte first
+//	int      all integers                a byte for sign and length, the number, high byte first
 //	float    all floats, NaN first       IEEE 754 of 64 bits, high byte first, positive with the sign set, negative inverted
 //	bool     false before true           0 or 1
 //	time     by instant                  seconds from the year 0, nanoseconds, high byte first
@@ -26,11 +26,11 @@ import (
 //
 // Composite keys have an order that is made of those of their parts: see compositeNamed.
 //
-// Bytes that are no key of the type in its canonical spelling, as a raw write may leave them, are ordered
-// behind all that are, by themselves. Integers of every size have one order, and floats one, so a map
-// may change the size of its keys and stays in order.
+// Bytes that are no key of the type in its canonical spelling, as a raw write may leave them, are
+// ordered after all that are, by their bytes. Integers of every size have one order, and floats
+// one, so a map may change the size of its keys and stays in order.
 //
-// Sort keys stand in files that are derived, and mean something only together with the order's name. The zero
+// Sort keys are in derived files, and have a meaning only together with the order's name. The zero
 // Order is no order.
 type Order struct {
 	name  string
@@ -108,13 +108,13 @@ func orderOf(name string) string {
 	return count + name
 }
 
-// Name is what OrderNamed knows the order by.
+// Name returns the name of the order for OrderNamed.
 func (o Order) Name() string { return o.name }
 
 // IsBytes reports whether sort keys are the canonical bytes themselves.
 func (o Order) IsBytes() bool { return o.elem == orderBytes && o.count < 0 }
 
-// behind begins the sort keys of what is no key of the type. No other begins so.
+// behind is the beginning of the sort keys of bytes that are no key of the type, and of no others.
 const behind = "\xff\xff"
 
 // MaxSortKeyBytes bounds the sort keys of keys of up to 64 KiB. Those that would be longer, of arrays of ten
@@ -143,7 +143,7 @@ func (o Order) sortKey(dst []byte, key string) (out []byte, ok bool) {
 	}
 	start := len(dst)
 	if out, ok = o.appendKey(dst, key); ok {
-		// Numbers are parsed leniently; what is spelled otherwise would come back as another key.
+		// Numbers are parsed leniently; another spelling would come back as another key.
 		var room [64]byte
 		back, err := o.AppendKey(room[:0], out[start:])
 		ok = err == nil && string(back) == key
@@ -193,7 +193,8 @@ func (o Order) AppendKey(dst, sortKey []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// appendElements undoes appendKey of what is no composite, and returns the rest of the sort key.
+// appendElements undoes appendKey of a key that is no composite, and returns the rest of the sort
+// key.
 func (o Order) appendElements(dst, sortKey []byte) (out, rest []byte, ok bool) {
 	for i := range max(o.count, -o.count) {
 		if i > 0 {

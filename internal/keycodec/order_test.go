@@ -91,7 +91,7 @@ func agree[K comparable](t *testing.T, draw func() K) {
 	inOrder(t, o.Name(), keys...)
 }
 
-// What a raw write may leave under a typed map sorts behind its keys, and is kept.
+// Bytes of a raw write that are no key of the map sort after its keys, and are kept.
 func TestSortKeysOfWhatIsNoKey(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"int":    {"", "+1", "-0", "00", "01", "1.0", "18446744073709551616", "-9223372036854775809", "x", "\xff", "1 "},

@@ -2,13 +2,13 @@ package keycodec
 
 import "strings"
 
-// The parts of a composite key stand in its text one after the other with a slash between them:
+// The parts of a composite key are in its text one after the other with a slash between them:
 // kitchen/2026-11-23T20:00:00.000000000Z. Within a part a slash is %2f and a percent sign %25, and
 // nothing else is escaped. So a slash always separates, the type of the key says how many there
 // are, and each list of parts has one text.
 const separator = '/'
 
-// appendPart appends the text of a part as it stands between separators.
+// appendPart appends the text of a part in its spelling between separators.
 func appendPart[T string | []byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		switch c := text[i]; c {
@@ -23,7 +23,7 @@ func appendPart[T string | []byte](dst []byte, text T) []byte {
 	return dst
 }
 
-// cutPart splits text behind its first part, which is unescaped. more tells whether a separator
+// cutPart splits text after its first part, which is unescaped. more reports whether a separator
 // follows, and ok is false if an escape is none.
 func cutPart(text string) (part, rest string, more, ok bool) {
 	part, rest, more = strings.Cut(text, string(separator))

@@ -11,11 +11,11 @@ import (
 // Orders of composite keys.
 //
 // A composite key is ordered by its first part, among equals by the second, and so on. Its sort key
-// is a 1, so that it is never taken for one that stands behind, and the sort keys of the parts.
-// Those of numbers, bools and times say where they end. Strings, texts and arrays of bytes may have
+// is a 1, to distinguish it from one that sorts after all keys, and the sort keys of the parts.
+// Those of numbers, bools and times have known lengths. Strings, texts and arrays of bytes may have
 // any length and are terminated: 0 becomes 0, 255, and 0, 0 is the end.
 //
-// The name of such an order tells the orders of the parts and nothing of the Go type:
+// The name of such an order has the orders of the parts and not the Go type:
 //
 //	struct{bytes;time}            a string, or a text, and a time
 //	[2]bytes                      two strings
@@ -23,10 +23,11 @@ import (
 //
 // A struct in a struct is its fields. An array whose elements are numbers or bools is one part.
 
-// maxParts is how many parts a key may have. The name of an order may tell of more in few bytes.
+// maxParts is how many parts a key may have. The name of an order could ask for more in few bytes.
 const maxParts = 1 << 10
 
-// maxOrderName bounds the names of orders, whose brackets may be nested as deep as they are long.
+// maxOrderName bounds the names of orders, whose brackets may be nested as deep as their length
+// allows.
 const maxOrderName = 64 << 10
 
 // composites has the parts of each order by its name, so that orders with the same name are ==.
@@ -64,8 +65,8 @@ func parseParts(s string, within bool) (parts []Order, rest string, ok bool) {
 	return []Order{{name: s[:end], elem: f, count: -1}}, s[end:], ok
 }
 
-// parseFields parses what follows the opening brace of a struct. Fields that are structs themselves
-// have no name of their own: each order has one name.
+// parseFields parses the part after the opening brace of a struct. Fields that are structs
+// themselves have no name of their own: each order has one name.
 func parseFields(s string) (parts []Order, rest string, ok bool) {
 	for {
 		field, rest, ok := parseParts(s, true)
@@ -82,7 +83,7 @@ func parseFields(s string) (parts []Order, rest string, ok bool) {
 	}
 }
 
-// parseElements parses what follows the opening bracket of an array.
+// parseElements parses the part after the opening bracket of an array.
 func parseElements(s string) (parts []Order, rest string, ok bool) {
 	count, elem, ok := strings.Cut(s, "]")
 	n, err := strconv.Atoi(count)
@@ -188,7 +189,7 @@ func appendTerminated[T string | []byte](dst []byte, b T) []byte {
 	return append(dst, 0, 0)
 }
 
-// cutTerminated undoes appendTerminated, and returns what follows.
+// cutTerminated undoes appendTerminated, and returns the rest.
 func cutTerminated(s []byte) (b, rest []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(s, 0)

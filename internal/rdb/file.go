@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// A file is a line of nine bytes, REDIS and the version; then operations, each a byte and what belongs to it; and at
-// last the mark of the end and a checksum of all before. A key is the byte of its type, its name and the value. What is
-// said of it in front, such as its deadline, is an operation of its own.
+// A file is a line of nine bytes, REDIS and the version; then operations, each a byte and its
+// arguments; and at last the mark of the end and a checksum of everything before. A key is the byte
+// of its type, its name and the value. Facts about it, such as its deadline, are operations of
+// their own before it.
 //
-// The file is read once, from front to back, so the checksum is known when all keys have been handed on.
+// The file is read once, from front to back, so the checksum is known when all keys have been
+// passed on.
 
-// Entry is what a file has of a key, or of a large collection a part.
+// Entry is a key in a file, or a part of a large collection.
 type Entry struct {
 	Value             // of a collection the elements of this part; more may follow, for which Begins is false
 	DB      int       // the number of the database
@@ -24,14 +26,14 @@ type Entry struct {
 	Expires time.Time // the deadline, to the millisecond; the zero Time for none
 	Begins  bool
 
-	// What is passed over, such as "value of module graphdata"; then there is no value. Without a Key it is nothing of
-	// a database, such as "library of functions".
+	// Foreign describes a skipped part, such as "value of module graphdata"; then there is no
+	// value. Without a Key it is no part of a database, such as "library of functions".
 	Foreign string
 }
 
 // FileError is the error of a file that is damaged, or none.
 type FileError struct {
-	Offset int64  // of what cannot be read, a key with what belongs to it
+	Offset int64  // of the part that cannot be read, such as a key with its value
 	Key    []byte // nil if it is none
 	Reason string
 }
@@ -47,7 +49,7 @@ func (e *FileError) Error() string {
 const (
 	opSlotInfo  = 244 // of a cluster: the slot of the keys that follow, and how many they are
 	opFunction2 = 245
-	opModuleAux = 247 // what a module keeps besides keys
+	opModuleAux = 247 // data of a module outside keys
 	opIdle      = 248
 	opFreq      = 249
 	opAux       = 250 // a name and a value, of the server that has written it
@@ -75,7 +77,7 @@ type file struct {
 	cut  bool  // there were fewer bytes than were to be read
 	emit func(*Entry) error
 
-	chunk  []byte // what was read and may not have been used, of which reader.b is the end
+	chunk  []byte // the bytes that were read and may not have been used, of which reader.b is the end
 	base   int64  // its offset
 	summed int    // how much of it is in sum
 	sum    uint64
@@ -88,12 +90,13 @@ type file struct {
 	handed  int // bytes of the elements of the key that were handed on
 }
 
-// Read reads a file and calls f with each key, in its order. What f gets is valid until it returns, but for the bytes
-// of keys, values and elements, which nobody else uses. Read keeps one value in memory, or one part of a collection
-// and one of the strings in which small collections are kept, whatever lengths the file names.
+// Read reads a file and calls f with each key, in its order. The Entry is valid until f returns,
+// except the bytes of keys, values and elements, which f may keep. Read keeps one value in memory,
+// or one part of a collection and one of the strings in which small collections are kept, whatever
+// lengths the file names.
 //
-// The error is that of in or of f, or a *FileError. A file that is cut, or whose checksum is wrong, is one, too, when
-// what could be read has been handed on.
+// The error is the error of in or of f, or a *FileError, also for a file that is cut, or whose
+// checksum is wrong; by then all readable keys have been passed to f.
 func Read(in io.Reader, f func(*Entry) error) error {
 	r := &file{in: in, emit: f}
 	r.fill = r.more
@@ -148,7 +151,7 @@ func (r *file) fault(reason string) error {
 	return &FileError{r.at, r.entry.Key, reason}
 }
 
-// operation reads what belongs to an operation.
+// operation reads the arguments of an operation.
 func (r *file) operation(op byte) {
 	switch op {
 	case opAux:
@@ -182,7 +185,7 @@ func (r *file) operation(op byte) {
 	}
 }
 
-// passOver tells of what is no key.
+// passOver reports a part that is no key.
 func (r *file) passOver(what string) {
 	if !r.bad {
 		r.hand(&Entry{Foreign: what})
@@ -241,7 +244,8 @@ func (r *file) handOn() {
 	v.Elements, v.Scores, v.held = nil, nil, 0
 }
 
-// hand calls f. After an error of it, what is being read goes on without it, to where it is noticed.
+// hand calls f. After an error of f, reading goes on without f, to the place where the error is
+// noticed.
 func (r *file) hand(e *Entry) {
 	if err := r.emit(e); err != nil {
 		r.err, r.bad = err, true
@@ -250,8 +254,8 @@ func (r *file) hand(e *Entry) {
 
 func (r *file) offset() int64 { return r.base + int64(len(r.chunk)-len(r.b)) }
 
-// more makes b longer. What was read stays as it is, for values are parts of it; and there is never more room than
-// twice what has arrived, whatever n is.
+// more makes b longer. The bytes that were read do not move, because values are parts of them; and
+// there is never more room than twice the bytes that have arrived, whatever n is.
 func (r *file) more(n uint64) {
 	for uint64(len(r.b)) < n && r.err == nil {
 		if len(r.b) == cap(r.b) {
@@ -272,15 +276,15 @@ func (r *file) more(n uint64) {
 	r.cut = r.cut || uint64(len(r.b)) < n
 }
 
-// addUsed adds to the checksum what was used.
+// addUsed adds the used bytes to the checksum.
 func (r *file) addUsed() {
 	used := len(r.chunk) - len(r.b)
 	r.sum = addChecksum(r.sum, r.chunk[r.summed:used])
 	r.summed = used
 }
 
-// end reads the checksum, which files before version 5 do not have, and which is 0 if the server was told not to make
-// one.
+// end reads the checksum, which files before version 5 do not have, and which is 0 if the server is
+// configured to make none.
 func (r *file) end(version int) error {
 	r.addUsed()
 	if version >= 5 {

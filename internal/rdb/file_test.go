@@ -103,7 +103,7 @@ func TestReadWhatRedisSaves(t *testing.T) {
 	}
 }
 
-// A file that is cut anywhere is one that was cut, and what stands before is handed on.
+// A file that is cut anywhere is an error, and the keys before the cut are passed on.
 func TestReadCut(t *testing.T) {
 	file := golden(t)
 	for n := range file {
@@ -152,7 +152,7 @@ func keyOf(of byte, name, value string) string {
 
 func stringOf(s string) string { return string(appendString(nil, []byte(s))) }
 
-// What redis-server 7.0 does not write, by its description.
+// Forms that redis-server 7.0 does not write, by their description.
 func TestReadOtherOperations(t *testing.T) {
 	module := "\x81\x00\x00\x00\x00\x00\x00\x04\x00" // the name AAAAAAAAB
 	for name, c := range map[string]struct {
@@ -227,7 +227,7 @@ func TestReadEndsWithAnError(t *testing.T) {
 	}
 }
 
-// Values that are longer than what is read at once, and those that lie across its ends, are whole.
+// Values that are longer than a read, and those that lie across its ends, are whole.
 func TestReadLongFile(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var operations, want []string
@@ -333,8 +333,8 @@ func TestReadTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the file is, it is read, or an error says where it cannot be; and what stands in a file comes out
-// as by Parse.
+// FuzzRead: whatever the file is, it is read, or an error says where it cannot be; and a value in a
+// file comes out as from Parse.
 func FuzzRead(f *testing.F) {
 	f.Add(golden(f)[9:])
 	for _, c := range dumped {

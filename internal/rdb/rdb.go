@@ -7,11 +7,11 @@ import (
 	"math"
 )
 
-// Value is what a key holds.
+// Value is the value of a key.
 type Value struct {
 	Type     string    // "value", "list", "set", "zset", "hash" or "stream"
 	Text     []byte    // of a value
-	Elements [][]byte  // of a list, a set or a sorted set; of a hash each field and behind it its value; so internal/redisstream's
+	Elements [][]byte  // of a list, a set or a sorted set; of a hash each field, followed by its value; so internal/redisstream's
 	Scores   []float64 // of a sorted set
 }
 
@@ -40,7 +40,8 @@ const (
 
 const footerBytes = 10 // two of the version, eight of the checksum, both lowest byte first
 
-// The types of values. Those with a word behind them are kept in one string, in the form of that name.
+// The types of values. Those with a word after them are kept in one string, in the form of that
+// name.
 const (
 	typeString       = 0
 	typeList         = 1
@@ -127,7 +128,7 @@ func appendLength(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0x81), n)
 }
 
-// Parse reads a dump. What it returns may be parts of it.
+// Parse reads a dump. The result may share its bytes.
 func Parse(dump []byte) (*Value, error) { return ParseWithin(dump, nil) }
 
 // ParseWithin is Parse that asks takes before it takes more memory, of so many bytes. After a false it ends with

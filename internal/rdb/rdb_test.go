@@ -140,7 +140,7 @@ func signed(body []byte) []byte {
 	return binary.LittleEndian.AppendUint64(body, checksum(body))
 }
 
-// ziplistOf is what Redis before version 7 made of elements, each the bytes of its form.
+// ziplistOf returns elements, each the bytes of its form, as Redis before version 7 wrote them.
 func ziplistOf(elements ...string) string {
 	body := strings.Repeat("\x00", 10)
 	for _, e := range elements {
@@ -149,7 +149,7 @@ func ziplistOf(elements ...string) string {
 	return body + "\xff"
 }
 
-// What redis-server 7.0 does not write, by its description.
+// Forms that redis-server 7.0 does not write, by their description.
 func TestParseOtherForms(t *testing.T) {
 	packed := func(of byte, text string) []byte { return appendString([]byte{of}, []byte(text)) }
 	long := strings.Repeat("y", 100)
@@ -185,7 +185,7 @@ func TestParseOtherForms(t *testing.T) {
 	}
 }
 
-// Parts of streams: an id, a node with entries from id 1-0 on, what is pending, and a whole.
+// Parts of streams: an id, a node with entries from id 1-0 on, pending entries, and a whole.
 
 const (
 	eight    = "\x08\x00\x00\x00\x00\x00\x00\x00"
@@ -210,12 +210,13 @@ func streamOf(of byte, node, whole string, groups ...string) string {
 	return string(of) + "\x01" + node + whole + string(rune(len(groups))) + strings.Join(groups, "")
 }
 
-// readStream shows what TestParseOtherForms reads.
+// readStream returns the text of the stream that TestParseOtherForms reads.
 func readStream(active int, read string) string {
 	return fmt.Sprintf(`stream c "g c" {7 8 %d}, d "g" c 1-0, e "1-0" ["f" "v"], e "2-0" ["f" "v"], g "g" {{1 0} %s 0}, m "" {{2 0} {0 0} 0 0}, p "g" {{1 0} 8 7 c}`, active, read)
 }
 
-// A dump in which long names stand once, and many times in the store, is no reason to take memory without bound.
+// A dump in which long names occur once, and many times in the store, does not take memory without
+// bound.
 func TestParseTakesLittleMemory(t *testing.T) {
 	long := bytes.Repeat([]byte("n"), 60_000)
 	var n node
@@ -237,7 +238,7 @@ func TestParseTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// Elements that are none of a stream, or parts of what is not there, are an error.
+// Elements that are none of a stream, or parts of a missing one, are an error.
 func TestAppendNoStream(t *testing.T) {
 	id := redisstream.ID{MS: 1}
 	group, consumer, pending := (&redisstream.Group{}).Value(), (&redisstream.Consumer{}).Value(), (&redisstream.Pending{Consumer: "c"}).Value()
@@ -324,7 +325,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := Parse(appended(t, v))
-		if err == nil && body[0] == typeStream3 { // what has more is not written
+		if err == nil && body[0] == typeStream3 { // a stream with more is not written
 			v = again
 			again, err = Parse(appended(t, v))
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// reader reads the parts of a dump or a file. What is not there is zero, and makes it bad.
+// reader reads the parts of a dump or a file. A missing part is zero, and makes the reader bad.
 type reader struct {
 	b    []byte
 	bad  bool
@@ -115,7 +115,7 @@ func (r *reader) string() []byte {
 
 func number(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 
-// unpack is LZF: runs of bytes, and copies of what stands up to 8 KiB before.
+// unpack decompresses LZF: runs of bytes, and copies of bytes up to 8 KiB before.
 func (r *reader) unpack(b []byte, length uint64) (out []byte) {
 	if length > 512<<20 || length > 256*uint64(len(b)) { // three bytes make 264 at most
 		r.bad = true
@@ -162,7 +162,7 @@ func (r *reader) strings(each uint64) {
 	}
 }
 
-// add adds an element to what is read, unless it was not there.
+// add adds an element to the value, unless it was missing.
 func (r *reader) add(element []byte) {
 	if r.allows(elementBytes) {
 		r.to.add(element)
@@ -203,7 +203,7 @@ func (r *reader) quicklist2() {
 	}
 }
 
-// zset reads members, each with its score behind it.
+// zset reads members, each followed by its score.
 func (r *reader) zset(score func(*reader) float64) {
 	for range r.count(2) {
 		member := r.string()
@@ -275,7 +275,7 @@ func (r *reader) packEnds() bool {
 	return ends
 }
 
-// packElement reads an element of a listpack. Behind it stands its length, for readers that go backward.
+// packElement reads an element of a listpack. Its length follows it, for readers that go backward.
 func (r *reader) packElement() (e []byte) {
 	from := len(r.b)
 	switch c := r.take(1)[0]; {
@@ -299,7 +299,7 @@ func (r *reader) packElement() (e []byte) {
 	return e
 }
 
-// backBytes is how many bytes the length of an element takes behind it.
+// backBytes returns the number of bytes of the length after an element.
 func backBytes(n int) uint64 {
 	switch {
 	case n <= 127:
@@ -314,9 +314,9 @@ func backBytes(n int) uint64 {
 	return 5
 }
 
-// ziplist reads elements up to the mark of the end. In front of each stands the length of the one before.
+// ziplist reads elements up to the mark of the end. Before each is the length of the previous one.
 func (r *reader) ziplist() {
-	r.take(10) // how many bytes there are, where the last element stands, and how many there are
+	r.take(10) // the number of bytes, the place of the last element, and the number of elements
 	for !r.bad {
 		switch before := r.take(1)[0]; before {
 		case 0xff:
@@ -352,10 +352,10 @@ func (r *reader) ziplist() {
 	}
 }
 
-// zipmap reads fields and values up to the mark of the end. Behind the length of a value stands how many bytes behind
-// the value are of no account.
+// zipmap reads fields and values up to the mark of the end. The length of a value is followed by
+// the number of unused bytes after the value.
 func (r *reader) zipmap() {
-	r.take(1) // how many fields there are, if they are few
+	r.take(1) // the number of fields, if they are few
 	for !r.bad {
 		n, ok := r.zipmapLength()
 		if !ok {

@@ -10,13 +10,14 @@ import (
 	"github.com/copaldb/copal/internal/redisstream"
 )
 
-// A stream has its entries in nodes: listpacks of some entries each, behind the id that ids are counted from. A node
-// begins with how many entries it has and how many were deleted, the names of the fields of its first entry, and 0. An
-// entry is flags, the distance of its id, the names of its fields unless they are those of the node, its values, and
-// how many elements these are. Behind the nodes stand the figures of the whole, and then groups: what was delivered and
-// not acknowledged, and consumers with the ids of theirs.
+// A stream has its entries in nodes: listpacks of some entries each, after the id from which ids
+// are counted. A node begins with the numbers of its entries and of the deleted ones, the names of
+// the fields of its first entry, and 0. An entry is flags, the distance of its id, the names of its
+// fields unless they are those of the node, its values, and the number of these elements. After the
+// nodes come the figures of the whole, and then groups: entries delivered and not acknowledged, and
+// consumers with the ids of theirs.
 //
-// What comes out are the elements of internal/redisstream, names and values by turns.
+// The result is the elements of internal/redisstream, names and values by turns.
 
 // The flags of an entry.
 const (
@@ -48,8 +49,8 @@ func (r *reader) stream(of byte) {
 	r.times(4, func() { r.group(of, &f, names) })
 }
 
-// element adds an element of a stream. Those of a dump may be 256 times as long as it is, as compressed strings may be:
-// a name stands there once, and with each element here.
+// element adds an element of a stream. Those of a dump may be 256 times its length, as compressed
+// strings may be: a name occurs there once, and with each element here.
 func (r *reader) element(name string, value []byte) {
 	r.bad = r.bad || r.to.most > 0 && r.to.held > r.to.most
 	r.allows(len(name) + len(value))
@@ -126,11 +127,11 @@ func (r *reader) group(of byte, f *redisstream.Figures, names map[string]bool) {
 	r.bad = r.bad || len(pending) > 0
 }
 
-// consumer reads a consumer, and takes what is of it from what is pending.
+// consumer reads a consumer, and takes its entries from the pending ones.
 func (r *reader) consumer(of byte, group string, names map[string]bool, pending map[redisstream.ID]redisstream.Pending) {
 	name := string(r.string())
 	c := redisstream.Consumer{Seen: r.whole(8)}
-	c.Made = c.Seen - 1 // one that was made when it was seen is new, which a watch tells
+	c.Made = c.Seen - 1 // one that was made when it was seen is new, which a watch reports
 	c.Active = c.Seen   // as Redis has it
 	if of == typeStream3 {
 		c.Active = r.whole(8)
@@ -172,9 +173,9 @@ func (r *reader) packNumber() int64 {
 	return n
 }
 
-// What is written is the form of Redis 7.0.
+// Streams are written in the form of Redis 7.0.
 
-// dumpedStream is a stream that is to be written.
+// dumpedStream is a stream for writing.
 type dumpedStream struct {
 	redisstream.Figures
 	head   redisstream.Head
@@ -186,7 +187,7 @@ type dumpedStream struct {
 
 type dumpedGroup struct {
 	redisstream.Group
-	found     bool // not only what is of it
+	found     bool // not only its parts
 	pending   []redisstream.Pending
 	consumers map[string]*dumpedConsumer
 }
@@ -401,7 +402,8 @@ func (p *pack) text(s []byte) {
 	p.ends(from)
 }
 
-// ends puts the length of the element that begins at from behind it, seven bits in each byte, the highest first.
+// ends appends the length of the element that begins at from, seven bits in each byte, the highest
+// first.
 func (p *pack) ends(from int) {
 	length := len(p.b) - from
 	bytes := int(backBytes(length))

@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// collector takes the elements of a value as they are read.
+// collector takes the elements of a value during reading.
 type collector struct {
 	Value
 	foreign string // the type of a value that is passed over; "" for one that is read
 
-	paired  bool   // what is added is a field and its value by turns, or a member and the text of its score
+	paired  bool   // the added elements are a field and its value by turns, or a member and the text of its score
 	waiting bool   // one of a pair was added
 	member  []byte // that waits for the text of its score
 	wrong   bool   // a score is no number
@@ -19,10 +19,10 @@ type collector struct {
 	most  int                  // of them, in a stream; 0 for a file, of which parts are handed on
 	takes func(bytes int) bool // is asked for memory; nil allows all
 
-	part func() // is told after each element, or pair, of a file; nil for a dump
+	part func() // called after each element, or pair, of a file; nil for a dump
 }
 
-// elementBytes is what an element takes beside its bytes.
+// elementBytes is the memory of an element in addition to its bytes.
 const elementBytes = 48
 
 // allows reports whether the value may take so many bytes more.
@@ -57,7 +57,7 @@ func (c *collector) addScored(member []byte, score float64) {
 	}
 }
 
-// whole reports whether what was added is a value.
+// whole reports whether the added elements make a value.
 func (c *collector) whole() bool { return !c.waiting && !c.wrong }
 
 // value reads a value of a type.
@@ -120,7 +120,7 @@ func (r *reader) value(of byte) {
 
 func (r *reader) pairs(of string) { r.to.Type, r.to.paired = of, true }
 
-// skip passes over a value of a type that is not read, and notes what it is.
+// skip skips a value of a type that is not read, and notes its kind.
 func (r *reader) skip(of byte) {
 	switch of {
 	case typeModule2:
@@ -160,7 +160,7 @@ func (r *reader) skipLengths(n int) {
 	}
 }
 
-// skipModule passes over what a module has written: parts with a mark of what each is.
+// skipModule skips the data of a module: parts, each with a mark of its kind.
 func (r *reader) skipModule() {
 	for !r.bad {
 		switch r.plain() {
@@ -180,7 +180,8 @@ func (r *reader) skipModule() {
 	}
 }
 
-// moduleName is the name of a module's type, nine characters of six bits. Ten bits of its version stand behind it.
+// moduleName is the name of a module's type, nine characters of six bits. Ten bits of its version
+// follow.
 func moduleName(id uint64) string {
 	const of = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var name [9]byte

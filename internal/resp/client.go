@@ -21,12 +21,13 @@ type ErrorReply string
 
 func (e ErrorReply) Error() string { return string(e) }
 
-// ReadReply reads a reply of version 2 of the protocol: an int64, a []byte for a string of either kind, nil where
-// there is none, an ErrorReply or a []any of replies. The error is that of r, io.ErrUnexpectedEOF amid a reply, or a
-// ProtocolError. Memory is taken as the bytes arrive, whatever lengths the server names.
+// ReadReply reads a reply of version 2 of the protocol: an int64, a []byte for a string of either
+// kind, nil where there is none, an ErrorReply or a []any of replies. The error is the error of r,
+// io.ErrUnexpectedEOF amid a reply, or a ProtocolError. Memory is taken as the bytes arrive,
+// whatever lengths the server names.
 func ReadReply(r *bufio.Reader) (any, error) { return readReply(r, 0) }
 
-// deepest is how deep arrays stand in each other at most.
+// deepest is how deep arrays may be nested.
 const deepest = 8
 
 func readReply(r *bufio.Reader, depth int) (any, error) {

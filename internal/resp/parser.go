@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Limits bound what one request may take.
+// Limits bound one request.
 type Limits struct {
 	Args int // elements of a request
 
@@ -20,8 +20,8 @@ type Limits struct {
 // MaxInline is the longest inline command, and the longest line with a length, in bytes.
 const MaxInline = 64 << 10
 
-// ProtocolError is the error of a request that is none. The connection cannot go on, for nobody
-// knows where the next request begins.
+// ProtocolError is the error of a malformed request. The connection cannot go on, because the
+// beginning of the next request is unknown.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
@@ -32,7 +32,7 @@ func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
 type Parser struct {
 	Limits
 
-	at     int // what has been read of the request
+	at     int // bytes of the request that have been read
 	left   int // arguments that are still to come
 	bulk   int // the length of the argument that is being read, -1 before its length is known
 	inside bool
@@ -93,7 +93,7 @@ func (p *Parser) Next(buf []byte) (args [][]byte, n int, err error) {
 			}
 		}
 		p.spans = append(p.spans, span{p.at, p.at + p.bulk})
-		p.at += p.bulk + 2 // what the two bytes are is not looked at, as in Redis
+		p.at += p.bulk + 2 // the two bytes are not checked, as in Redis
 		p.bulk = -1
 		p.left--
 	}
@@ -123,7 +123,7 @@ func (p *Parser) grow() error {
 }
 
 // Wants is how many bytes the buffer should have room for, when Next needs more: at least one more
-// than it has, and as many as the argument that is being read takes, if the client has told.
+// than it has, and as many as the present argument takes, if its length is known.
 func (p *Parser) Wants(have int) int {
 	if p.inside && p.bulk > 0 {
 		return max(have+1, p.at+p.bulk+2)
@@ -181,9 +181,9 @@ func (p *Parser) number(buf []byte, long, bad ProtocolError) (v int64, ok bool, 
 // Inline reports whether the last request of Next was an inline command: a line of words.
 func (p *Parser) Inline() bool { return p.line }
 
-// ErrBinary is the error of a first byte that neither a command nor text begins with. Redis waits for
-// the end of a line there. In what TLS and other binary protocols begin with, strangers choose
-// some bytes, and a line of a command may be among them.
+// ErrBinary is the error of a first byte that neither a command nor text begins with. Redis waits
+// for the end of a line there. At the beginning of TLS and other binary protocols, a third party
+// chooses some bytes, and a line of a command may be among them.
 const ErrBinary ProtocolError = "a request begins with a byte that is no text"
 
 // nextInline reads a request that is a line of words, as a person types it.
@@ -217,7 +217,7 @@ func (p *Parser) nextInline(buf []byte) (args [][]byte, n int, err error) {
 }
 
 // words splits a line as Redis does: at spaces, with 'single' and "double" quotes, of which the
-// double ones know \n \r \t \b \a \xhh and take any other byte behind \ as it is.
+// double ones know \n \r \t \b \a \xhh and take any other byte after \ literally.
 func (p *Parser) words(line []byte) (args [][]byte, ok bool) {
 	p.spans = p.spans[:0]
 	text := p.inline[:0]
@@ -263,7 +263,7 @@ func word(text, line []byte, i int) ([]byte, int, bool) {
 	return text, i, true
 }
 
-// quoted appends what stands in quotes from i on, and returns where the next byte stands.
+// quoted appends the text in quotes from i on, and returns the place of the next byte.
 func quoted(text, line []byte, i int, quote byte) ([]byte, int, bool) {
 	for ; i < len(line); i++ {
 		c := line[i]

@@ -94,7 +94,7 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// What a client says is long takes no more room than it asks for, and no less.
+// A long argument of a client takes no more room than it announces, and no less.
 func TestParserWants(t *testing.T) {
 	p := Parser{Limits: limits}
 	head := "*2\r\n$1\r\na\r\n$1000\r\n"
@@ -119,8 +119,8 @@ func TestParseInt(t *testing.T) {
 	}
 }
 
-// However a stream of bytes arrives, it is the same requests; and what was read as a request is read again from what a
-// client would send for it.
+// However a stream of bytes arrives, it is the same requests; and a request is read again from the
+// bytes that a client would send for it.
 func FuzzParser(f *testing.F) {
 	for _, s := range []string{"*1\r\n$4\r\nPING\r\n", "PING\r\n", "SET a \"\\x41\"\n*2\r\n$1\r\na\r\n$0\r\n\r\n", "*1\r\n$x", "*3\r\n"} {
 		f.Add([]byte(s), 3)

@@ -8,7 +8,7 @@ import (
 )
 
 // Reply collects replies. In its version 2 of the protocol, which has strings, numbers and arrays
-// alone, the other types are written as what Redis makes of them there.
+// alone, the other types are written as Redis writes them there.
 type Reply struct {
 	Buf []byte
 	V3  bool // the client has asked for RESP3
@@ -23,7 +23,7 @@ type Reply struct {
 // Err returns why a reply is not whole: the error of Grows, or of Fail.
 func (r *Reply) Err() error { return r.err }
 
-// Fail ends a reply. What is added to it from here on is dropped.
+// Fail ends a reply. Later additions are dropped.
 func (r *Reply) Fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -226,7 +226,7 @@ func (r *Reply) Set(n int) {
 	}
 }
 
-// Push begins what no request has asked for, and in version 2 an array.
+// Push begins a push message, and in version 2 an array.
 func (r *Reply) Push(n int) {
 	if r.V3 {
 		r.head('>', int64(n))
