@@ -193,6 +193,18 @@ func DeclareMap(db *copal.DB, name string) error {
 	return err
 }
 
+// CountMap is DeclareMap, and returns the number of the map's entries without those that have expired. It reads none.
+func CountMap(db *copal.DB, name string) (int, error) {
+	if name == "" {
+		return 0, errors.New("copal: CountMap needs the name of a map")
+	}
+	t, err := opened.Engine(db).Map(name)
+	if err != nil {
+		return 0, err
+	}
+	return t.Len(), nil
+}
+
 // deadline is the deadline as the store keeps it, 0 for none.
 func (e *Entry) deadline() (uint64, error) {
 	if e.Expires.IsZero() {

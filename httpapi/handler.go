@@ -99,6 +99,7 @@ type handler struct {
 	maxValue   int64
 	maxMemory  int64
 	patience   time.Duration
+	most       int // answers that are kept for a user
 	logger     *slog.Logger
 	requests   *slog.Logger // nil for nowhere
 	more       []func(io.Writer) error
@@ -126,7 +127,7 @@ const (
 
 // Handler serves a store. The store stays the caller's, who closes it after the last request.
 func Handler(db *copal.DB, options ...Option) http.Handler {
-	h := &handler{db: db, ctx: context.Background(), durability: copal.Write, maxBody: 16 << 20, maxValue: 1 << 30, maxMemory: usualMemory, patience: 30 * time.Second,
+	h := &handler{db: db, ctx: context.Background(), durability: copal.Write, maxBody: 16 << 20, maxValue: 1 << 30, maxMemory: usualMemory, patience: 30 * time.Second, most: mostReplies,
 		logger: slog.New(slog.DiscardHandler), figures: make([]figures, len(routes)+1), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		moments: budget.New(mostMoments), lasting: budget.New(mostStreams)}
 	for _, o := range options {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ var (
 	badRange     = &kind{"range-not-satisfiable", 416, "The value has no such range", "`Content-Range` says how long the value is."}
 	misfit       = &kind{"does-not-fit", 422, "The value does not fit", "The map holds values of a type, and this is none, or its keys are of another type, or a field of the request has the wrong type. `field` names it where it is known."}
 	keyReused    = &kind{"idempotency-key-reused", 422, "The Idempotency-Key has been used", "Another request was carried out with the same `Idempotency-Key`. Give each request its own."}
-	tooMany      = &kind{"too-many-requests", 429, "Too many requests", "Many wrong tokens came from the address, and this one was not looked at. `Retry-After` says when to ask again, in seconds."}
+	tooMany      = &kind{"too-many-requests", 429, "Too many requests", "Many wrong tokens came from the address, and this one was not checked; or as many answers are kept for the `Idempotency-Key`s of the user as a user may have. Nothing was written. `Retry-After` has the seconds until the next attempt."}
 	internal     = &kind{"internal", 500, "The server failed", "The detail says how; the log of the server has it, too. Damage to a file of the store is found by `copal check`."}
 	unavailable  = &kind{"unavailable", 503, "The server cannot do this now", "The store is being closed, or refuses writes after an error of the disk, or the process lacks descriptors or the right to the files, or too much is asked at a time. The detail has the reason. `Retry-After` says when to ask again, in seconds."}
 	full         = &kind{"no-space", 507, "The disk is full", "The write did not happen. Writes succeed again when there is room."}
@@ -59,6 +60,14 @@ type problem struct {
 
 	kind  *kind
 	usual bool // it is no failure of the server
+	after int  // seconds after which the client may ask again, 0 for retryAfter
+}
+
+// exhausted is the problem of a user that has its share of something for some time.
+func exhausted(seconds int, format string, args ...any) *problem {
+	p := problemf(tooMany, format, args...)
+	p.after = seconds
+	return p
 }
 
 // busy is the problem of a request that comes while others have all there is of something.
@@ -131,7 +140,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 		h.Set("WWW-Authenticate", `Basic realm="copal"`)
 	}
 	if p.kind == unavailable || p.kind == tooMany {
-		h.Set("Retry-After", strconv.Itoa(retryAfter))
+		h.Set("Retry-After", strconv.Itoa(cmp.Or(p.after, retryAfter)))
 	}
 	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {

@@ -219,7 +219,7 @@ var exchanges = map[string][]exchange{
 		{"PUT /v1/maps/http:replies/k\n\n{\"status\":1}", `201`, nil},
 		{"PUT /v1/maps/m/n\nIdempotency-Key: k\n\n1", `422 idempotency-key-reused "the key was used for another request within the last 24h0m0s"`, nil},
 		{"PUT /v1/maps/http:replies/k\n\nno", `204`, nil},
-		{"PUT /v1/maps/m/n\nIdempotency-Key: k\n\n1", `409 conflict "the entry \"k\" of the map \"http:replies\" is no answer"`, nil},
+		{"PUT /v1/maps/m/n\nIdempotency-Key: k\n\n1", `409 conflict "the entry \"http%3areplies:k\" is no answer"`, nil},
 	},
 	"again": {
 		{"POST /v1/maps/m/n/add?by=5\nIdempotency-Key: k1", `200 Idempotency-Replayed= 5`, replayed},

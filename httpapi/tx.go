@@ -28,11 +28,26 @@ type reply struct {
 
 func isMissing(err error) bool { return errors.Is(err, copal.ErrNotFound) }
 
-// replies is the map that keeps the answers to requests with an Idempotency-Key.
+// replies is the map of the answers to requests with an Idempotency-Key, where there are no users. Each user has a map
+// of its own, such as http:replies:alice: the number of its entries is the user's share.
 const replies = "http:replies"
 
-// repliesStay is for how long.
-const repliesStay = 24 * time.Hour
+// Limits of the answers that are kept. An answer is never removed before its time: a request that came again would be
+// carried out twice. So a user with as many as mostReplies is refused, unless it may write everything.
+const (
+	repliesStay = 24 * time.Hour
+	mostReplies = 1_000_000
+	mostAnswer  = 64 << 10 // bytes
+	replyWait   = 60       // seconds after which a refused request may come again
+)
+
+// repliesOf is the name of the map of a user's answers.
+func repliesOf(user string) string {
+	if user == "" {
+		return replies
+	}
+	return replies + ":" + user
+}
 
 // outcomeBytes is how much of memory a byte of an outcome takes: the value, what is to be written and the answer.
 const outcomeBytes = 3
@@ -48,6 +63,12 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 	entry, sum, err := q.replyKey(key, list)
 	if err != nil {
 		return err
+	}
+	full := false // before the transaction, which may hold locks of keys
+	if key != "" {
+		if full, err = q.hasAllReplies(); err != nil {
+			return err
+		}
 	}
 	for i := range list {
 		if list[i].does != "get" && list[i].does != "delete" {
@@ -67,6 +88,9 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 			if out, err = replyIn(tx, entry, sum); err != nil || out != nil {
 				again = out != nil
 				return err
+			}
+			if full {
+				return exhausted(replyWait, "%s has %d answers that are kept for an Idempotency-Key, each for %v", q.grant.Name(), q.most, repliesStay)
 			}
 		}
 		outcomes, size := make([]outcome, len(list)), int64(0)
@@ -94,8 +118,8 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 		if err != nil {
 			return err
 		}
-		if len(text) > heldBytes {
-			return problemf(tooLarge, "an answer of more than %d bytes is not kept for an Idempotency-Key", heldBytes)
+		if len(text) > mostAnswer {
+			return problemf(tooLarge, "an answer of more than %d bytes is not kept for an Idempotency-Key", mostAnswer)
 		}
 		return admin.PutIn(tx, &admin.Entry{Key: entry, Value: text, Content: typeJSON, Expires: time.Now().Add(repliesStay)})
 	})
@@ -132,7 +156,7 @@ func inOperation(i int, err error) error {
 // mostReplyKey is how long an Idempotency-Key may be.
 const mostReplyKey = 255
 
-// replyKey is the key of the answer to a request, and what tells the request from others.
+// replyKey returns the key of the answer to a request, and a sum that distinguishes the request from others.
 func (q *request) replyKey(key string, list []operation) (entry []byte, sum string, err error) {
 	if key == "" {
 		return nil, "", nil
@@ -140,10 +164,7 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 	if len(key) > mostReplyKey {
 		return nil, "", problemf(badRequest, "an Idempotency-Key of %d characters, and the most is %d", len(key), mostReplyKey)
 	}
-	if name := q.grant.Name(); name != "" { // others may choose the same
-		key = name + "/" + key
-	}
-	entry = append(copal.MapPrefix(replies), key...)
+	entry = append(copal.MapPrefix(repliesOf(q.grant.Name())), key...)
 	of := sha256.New()
 	fmt.Fprintf(of, "%s %s\n", q.r.Method, q.r.URL.Path)
 	for i := range list {
@@ -153,12 +174,18 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 	return entry, hex.EncodeToString(of.Sum(nil)), nil
 }
 
+// hasAllReplies reports whether the user has all the answers that may be kept for it.
+func (q *request) hasAllReplies() (bool, error) {
+	n, err := admin.CountMap(q.db, repliesOf(q.grant.Name()))
+	return n >= q.most && !q.grant.MayAdminister(), err
+}
+
 // replyIn is the answer that a request has had, nil for none.
 func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
 	err = admin.Look(tx, entry, func(e *admin.Found) error {
 		out = &reply{}
 		if json.Unmarshal(e.Value, out) != nil {
-			return problemf(conflict, "the entry %q of the map %q is no answer", entry[len(copal.MapPrefix(replies)):], replies)
+			return problemf(conflict, "the entry %q is no answer", entry)
 		}
 		return nil
 	})

@@ -225,12 +225,76 @@ func TestIdempotencyByUser(t *testing.T) {
 		p.do("POST /v1/maps/n/x/add\nIdempotency-Key: 1\nAuthorization: Bearer " + token + "\n\n")
 	}
 	p.want("GET /v1/maps/n/x\nAuthorization: Bearer all", "200 2")
-	p.want("DELETE /v1/maps/http:replies?all=true\nAuthorization: Bearer all", "204")
+	for _, user := range []string{"a", "b"} {
+		p.want("DELETE /v1/maps/http:replies:"+user+"?all=true\nAuthorization: Bearer all", "204")
+	}
 	p.want("POST /v1/tx\nIdempotency-Key: 1\nAuthorization: Bearer reader\n\n"+`{"operations":[{"op":"get","map":"n","key":"none","if_none_match":"*"}]}`, `404 not-found "the key has no entry","operation":0`)
 	p.do("POST /v1/tx\nIdempotency-Key: 1\nAuthorization: Bearer reader\n\n" + `{"operations":[{"op":"get","map":"n","key":"x"}]}`)
-	for key := range p.db.Raw().Prefix(copal.MapPrefix(replies)) {
-		t.Errorf("a user who may read alone has written %s", key)
+	for key := range p.db.Raw().All() {
+		if string(key) != "n:x" {
+			t.Errorf("a user who may read alone has written %s", key)
+		}
 	}
+}
+
+// A user with all the answers that are kept for it is refused, and no other is. Its earlier requests are answered
+// again, and nothing is evicted. Its requests count again when answers have been removed, by an administrator or by
+// their deadline, and over another start of the server.
+func TestRepliesOfAUserAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := func(name string) access.User {
+			return access.User{Name: name, Tokens: []string{access.Hash(name)}, Write: []string{"n"}}
+		}
+		list := users(t, of("a"), of("b"), access.Password("all"))
+		p := newPeer(t, WithAccess(list), func(h *handler) { h.most = 3 })
+		add := func(user, key string) string {
+			return p.do("POST /v1/maps/n/"+user+"/add\nIdempotency-Key: "+key+"\nAuthorization: Bearer "+user+"\n\n", "Idempotency-Replayed", "Retry-After")
+		}
+		want := func(user, key, answer string) {
+			t.Helper()
+			if got := add(user, key); !strings.HasPrefix(got, answer) {
+				t.Errorf("%s of %s: %s, and not %s", key, user, got, answer)
+			}
+		}
+		for n := range 3 {
+			want("a", fmt.Sprint(n), fmt.Sprintf("200 Idempotency-Replayed= Retry-After= %d", n+1))
+			time.Sleep(time.Hour)
+		}
+		const refused = "429 Idempotency-Replayed= Retry-After=60 "
+		for _, first := range []string{"POST /v1/maps/n/a/add", "PUT /v1/maps/n/a", "DELETE /v1/maps/n/a", "PATCH /v1/maps/n/a", "POST /v1/tx"} {
+			body := `{"operations":[{"op":"delete","map":"n","key":"a"}]}`
+			if strings.HasSuffix(first, "/add") || strings.HasPrefix(first, "DELETE") {
+				body = ""
+			}
+			p.want(first+"\nIdempotency-Key: 4\nAuthorization: Bearer a\n\n"+body, `429 too-many-requests "a has 3 answers that are kept for an Idempotency-Key, each for 24h0m0s"`)
+		}
+		p.want("GET /v1/maps/n/a\nAuthorization: Bearer a", "200 3")
+		p.want("PUT /v1/maps/n/other\nAuthorization: Bearer a\n\n1", "201")
+		want("a", "0", "200 Idempotency-Replayed=true Retry-After= 1")
+		p.want("POST /v1/maps/n/b/add\nIdempotency-Key: 0\nAuthorization: Bearer a\n\n", `422 idempotency-key-reused "the key was used for another request within the last 24h0m0s"`)
+		want("b", "0", "200 Idempotency-Replayed= Retry-After= 1")
+		for n := range 5 { // may write everything
+			want("all", fmt.Sprint(n), fmt.Sprintf("200 Idempotency-Replayed= Retry-After= %d", n+1))
+		}
+		p.h = Handler(p.db, WithAccess(list), func(h *handler) { h.most = 3 })
+		want("a", "4", refused)
+		time.Sleep(repliesStay - 3*time.Hour + time.Millisecond) // the first has been removed
+		want("a", "4", "200 Idempotency-Replayed= Retry-After= 4")
+		want("a", "5", refused)
+		want("a", "0", refused) // and would be carried out again
+		p.want("DELETE /v1/maps/http:replies:a?prefix=4\nAuthorization: Bearer all", "204")
+		want("a", "5", "200 Idempotency-Replayed= Retry-After= 5")
+		want("a", "4", refused)
+	})
+}
+
+// A long answer is not kept, and its operations are not carried out.
+func TestLongAnswersAreNotKept(t *testing.T) {
+	p := newPeer(t)
+	p.want("PUT /v1/maps/n/x\n\n\""+strings.Repeat("x", mostAnswer)+"\"", "201")
+	p.want(`POST /v1/tx`+"\nIdempotency-Key: 1\n\n"+`{"operations":[{"op":"get","map":"n","key":"x"},{"op":"put","map":"n","key":"y","value":1}]}`,
+		`413 too-large "an answer of more than 65536 bytes is not kept for an Idempotency-Key"`)
+	p.want("GET /v1/maps/n/y", `404 not-found "the key has no entry"`)
 }
 
 // What lasts ends when its user has gone: bodies that come in, and listings that go out.
@@ -315,14 +379,14 @@ func TestNoRouteReachesAnotherMap(t *testing.T) {
 	}
 	all := func() (list []string) {
 		for key, value := range p.db.Raw().All() {
-			if !bytes.HasPrefix(key, copal.MapPrefix("m")) && !bytes.HasPrefix(key, []byte("http%3areplies:mallory/")) {
+			if !bytes.HasPrefix(key, copal.MapPrefix("m")) && !bytes.HasPrefix(key, copal.MapPrefix(repliesOf("mallory"))) {
 				list = append(list, fmt.Sprintf("%q %q", key, value))
 			}
 		}
 		return list
 	}
 	before := all()
-	names := []string{"m", "other", "m2", "M", "items", "http:replies", "http%3Areplies", "m%2F..%2Fother", "m%3A", "", "%00", "m%2F", ".", "..", "*"}
+	names := []string{"m", "other", "m2", "M", "items", "http:replies", "http:replies:mallory", "http%3Areplies", "m%2F..%2Fother", "m%3A", "", "%00", "m%2F", ".", "..", "*"}
 	keys := []string{"own", "SECRETkey", "SECRETraw", "..%2Fother%2FSECRETkey", "%2e%2e", "", "changes", "other:SECRETkey", "%00", "n"}
 	queries := []string{"", "?all=true", "?prefix=&to=~", "?prefix=../other:", "?from=other:&to=z", "?key=SECRETkey", "?id=SECRETkey", "?where=a!=1", "?at=1", "?cursor=kU0VDUkVU", "?since=0"}
 	bodies := []string{"", "1", `{"id":"SECRETkey","value":1}`, `{"key":"other:SECRETkey","value":1}`,
