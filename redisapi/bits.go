@@ -13,13 +13,13 @@ import (
 
 func bitCommands() family {
 	return known("bitmap", "Bits",
-		&command{name: "setbit", arity: 4, flags: write, keys: oneKey, run: (*call).setbit, since: "2.2.0", summary: "Sets a bit, and returns what it was."},
+		&command{name: "setbit", arity: 4, flags: write, keys: oneKey, run: (*call).setbit, since: "2.2.0", summary: "Sets a bit, and returns the previous one."},
 		&command{name: "getbit", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).getbit, since: "2.2.0", summary: "Returns a bit."},
 		&command{name: "bitcount", arity: -2, flags: readonly, keys: oneKey, run: (*call).bitcount, since: "2.6.0", summary: "Counts the bits that are 1."},
 		&command{name: "bitpos", arity: -3, flags: readonly, keys: oneKey, run: (*call).bitpos, since: "2.8.7", summary: "Finds the first bit that is 1, or 0."},
-		&command{name: "bitop", arity: -4, how: changing, flags: write, keys: keys{2, -1, 1, nil}, sources: theOthers, run: (*call).bitop, since: "2.6.0", summary: "Stores what AND, OR, XOR or NOT make of values, and returns its length."},
-		&command{name: "bitfield", arity: -2, flags: write, keys: oneKey, run: (*call).bitfield, since: "3.2.0", summary: "Reads, sets and adds to whole numbers of any width at any bit."},
-		&command{name: "bitfield_ro", arity: -2, flags: readonly | fast, keys: oneKey, run: (*call).bitfield, since: "6.0.0", summary: "Reads whole numbers of any width at any bit."},
+		&command{name: "bitop", arity: -4, how: changing, flags: write, keys: keys{2, -1, 1, nil}, sources: theOthers, run: (*call).bitop, since: "2.6.0", summary: "Stores the AND, OR, XOR or NOT of values, and returns its length."},
+		&command{name: "bitfield", arity: -2, flags: write, keys: oneKey, run: (*call).bitfield, since: "3.2.0", summary: "Reads, sets and adds to integers of any width at any bit."},
+		&command{name: "bitfield_ro", arity: -2, flags: readonly | fast, keys: oneKey, run: (*call).bitfield, since: "6.0.0", summary: "Reads integers of any width at any bit."},
 	)
 }
 

@@ -23,10 +23,10 @@ func commandCommands() family {
 		&command{name: "command", arity: -1, run: (*call).commandAll, since: "2.8.13", summary: "Describes all commands.", subs: []*command{
 			{name: "count", arity: 2, run: (*call).commandCount, since: "2.8.13", summary: "Counts the commands."},
 			{name: "info", arity: -2, run: (*call).commandInfo, since: "2.8.13", summary: "Describes commands."},
-			{name: "docs", arity: -2, run: (*call).commandDocs, since: "7.0.0", summary: "Returns what the manual says of commands.", differs: "without arguments"},
+			{name: "docs", arity: -2, run: (*call).commandDocs, since: "7.0.0", summary: "Returns the documentation of commands.", differs: "without arguments"},
 			{name: "list", arity: -2, run: (*call).commandList, since: "7.0.0", summary: "Returns the names of commands."},
 			{name: "getkeys", arity: -3, run: (*call).commandGetKeys, since: "2.8.13", summary: "Returns the keys of a request."},
-			{name: "getkeysandflags", arity: -3, run: (*call).commandGetKeys, since: "7.0.0", summary: "Returns the keys of a request, and what happens to them.", differs: "has the same flags for all commands that write"},
+			{name: "getkeysandflags", arity: -3, run: (*call).commandGetKeys, since: "7.0.0", summary: "Returns the keys of a request, and their use.", differs: "has the same flags for all writing commands"},
 		}},
 	)
 }

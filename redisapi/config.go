@@ -14,14 +14,14 @@ import (
 func configCommands() family {
 	return known("server", "Settings and figures",
 		&command{name: "config", arity: -2, flags: admin | noScript, since: "2.0.0", summary: "Commands about settings.", subs: []*command{
-			{name: "get", arity: -3, flags: admin | noScript, run: (*call).configGet, since: "2.0.0", summary: "Returns the settings that fit patterns.", differs: "knows the settings that clients ask for"},
-			{name: "set", arity: -4, flags: admin | noScript, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; keeps settings that mean nothing here; others are errors"},
-			{name: "resetstat", arity: 2, flags: admin | noScript, run: (*call).configResetStat, since: "2.0.0", summary: "Sets the figures of INFO to 0."},
-			{name: "rewrite", arity: 2, flags: admin | noScript, run: (*call).configRewrite, since: "2.8.0", summary: "Is an error: there is no file of settings."},
+			{name: "get", arity: -3, flags: admin | noScript, run: (*call).configGet, since: "2.0.0", summary: "Returns the settings that match patterns.", differs: "has the settings that clients read"},
+			{name: "set", arity: -4, flags: admin | noScript, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; accepts settings without a meaning here; others are errors"},
+			{name: "resetstat", arity: 2, flags: admin | noScript, run: (*call).configResetStat, since: "2.0.0", summary: "Resets the figures of INFO."},
+			{name: "rewrite", arity: 2, flags: admin | noScript, run: (*call).configRewrite, since: "2.8.0", summary: "An error: there is no file of settings."},
 		}},
 		&command{name: "info", arity: -1, run: (*call).info, since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal"},
 		&command{name: "slowlog", arity: -2, flags: admin, since: "2.2.12", summary: "Commands about commands that took long.", subs: []*command{
-			{name: "get", arity: -2, flags: admin, run: (*call).slowlogGet, since: "2.2.12", summary: "Returns the latest commands that took long."},
+			{name: "get", arity: -2, flags: admin, run: (*call).slowlogGet, since: "2.2.12", summary: "Returns the latest slow commands."},
 			{name: "len", arity: 2, flags: admin, run: (*call).slowlogLen, since: "2.2.12", summary: "Counts them."},
 			{name: "reset", arity: 2, flags: admin, run: (*call).slowlogReset, since: "2.2.12", summary: "Forgets them."},
 		}},
@@ -29,7 +29,7 @@ func configCommands() family {
 			{name: "history", arity: 3, flags: admin | noScript, run: (*call).nothing, since: "2.8.13", summary: "Returns nothing."},
 			{name: "latest", arity: 2, flags: admin | noScript, run: (*call).nothing, since: "2.8.13", summary: "Returns nothing."},
 			{name: "reset", arity: -2, flags: admin | noScript, run: (*call).zero, since: "2.8.13", summary: "Returns 0."},
-			{name: "doctor", arity: 2, flags: admin | noScript, run: (*call).latencyDoctor, since: "2.8.13", summary: "Says that no history is kept."},
+			{name: "doctor", arity: 2, flags: admin | noScript, run: (*call).latencyDoctor, since: "2.8.13", summary: "Returns that no history is kept."},
 		}},
 	)
 }

@@ -10,9 +10,9 @@ import (
 
 func dumpCommands() family {
 	return known("generic", "Dumps",
-		&command{name: "dump", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).dump, since: "2.6.0", summary: "Returns what a key holds, in a form of bytes that RESTORE takes.",
-			differs: "always in the plain forms, which Redis takes from version 5 on, and streams from 7.0"},
-		&command{name: "restore", arity: -4, how: changing, flags: write, keys: oneKey, run: (*call).restore, since: "2.6.0", summary: "Gives a key what DUMP has returned, here or by Redis.",
+		&command{name: "dump", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).dump, since: "2.6.0", summary: "Returns the value of a key, serialized for RESTORE.",
+			differs: "always in the plain forms, for Redis from version 5 on, and streams from 7.0"},
+		&command{name: "restore", arity: -4, how: changing, flags: write, keys: oneKey, run: (*call).restore, since: "2.6.0", summary: "Creates a key from the result of DUMP, here or of Redis.",
 			differs: "takes strings, lists, sets, sorted sets, hashes and streams of Redis 4 to 7.2"},
 	)
 }

@@ -24,13 +24,13 @@ const (
 const poleDiffers = "finds members beyond a pole, too"
 
 func geoCommands() family {
-	return known("geo", "Places",
-		&command{name: "geoadd", arity: -5, flags: write, keys: oneKey, run: (*call).geoadd, since: "3.2.0", summary: "Gives members places, on conditions if wanted."},
+	return known("geo", "Geo",
+		&command{name: "geoadd", arity: -5, flags: write, keys: oneKey, run: (*call).geoadd, since: "3.2.0", summary: "Sets the coordinates of members, optionally on conditions."},
 		&command{name: "geodist", arity: -4, how: looking, flags: readonly, keys: oneKey, run: (*call).geodist, since: "3.2.0", summary: "Returns the distance of two members."},
-		&command{name: "geohash", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).geohash, since: "3.2.0", summary: "Returns places as geohashes of 11 characters."},
-		&command{name: "geopos", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).geopos, since: "3.2.0", summary: "Returns places as longitude and latitude."},
-		&command{name: "georadius", arity: -6, how: changing, flags: write, keys: keys{find: geoStoreKeys}, sources: theFirst, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a place.", differs: poleDiffers},
-		&command{name: "georadius_ro", arity: -6, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a place.", differs: poleDiffers},
+		&command{name: "geohash", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).geohash, since: "3.2.0", summary: "Returns coordinates as geohashes of 11 characters."},
+		&command{name: "geopos", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).geopos, since: "3.2.0", summary: "Returns coordinates as longitude and latitude."},
+		&command{name: "georadius", arity: -6, how: changing, flags: write, keys: keys{find: geoStoreKeys}, sources: theFirst, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a point.", differs: poleDiffers},
+		&command{name: "georadius_ro", arity: -6, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a point.", differs: poleDiffers},
 		&command{name: "georadiusbymember", arity: -5, how: changing, flags: write, keys: keys{find: geoStoreKeys}, sources: theFirst, run: (*call).georadius, since: "3.2.0", summary: "Returns, or stores, the members around a member.", differs: poleDiffers},
 		&command{name: "georadiusbymember_ro", arity: -5, how: looking, flags: readonly, keys: oneKey, run: (*call).georadius, since: "3.2.10", summary: "Returns the members around a member.", differs: poleDiffers},
 		&command{name: "geosearch", arity: -7, how: looking, flags: readonly, keys: oneKey, run: (*call).geosearch, since: "6.2.0", summary: "Returns the members in a circle, or in a box.", differs: poleDiffers},

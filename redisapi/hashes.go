@@ -20,16 +20,16 @@ func hashCommands() family {
 		&command{name: "hkeys", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).hkeys, since: "2.0.0", summary: "Returns all fields."},
 		&command{name: "hvals", arity: 2, how: looking, flags: readonly, keys: oneKey, run: (*call).hvals, since: "2.0.0", summary: "Returns all values."},
 		&command{name: "hlen", arity: 2, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).hlen, since: "2.0.0", summary: "Returns the number of fields."},
-		&command{name: "hexists", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).hexists, since: "2.0.0", summary: "Tells whether a field exists."},
+		&command{name: "hexists", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).hexists, since: "2.0.0", summary: "Reports whether a field exists."},
 		&command{name: "hdel", arity: -3, flags: write | fast, keys: oneKey, run: (*call).hdel, since: "2.0.0", summary: "Deletes fields, and returns how many existed."},
 		&command{name: "hgetdel", arity: -5, how: changing, flags: write | fast, keys: oneKey, run: (*call).hgetdel, since: "8.0.0", summary: "Returns the values of fields and deletes them."},
-		&command{name: "hincrby", arity: 4, flags: write | fast, keys: oneKey, run: (*call).hincrby, since: "2.0.0", summary: "Adds to the whole number in a field."},
+		&command{name: "hincrby", arity: 4, flags: write | fast, keys: oneKey, run: (*call).hincrby, since: "2.0.0", summary: "Adds to the integer in a field."},
 		&command{name: "hincrbyfloat", arity: 4, flags: write | fast, keys: oneKey, run: (*call).hincrbyfloat, since: "2.6.0", summary: "Adds to the floating-point number in a field."},
 		&command{name: "hstrlen", arity: 3, flags: readonly | fast, keys: oneKey, run: (*call).hstrlen, since: "3.2.0", summary: "Returns the length of the value of a field, in bytes."},
-		&command{name: "hrandfield", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).hrandfield, since: "6.2.0", summary: "Returns fields that are picked by chance.",
+		&command{name: "hrandfield", arity: -2, how: looking, flags: readonly, keys: oneKey, run: (*call).hrandfield, since: "6.2.0", summary: "Returns random fields.",
 			differs: "picks at most 1,048,576 with repetition"},
 		&command{name: "hscan", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).hscan, since: "2.8.0", summary: "Returns some fields and a cursor for the next ones.",
-			differs: "knows NOVALUES of Redis 7.4, too; cursors as of SCAN"},
+			differs: "supports NOVALUES of Redis 7.4; cursors as of SCAN"},
 	)
 }
 

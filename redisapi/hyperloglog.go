@@ -40,9 +40,9 @@ const (
 
 func hyperLogLogCommands() family {
 	return known("hyperloglog", "HyperLogLog",
-		&command{name: "pfadd", arity: -2, how: changing, flags: write | fast, keys: oneKey, run: (*call).pfadd, since: "2.8.9", summary: "Adds elements, and tells whether the estimate may have changed."},
-		&command{name: "pfcount", arity: -2, how: looking, flags: readonly | replicated, keys: allKeys, run: (*call).pfcount, since: "2.8.9", summary: "Estimates how many different elements keys were given."},
-		&command{name: "pfmerge", arity: -2, how: changing, flags: write, keys: allKeys, sources: theOthers, run: (*call).pfmerge, since: "2.8.9", summary: "Adds to a key what others were given."},
+		&command{name: "pfadd", arity: -2, how: changing, flags: write | fast, keys: oneKey, run: (*call).pfadd, since: "2.8.9", summary: "Adds elements, and reports whether the estimate may have changed."},
+		&command{name: "pfcount", arity: -2, how: looking, flags: readonly | replicated, keys: allKeys, run: (*call).pfcount, since: "2.8.9", summary: "Estimates the number of different elements that were added."},
+		&command{name: "pfmerge", arity: -2, how: changing, flags: write, keys: allKeys, sources: theOthers, run: (*call).pfmerge, since: "2.8.9", summary: "Merges keys into one."},
 	)
 }
 

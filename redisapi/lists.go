@@ -11,10 +11,10 @@ import (
 
 func listCommands() family {
 	return known("list", "Lists",
-		&command{name: "lpush", arity: -3, flags: write | fast, keys: oneKey, run: (*call).push, since: "1.0.0", summary: "Puts elements in front of a list, one after the other."},
+		&command{name: "lpush", arity: -3, flags: write | fast, keys: oneKey, run: (*call).push, since: "1.0.0", summary: "Prepends elements to a list, one after the other."},
 		&command{name: "rpush", arity: -3, flags: write | fast, keys: oneKey, run: (*call).push, since: "1.0.0", summary: "Appends elements to a list."},
-		&command{name: "lpushx", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).pushx, since: "2.2.0", summary: "Puts elements in front of a list that exists."},
-		&command{name: "rpushx", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).pushx, since: "2.2.0", summary: "Appends elements to a list that exists."},
+		&command{name: "lpushx", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).pushx, since: "2.2.0", summary: "Prepends elements to an existing list."},
+		&command{name: "rpushx", arity: -3, how: changing, flags: write | fast, keys: oneKey, run: (*call).pushx, since: "2.2.0", summary: "Appends elements to an existing list."},
 		&command{name: "lpop", arity: -2, flags: write | fast, keys: oneKey, run: (*call).pop, since: "1.0.0", summary: "Removes the first elements of a list, and returns them."},
 		&command{name: "rpop", arity: -2, flags: write | fast, keys: oneKey, run: (*call).pop, since: "1.0.0", summary: "Removes the last elements of a list, and returns them."},
 		&command{name: "llen", arity: 2, how: looking, flags: readonly | fast, keys: oneKey, run: (*call).llen, since: "1.0.0", summary: "Returns the number of elements of a list."},
@@ -23,7 +23,7 @@ func listCommands() family {
 		&command{name: "lset", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).lset, since: "1.0.0", summary: "Replaces the element at an index."},
 		&command{name: "linsert", arity: 5, how: changing, flags: write, keys: oneKey, run: (*call).linsert, since: "2.2.0", summary: "Inserts an element before or after another."},
 		&command{name: "lrem", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).lrem, since: "1.0.0", summary: "Removes elements with a value."},
-		&command{name: "ltrim", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).ltrim, since: "1.0.0", summary: "Removes all of a list but a part."},
+		&command{name: "ltrim", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).ltrim, since: "1.0.0", summary: "Trims a list to a part."},
 		&command{name: "lpos", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).lpos, since: "6.0.6", summary: "Returns the indexes of elements with a value."},
 		&command{name: "lmove", arity: 5, how: changing, flags: write, keys: twoKeys, run: (*call).lmove, since: "6.2.0", summary: "Moves an element from an end of a list to an end of another."},
 		&command{name: "rpoplpush", arity: 3, how: changing, flags: write, keys: twoKeys, run: (*call).lmove, since: "1.2.0", summary: "Moves the last element of a list to the front of another."},

@@ -11,25 +11,28 @@ import (
 
 const manualIntro = `# The commands of Redis
 
-What a store answers by the protocol of Redis, as [copal serve](command.md#serve) and package ` + "`redisapi`" + ` serve it.
-This page is made of the command table. Names, arguments, replies and errors are as in Redis 7.2, except for what
-the last column says. [The design](design/redis-server.md) has a page of its own.
+The protocol of Redis, as [copal serve](command.md#serve) and package ` + "`redisapi`" + ` serve it. This page
+is made of the command table. Names, arguments, replies and errors are those of Redis 7.2; the last
+column has the differences. [The design](design/redis-server.md) has a page of its own.
 
-- **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the map "users". A
-  value of a typed map is shown as JSON. What is written to one is JSON, too, and stored as its own program would
-  store it.
-- **A database** other than 0, of which there are 15, is the entries of a map that is called after it: key "a" of
-  database 1 is the raw key db%3a1:a, and the entry "a" of the map "db:1". Database 0 is all other keys.
-- **An OK** means what the durability of the connection says (` + "`CLIENT DURABILITY`" + `): the write is in the log, or on the
-  disk. A write that was answered by an error is not there, after a crash either. Where its sync has failed, or
-  could not look at the directory, that is not known, and the error says so. ` + "`MISCONF`" + ` says that the store refuses
-  writes after a failure, and why; ` + "`READONLY`" + ` that it is open for reading alone.
-- **A deadline** may be any that Redis takes, up to 2^63-1 ms after 1970. One in the last eight months of these 292 million
-  years is kept as the end of the year before them, and is read back so.
-- **A user**, where the server has users, gives ` + "`AUTH name token`" + ` or ` + "`AUTH token`" + `, and has rights to read and write
-  maps. A key needs the right to its map. A key without a map, and a command about all keys, need the right to all maps.
-- **Order**: fields of a hash and members of a set come in bytewise order.
-- **A command** is atomic, whatever it reads and writes. ` + "`MULTI`" + ` and ` + "`EXEC`" + ` make one transaction of several.
+- **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the
+  map "users". Values of a typed map are shown as JSON. A write to such a map is JSON, too, and is
+  stored as its own program would store it.
+- **A database** other than 0, of which there are 15, is a map named after it: key "a" of database 1
+  is the raw key db%3a1:a, and the entry "a" of the map "db:1". Database 0 is all other keys.
+- **An OK** has the meaning of the connection's durability (` + "`CLIENT DURABILITY`" + `): the write is in the
+  log, or on the disk. After an error the write has not happened, also after a crash. Only after a
+  failed sync, or a failed look at the directory, is that unknown, and the error says so. ` + "`MISCONF`" + `
+  means that the store refuses writes after a failure, and has the reason; ` + "`READONLY`" + ` means that it
+  is open for reading alone.
+- **A deadline** may be any of Redis, up to 2^63-1 ms after 1970. One in the last eight months of
+  these 292 million years is kept as the end of the year before.
+- **A user**, if the server has users, authenticates with ` + "`AUTH name token`" + ` or ` + "`AUTH token`" + `, and has
+  rights to read and write maps. A key needs the right to its map. A key outside of maps, and a
+  command about all keys, need the right to all maps.
+- **Order**: fields of a hash and members of a set are in bytewise order.
+- **A command** is atomic, whatever it reads and writes. ` + "`MULTI`" + ` and ` + "`EXEC`" + ` make one transaction of
+  several.
 `
 
 // The commands of Redis 7.2, by its own COMMAND LIST.
@@ -54,7 +57,7 @@ func manual() string {
 	var b strings.Builder
 	b.WriteString(manualIntro)
 	for _, f := range families {
-		fmt.Fprintf(&b, "\n## %s\n\n| command | since | what it does | differs from Redis |\n|---|---|---|---|\n", f.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| command | since | effect | differs from Redis |\n|---|---|---|---|\n", f.title)
 		for _, cmd := range f.commands {
 			rows := cmd.subs
 			if len(rows) == 0 {
@@ -72,7 +75,7 @@ func manual() string {
 			missing = append(missing, strings.ToUpper(name))
 		}
 	}
-	fmt.Fprintf(&b, "\n## Not there\n\nThese are answered as Redis answers an unknown command: %s.\n", strings.Join(missing, ", "))
+	fmt.Fprintf(&b, "\n## Missing commands\n\nThe reply is that of Redis to an unknown command: %s.\n", strings.Join(missing, ", "))
 	return b.String()
 }
 

@@ -29,11 +29,11 @@ type queued struct {
 func multiCommands() family {
 	return known("transactions", "Transactions",
 		&command{name: "multi", arity: 1, flags: fast | noScript | noMulti | atOnce, run: (*call).multi, since: "1.2.0", summary: "Begins to queue commands."},
-		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: (*call).exec, since: "1.2.0", summary: "Carries out what was queued, as one transaction of the store."},
-		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: (*call).discard, since: "2.0.0", summary: "Forgets what was queued."},
-		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: (*call).watch, since: "2.2.0", summary: "Lets the next EXEC do nothing if a key changes until then.",
-			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. What a group of a stream gets, acknowledges or claims is a change of the stream."},
-		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: (*call).unwatch, since: "2.2.0", summary: "Forgets the keys that are watched."},
+		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: (*call).exec, since: "1.2.0", summary: "Executes the queued commands, as one transaction of the store."},
+		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: (*call).discard, since: "2.0.0", summary: "Discards the queued commands."},
+		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: (*call).watch, since: "2.2.0", summary: "Makes the next EXEC do nothing if a key has changed until then.",
+			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. A delivery, an acknowledgement or a claim by a group is a change of the stream."},
+		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: (*call).unwatch, since: "2.2.0", summary: "Forgets all watched keys."},
 	)
 }
 

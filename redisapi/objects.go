@@ -3,18 +3,18 @@ package redisapi
 import "fmt"
 
 func objectCommands() family {
-	return known("generic", "What keys hold",
+	return known("generic", "Objects and memory",
 		&command{name: "object", arity: -2, since: "2.2.3", summary: "Commands about what keys hold.", subs: []*command{
-			{name: "encoding", arity: 3, how: looking, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectEncoding, since: "2.2.3", summary: "Returns how Redis would store it."},
+			{name: "encoding", arity: 3, how: looking, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectEncoding, since: "2.2.3", summary: "Returns the encoding that Redis would use."},
 			{name: "refcount", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectNumber, since: "2.2.3", summary: "Returns 1."},
 			{name: "idletime", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectNumber, since: "2.2.3", summary: "Returns 0.", differs: "reads leave no trace"},
-			{name: "freq", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectFreq, since: "4.0.0", summary: "Is an error, as reads leave no trace."},
+			{name: "freq", arity: 3, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).objectFreq, since: "4.0.0", summary: "An error: reads leave no trace."},
 		}},
 		&command{name: "memory", arity: -2, since: "4.0.0", summary: "Commands about memory.", subs: []*command{
-			{name: "usage", arity: -3, how: looking, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).memoryUsage, since: "4.0.0", summary: "Returns about how many bytes a key takes, in the log."},
+			{name: "usage", arity: -3, how: looking, flags: readonly, keys: keys{2, 2, 1, nil}, run: (*call).memoryUsage, since: "4.0.0", summary: "Returns the approximate size of a key in the log."},
 			{name: "stats", arity: 2, run: (*call).memoryStats, since: "4.0.0", summary: "Returns figures about memory."},
-			{name: "doctor", arity: 2, run: (*call).memoryDoctor, since: "4.0.0", summary: "Says what is to be said about memory."},
-			{name: "purge", arity: 2, run: (*call).memoryPurge, since: "4.0.0", summary: "Is taken, and changes nothing."},
+			{name: "doctor", arity: 2, run: (*call).memoryDoctor, since: "4.0.0", summary: "Returns advice about memory."},
+			{name: "purge", arity: 2, run: (*call).memoryPurge, since: "4.0.0", summary: "Accepted; no effect."},
 		}},
 	)
 }

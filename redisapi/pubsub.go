@@ -12,20 +12,20 @@ import (
 
 func pubsubCommands() family {
 	return known("pubsub", "Messages",
-		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to channels.", differs: "a channel has at most 64 KiB"},
-		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to channels no longer, to none if it names none."},
-		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Listens to the channels that fit patterns.", differs: "a pattern has at most 64 KiB"},
-		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Listens to patterns no longer, to none if it names none."},
-		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Listens to channels of a shard, of which there is one.", differs: "a channel has at most 64 KiB"},
-		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Listens to channels of a shard no longer, to none if it names none."},
-		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "2.0.0", summary: "Sends a message to those who listen to a channel, within MULTI once that has committed."},
-		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "7.0.0", summary: "Sends a message to those who listen to a channel of a shard."},
+		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Subscribes to channels.", differs: "a channel has at most 64 KiB"},
+		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Unsubscribes from channels, by default from all."},
+		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Subscribes to the channels that match patterns.", differs: "a pattern has at most 64 KiB"},
+		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Unsubscribes from patterns, by default from all."},
+		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Subscribes to channels of the shard, of which there is one.", differs: "a channel has at most 64 KiB"},
+		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Unsubscribes from channels of the shard, by default from all."},
+		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "2.0.0", summary: "Sends a message to the subscribers of a channel; within MULTI, after its commit."},
+		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "7.0.0", summary: "Sends a message to the subscribers of a channel of the shard."},
 		&command{name: "pubsub", arity: -2, flags: pubsub, since: "2.8.0", summary: "Tells of channels.", subs: []*command{
-			{name: "channels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "2.8.0", summary: "Returns the channels to which somebody listens."},
-			{name: "numsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "2.8.0", summary: "Counts those who listen to channels."},
-			{name: "numpat", arity: 2, flags: pubsub, run: (*call).pubsubNumpat, since: "2.8.0", summary: "Counts the patterns to which somebody listens."},
-			{name: "shardchannels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "7.0.0", summary: "Returns the channels of a shard to which somebody listens."},
-			{name: "shardnumsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "7.0.0", summary: "Counts those who listen to channels of a shard."},
+			{name: "channels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "2.8.0", summary: "Returns the channels with subscribers."},
+			{name: "numsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "2.8.0", summary: "Counts the subscribers of channels."},
+			{name: "numpat", arity: 2, flags: pubsub, run: (*call).pubsubNumpat, since: "2.8.0", summary: "Counts the patterns with subscribers."},
+			{name: "shardchannels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "7.0.0", summary: "Returns the channels of the shard with subscribers."},
+			{name: "shardnumsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "7.0.0", summary: "Counts the subscribers of channels of the shard."},
 		}},
 	)
 }

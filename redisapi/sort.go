@@ -11,7 +11,7 @@ func sortCommands() family {
 	return known("generic", "Sorting",
 		&command{name: "sort", arity: -2, how: changing, flags: write, keys: keys{1, 1, 1, sortKeys}, sources: theFirst, run: (*call).sort, since: "1.0.0", summary: "Sorts the elements of a list, a set or a sorted set, by themselves or by other keys, and returns or stores them, or other keys.",
 			differs: "texts are compared as bytes"},
-		&command{name: "sort_ro", arity: -2, how: looking, flags: readonly, keys: keys{1, 1, 1, func([][]byte) []int { return []int{1} }}, run: (*call).sort, since: "7.0.0", summary: "Is SORT that does not store."},
+		&command{name: "sort_ro", arity: -2, how: looking, flags: readonly, keys: keys{1, 1, 1, func([][]byte) []int { return []int{1} }}, run: (*call).sort, since: "7.0.0", summary: "SORT without STORE."},
 	)
 }
 
