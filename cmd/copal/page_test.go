@@ -201,7 +201,7 @@ func storeOfThePage(t *testing.T) {
 		show(&b, "`"+name+"`", string(text))
 	}
 	export := exported(t, dir)
-	show(&b, "What `copal export` makes of it", export)
+	show(&b, "The output of `copal export`", export)
 	b.WriteByte('\n')
 	if got := b.String(); got != shown {
 		if !*update {
