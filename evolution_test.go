@@ -1,6 +1,8 @@
 package copal_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -543,4 +545,50 @@ func TestBytesChange(t *testing.T) {
 			kit.MustClose(t, ones)
 		}
 	})
+}
+
+// Types of values are refused at OpenMap when no value of them could be read back.
+func TestValueTypesRefused(t *testing.T) {
+	db := kit.Memory(t)
+	refusedType[chan int](t, db)
+	refusedType[func()](t, db)
+	refusedType[complex128](t, db)
+	refusedType[error](t, db)
+	refusedType[fmt.Stringer](t, db)
+	refusedType[**int](t, db)
+	refusedType[struct{ secret int }](t, db)
+	refusedType[map[struct{ X, Y int }]int](t, db)
+	refusedType[map[float64]int](t, db)
+	refusedType[struct{ F func() }](t, db)
+	refusedType[struct {
+		A int `json:"B"`
+		B int
+	}](t, db)
+	refusedType[halfText](t, db)
+	refusedType[bytes.Buffer](t, db)
+	if m, err := copal.OpenMap[string, chan int](db, "m"); m != nil || !errors.Is(err, copal.ErrType) {
+		t.Errorf("OpenMap = %v, %v, want ErrType", m, err)
+	}
+	if n := db.Stats().Records; n != 0 {
+		t.Errorf("refused types left %d records", n)
+	}
+}
+
+// halfText can be written as text, and not read.
+type halfText string
+
+func (s halfText) MarshalText() ([]byte, error) { return []byte(s), nil }
+
+func refusedType[V any](t *testing.T, db *copal.DB) {
+	t.Helper()
+	typ := reflect.TypeFor[V]()
+	if _, err := copal.OpenAnyMap(db, "m", typ); !errors.Is(err, copal.ErrType) {
+		t.Errorf("OpenMap with values of type %v: %v, want ErrType", typ, err)
+	}
+	if err := copal.Set(db, "single", *new(V)); !errors.Is(err, copal.ErrType) {
+		t.Errorf("copal.Set of a %v: %v, want ErrType", typ, err)
+	}
+	if _, err := copal.Load[V](db, "single"); !errors.Is(err, copal.ErrType) {
+		t.Errorf("copal.Get of a %v: %v, want ErrType", typ, err)
+	}
 }

@@ -1,0 +1,2 @@
+// Package collections tests the public API: hashes, lists, sets and sorted sets.
+package collections

@@ -1,0 +1,2 @@
+// Package expiry tests the public API: deadlines, and the events of entries that expire.
+package expiry

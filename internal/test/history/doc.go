@@ -1,0 +1,2 @@
+// Package history tests the public API: moments, versions, snapshots and undo.
+package history

@@ -1,0 +1,2 @@
+// Package order tests the public API: walks, in order and without one.
+package order

@@ -1,0 +1,2 @@
+// Package surface tests the public API: rules that hold for all handles alike, and stores behind a driver.
+package surface
