@@ -1,10 +1,10 @@
 package copal_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -53,80 +53,6 @@ func ExampleSetOf_Add() {
 	// 1 <nil>
 }
 
-func ExampleSetOf_With() {
-	db, s := tags()
-	defer db.Close()
-	fmt.Println(s.With(copal.FSync).WithContext(context.Background()).Add("log"))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleSetOf_Delete() {
-	db, s := tags()
-	defer db.Close()
-	fmt.Println(s.Delete("go", "log"))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleSetOf_Has() {
-	db, s := tags()
-	defer db.Close()
-	fmt.Println(s.Has("maps"))
-	// Output:
-	// true
-}
-
-func ExampleSetOf_All() {
-	db, s := tags()
-	defer db.Close()
-	for tag := range s.All() {
-		fmt.Println(tag)
-	}
-	// Output:
-	// amber
-	// go
-	// maps
-}
-
-func ExampleSetOf_From() {
-	db, s := tags()
-	defer db.Close()
-	for tag := range s.From("b") {
-		fmt.Println(tag)
-	}
-	// Output:
-	// go
-	// maps
-}
-
-func ExampleSetOf_Backward() {
-	db, s := tags()
-	defer db.Close()
-	for tag := range s.Backward().Until("maps") {
-		fmt.Println(tag)
-	}
-	// Output:
-	// go
-	// amber
-}
-
-func ExampleSetOf_At() {
-	db, s := tags()
-	defer db.Close()
-	then, err := db.Snapshot()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer then.Close()
-	if _, err := s.Clear(); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(s.Len(), s.At(then).Len())
-	// Output:
-	// 0 3
-}
-
 // jobs is a queue.
 func jobs() (*copal.DB, *copal.ListOf[string]) {
 	db := openExample()
@@ -164,83 +90,18 @@ func ExampleOpenList() {
 	// wash true <nil> 1
 }
 
-func ExampleListOf_PushBack() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.PushBack("iron"))
-	show(l)
-	// Output:
-	// <nil>
-	// wash dry fold iron 4
-}
-
-func ExampleListOf_With() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.With(copal.FSync).WithContext(context.Background()).PushBack("iron"))
-	// Output:
-	// <nil>
-}
-
-// Push is for those who want to know how long the list has become.
-func ExampleListOf_Push() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	jobs, _ := copal.OpenList[string](db, "jobs")
-	fmt.Println(jobs.Push(false, "fetch", "sort"))
-	fmt.Println(jobs.Push(true, "first"))
-	// Output:
-	// 2 <nil>
-	// 3 <nil>
-}
-
-func ExampleListOf_PushFront() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.PushFront("sort", "fetch"))
-	show(l)
-	// Output:
-	// <nil>
-	// fetch sort wash dry fold 5
-}
-
 func ExampleListOf_PopFront() {
 	db, l := jobs()
 	defer db.Close()
 	fmt.Println(l.PopFront())
+	fmt.Println(l.PopBack())
+	fmt.Println(l.PushFront("soak"))
+	fmt.Println(l.Push(false, "iron")) // at the end, and returns the new length
 	// Output:
 	// wash true <nil>
-}
-
-func ExampleListOf_PopBack() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.PopBack())
-	// Output:
 	// fold true <nil>
-}
-
-func ExampleListOf_Load() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.Load(1))
-	fmt.Println(l.Load(-1))
-	_, err := l.Load(3)
-	fmt.Println(err)
-	// Output:
-	// dry <nil>
-	// fold <nil>
-	// copal: element 3 of list "jobs" is not found
-}
-
-func ExampleListOf_Set() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.Set(0, "soak"))
-	show(l)
-	// Output:
 	// <nil>
-	// soak dry fold 3
+	// 3 <nil>
 }
 
 func ExampleListOf_Insert() {
@@ -253,77 +114,6 @@ func ExampleListOf_Insert() {
 	// <nil>
 	// wash rinse spin dry fold 5
 	// copal: element 9 of list "jobs" is not found
-}
-
-func ExampleListOf_DeleteRange() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.DeleteRange(1, 3)) // or (-2, 3), (1, 1000)
-	show(l)
-	// Output:
-	// <nil>
-	// wash 1
-}
-
-func ExampleListOf_All() {
-	db, l := jobs()
-	defer db.Close()
-	for job := range l.All() {
-		fmt.Println(job)
-	}
-	// Output:
-	// wash
-	// dry
-	// fold
-}
-
-func ExampleListOf_Backward() {
-	db, l := jobs()
-	defer db.Close()
-	for job := range l.Backward().All() {
-		fmt.Println(job)
-	}
-	// Output:
-	// fold
-	// dry
-	// wash
-}
-
-func ExampleListOf_Between() {
-	db, l := jobs()
-	defer db.Close()
-	for job := range l.Between(-2, 100) {
-		fmt.Println(job)
-	}
-	// Output:
-	// dry
-	// fold
-}
-
-func ExampleListOf_At() {
-	db, l := jobs()
-	defer db.Close()
-	then, err := db.Snapshot()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer then.Close()
-	if _, _, err := l.PopFront(); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(l.At(then).Load(0))
-	// Output:
-	// wash <nil>
-}
-
-func ExampleRaw_List() {
-	db, _ := jobs()
-	defer db.Close()
-	raw := db.Raw().List([]byte("jobs")) // the same list, in bytes
-	job, ok, err := raw.PopFront()
-	fmt.Println(string(job), ok, err)
-	// Output:
-	// "wash" true <nil>
 }
 
 // points is a sorted set of players.
@@ -353,150 +143,32 @@ func ExampleOpenSortedSet() {
 	// 12.5 true
 }
 
-func ExampleSortedSetOf_Set() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.Set("Alan", 30))
-	fmt.Println(s.Rank("Alan"))
-	// Output:
-	// <nil>
-	// 2 true
-}
-
-func ExampleSortedSetOf_With() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.With(copal.FSync).WithContext(context.Background()).SetAll(map[string]float64{"Tim": 1, "Kay": 2}))
-	// Output:
-	// <nil>
-}
-
-func ExampleSortedSetOf_SetAll() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.SetAll(map[string]float64{"Tim": 1, "Ada": 2}))
-	fmt.Println(s.Get("Ada"))
-	// Output:
-	// <nil>
-	// 2 true
-}
-
-func ExampleSortedSetOf_Update() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.Update("Alan", func(e *copal.Entry[float64]) error { e.Value += 0.5; return nil }))
-	// Output:
-	// 7.5 true <nil>
-}
-
-func ExampleSortedSetOf_UpdateFSync() {
-	db, s := points()
-	defer db.Close()
-	double := func(e *copal.Entry[float64]) error {
-		if !e.Exists {
-			return errors.New("no such player")
-		}
-		e.Value *= 2
-		return nil
-	}
-	fmt.Println(s.UpdateFSync("Alan", double))
-	fmt.Println(s.UpdateFSync("Tim", double))
-	// Output:
-	// 14 true <nil>
-	// 0 false no such player
-}
-
-func ExampleSortedSetOf_Delete() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.Delete("Alan", "Tim"))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleSortedSetOf_Len() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.Len())
-	// Output:
-	// 3
-}
-
-func ExampleSortedSetOf_Get() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.Get("Grace"))
-	// Output:
-	// 20 true
-}
-
-func ExampleSortedSetOf_Rank() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.Rank("Ada"))
-	// Output:
-	// 1 true
-}
-
-func ExampleSortedSetOf_All() {
-	db, s := points()
-	defer db.Close()
-	for name, n := range s.All() {
-		fmt.Println(name, n)
-	}
-	// Output:
-	// Alan 7
-	// Ada 12.5
-	// Grace 20
-}
-
-func ExampleSortedSetOf_Backward() {
-	db, s := points()
-	defer db.Close()
-	for name, n := range s.Backward().All() { // the best
-		fmt.Println(name, n)
-		break
-	}
-	// Output:
-	// Grace 20
-}
-
 func ExampleSortedSetOf_Between() {
 	db, s := points()
 	defer db.Close()
-	for name, n := range s.Between(7, 15) { // 15 is not in it
+	for name, n := range s.Between(7, 15) { // without 15
 		fmt.Println(name, n)
+	}
+	for name := range s.MembersFrom("B") { // by name, whatever the score
+		fmt.Println(name)
 	}
 	// Output:
 	// Alan 7
 	// Ada 12.5
+	// Grace
 }
 
 func ExampleSortedSetOf_Ranked() {
 	db, s := points()
 	defer db.Close()
+	fmt.Println(s.Rank("Ada"))
 	for name, n := range s.Ranked(1, 3) {
 		fmt.Println(name, n)
 	}
 	// Output:
+	// 1 true
 	// Ada 12.5
 	// Grace 20
-}
-
-func ExampleSortedSetOf_At() {
-	db, s := points()
-	defer db.Close()
-	then, err := db.Snapshot()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer then.Close()
-	if err := s.Set("Ada", 100); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(s.At(then).Get("Ada"))
-	// Output:
-	// 12.5 true
 }
 
 func ExampleHashOf_In() {
@@ -520,131 +192,139 @@ func ExampleHashOf_In() {
 	// 2 true
 }
 
-func ExampleSetOf_In() {
-	db, s := tags()
-	defer db.Close()
-	err := db.Update(func(tx *copal.Tx) error {
-		_, err := s.In(tx).Add("log")
-		return err
-	})
-	fmt.Println(err, s.Has("log"))
-	// Output:
-	// <nil> true
-}
-
-func ExampleListOf_In() {
-	db, from := jobs()
-	defer db.Close()
-	to, err := copal.OpenList[string](db, "done")
+// stock is a hash of the goods in a shop.
+func stock() (*copal.DB, *copal.HashOf[string, int]) {
+	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = db.Update(func(tx *copal.Tx) error {
-		job, ok, err := from.In(tx).PopFront()
-		if err != nil || !ok {
-			return err
-		}
-		return to.In(tx).PushBack(job)
-	})
-	fmt.Println(err, from.Len(), to.Len())
-	// Output:
-	// <nil> 2 1
+	h, err := copal.OpenHash[string, int](db, "shop:1:stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := h.SetAll(map[string]int{"apples": 3, "bread": 12, "cheese": 1}); err != nil {
+		log.Fatal(err)
+	}
+	return db, h
 }
 
-func ExampleSortedSetOf_In() {
-	db, s := points()
+func ExampleOpenHash() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer db.Close()
-	err := db.Update(func(tx *copal.Tx) error { // a point from one to the other
-		points := s.In(tx)
-		_, _, err := points.Update("Ada", func(e *copal.Entry[float64]) error { e.Value++; return nil })
-		if err == nil {
-			_, _, err = points.Update("Alan", func(e *copal.Entry[float64]) error { e.Value--; return nil })
-		}
-		return err
-	})
-	fmt.Println(err)
-	fmt.Println(s.Get("Ada"))
+	stock, err := copal.OpenHash[string, int](db, "shop:1:stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := stock.Set("apples", 3); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(stock.Get("apples"))
+	_, err = db.Raw().Load([]byte("shop:1:stock")) // a hash has no value of its own
+	fmt.Println(errors.Is(err, copal.ErrType))
+	// Output:
+	// 3 true
+	// true
+}
+
+func ExampleHashOf_Update() {
+	db, h := stock()
+	defer db.Close()
+	left, _, err := h.Update("apples", func(u *copal.Entry[int]) error { u.Value--; return nil }) // counts every update
+	fmt.Println(left, err)
+	// Output:
+	// 2 <nil>
+}
+
+func ExampleCollection_Rename() {
+	db, h := stock()
+	defer db.Close()
+	fmt.Println(h.Rename("shop:2:stock"))
+	there, err := copal.OpenHash[string, int](db, "shop:2:stock")
+	fmt.Println(h.Len(), there.Len(), err)
 	// Output:
 	// <nil>
-	// 13.5 true
+	// 0 3 <nil>
 }
 
-// Fields by their places in the order of names. What stands before them is not read.
-func ExampleHashOf_Ranked() {
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
+func ExampleCollection_Expire() {
+	db, h := stock()
 	defer db.Close()
-	prices, err := copal.OpenHash[string, int](db, "prices")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := prices.SetAll(map[string]int{"apple": 3, "banana": 1, "cherry": 7}); err != nil {
-		log.Fatal(err)
-	}
-	for name, price := range prices.Ranked(1, 3) {
-		fmt.Println(name, price)
-	}
+	fmt.Println(h.Expire(time.Hour)) // with all fields
+	fmt.Println(h.Persist())
+	ttl, err := h.TTL()
+	fmt.Println(ttl, err)
 	// Output:
-	// banana 1
-	// cherry 7
+	// <nil>
+	// <nil>
+	// 0s <nil>
 }
 
-func ExampleSetOf_Ranked() {
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
+func ExampleCollectionError() {
+	db, _ := copal.OpenMemory()
 	defer db.Close()
-	names, err := copal.OpenSet[string](db, "names")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := names.Add("cid", "ann", "bob"); err != nil {
-		log.Fatal(err)
-	}
-	for name := range names.Ranked(names.Len()-1, names.Len()) {
-		fmt.Println("the last in order is", name)
-	}
-	// Output: the last in order is cid
+	stock, _ := copal.OpenHash[string, int](db, "stock")
+	stock.Set("apples", 3)
+	_, err := db.Raw().Load([]byte("stock"))
+	var c *copal.CollectionError
+	fmt.Println(errors.As(err, &c) && c.Type == "hash")
+	// Output: true
 }
 
-func ExampleSortedSetOf_Count() {
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
+// A queue by priority: the lowest score is the next.
+func ExampleSortedSetOf_PopMin() {
+	db, _ := copal.OpenMemory()
 	defer db.Close()
-	ages, err := copal.OpenSortedSet[string](db, "ages")
-	if err != nil {
-		log.Fatal(err)
+	jobs, _ := copal.OpenSortedSet[string](db, "jobs")
+	jobs.Set("write", 2)
+	jobs.Set("mend", 1)
+	for {
+		job, priority, ok, err := jobs.PopMin()
+		if !ok || err != nil {
+			break
+		}
+		fmt.Println(job, priority)
 	}
-	if err := ages.SetAll(map[string]float64{"ann": 17, "bob": 18, "cid": 65}); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("from 18 to 64:", ages.Count(18, 65))
-	// Output: from 18 to 64: 1
-}
-
-// The members in the order of their names, whatever their scores are.
-func ExampleSortedSetOf_MembersFrom() {
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	scores, err := copal.OpenSortedSet[string](db, "scores")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := scores.SetAll(map[string]float64{"ann": 9, "bob": 1, "cid": 5}); err != nil {
-		log.Fatal(err)
-	}
-	for name, score := range scores.MembersFrom("b") {
-		fmt.Println(name, score)
-	}
+	_, _, ok, err := jobs.PopMax() // the set is empty
+	fmt.Println(ok, err)
 	// Output:
-	// bob 1
-	// cid 5
+	// mend 1
+	// write 2
+	// false <nil>
+}
+
+func ExampleSortedSetOf() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	points, _ := copal.OpenSortedSet[string](db, "points")
+	points.SetFSync("Ada", 12.5)
+	points.Set("Alan", 7)
+	points.Set("Grace", 20)
+	for name, n := range points.From(10) {
+		fmt.Println(name, n)
+	}
+	for name, n := range points.Until(10) {
+		fmt.Println(name, "has only", n)
+	}
+	fmt.Println(points.DeleteFSync("Alan"))
+	_, err := points.Load("Alan")
+	fmt.Println(points.Has("Alan"), err)
+	// Output:
+	// Ada 12.5
+	// Grace 20
+	// Alan has only 7
+	// 1 <nil>
+	// false copal: member "Alan" of sorted set "points" is not found
+}
+
+func ExampleRaw_List() {
+	db, _ := jobs()
+	defer db.Close()
+	raw := db.Raw().List([]byte("jobs")) // the same list, in bytes
+	job, ok, err := raw.PopFront()
+	fmt.Println(string(job), ok, err)
+	// Output:
+	// "wash" true <nil>
 }

@@ -1,7 +1,7 @@
 package copal_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"log"
 	"time"
@@ -45,50 +45,6 @@ func ExampleMap_With() {
 	// Output: <nil> 1
 }
 
-func ExampleMap_With_async() {
-	m := sessions()
-	m.With(copal.Async).SetTTL("7f3a", User{"Alice", 28}, time.Millisecond) // for caches: never written if it is gone by then
-	time.Sleep(2 * time.Millisecond)
-	_, ok := m.Get("7f3a")
-	fmt.Println(ok, m.Len())
-	// Output: false 0
-}
-
-func ExampleMap_TTL() {
-	m := sessions()
-	m.SetTTL("7f3a", User{"Alice", 28}, 24*time.Hour)
-	m.Set("admin", User{"Root", 60})
-
-	ttl, err := m.TTL("7f3a")
-	fmt.Println(ttl.Round(time.Hour), err)
-	ttl, err = m.TTL("admin")
-	fmt.Println(ttl, err)
-	_, err = m.TTL("nobody")
-	fmt.Println(errors.Is(err, copal.ErrNotFound))
-	// Output:
-	// 24h0m0s <nil>
-	// 0s <nil>
-	// true
-}
-
-func ExampleMap_Expire() {
-	m := sessions()
-	m.Set("7f3a", User{"Alice", 28})
-	err := m.Expire("7f3a", time.Hour) // the value stays, and need not be known
-	ttl, _ := m.TTL("7f3a")
-	fmt.Println(err, ttl.Round(time.Minute))
-	// Output: <nil> 1h0m0s
-}
-
-func ExampleMap_Persist() {
-	m := sessions(copal.WithTTL(time.Hour))
-	m.Set("7f3a", User{"Alice", 28})
-	err := m.Persist("7f3a")
-	ttl, _ := m.TTL("7f3a")
-	fmt.Println(err, ttl)
-	// Output: <nil> 0s
-}
-
 func ExampleWithTTL() {
 	m := sessions(copal.WithTTL(30 * time.Minute))
 	m.Set("7f3a", User{"Alice", 28})
@@ -111,35 +67,16 @@ func ExampleWithOnExpire() {
 	// Output: 7f3a of Alice
 }
 
-func ExampleRaw_SetTTL() {
+// An entry that goes at a moment.
+func ExampleMap_deadlines() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	err := db.Raw().SetTTL([]byte("page:/"), []byte("<html>"), time.Hour)
-	ttl, _ := db.Raw().TTL([]byte("page:/"))
-	fmt.Println(err, ttl.Round(time.Minute))
-	// Output: <nil> 1h0m0s
-}
+	offers, _ := copal.OpenMap[string, int](db, "offers")
+	end := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func ExampleRaw_TTL() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	_, err := db.Raw().TTL([]byte("page:/"))
-	fmt.Println(errors.Is(err, copal.ErrNotFound))
-	// Output: true
-}
-
-func ExampleRaw_Expire() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	copal.Set(db, "token", "s3cret") // single values and the entries of maps are raw entries, too
-	fmt.Println(db.Raw().Expire([]byte("token"), time.Hour))
-	// Output: <nil>
-}
-
-func ExampleRaw_Persist() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	db.Raw().SetTTL([]byte("page:/"), []byte("<html>"), time.Minute)
-	fmt.Println(db.Raw().Persist([]byte("page:/")))
-	// Output: <nil>
+	offers.SetUntil("pear", 3, end)
+	err := offers.ExpireAt("pear", end.Add(time.Hour))
+	at, _ := offers.WithContext(context.Background()).Deadline("pear")
+	fmt.Println(at, err)
+	// Output: 2100-01-01 01:00:00 +0000 UTC <nil>
 }

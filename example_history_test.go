@@ -3,9 +3,57 @@ package copal_test
 import (
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/copaldb/copal"
 )
+
+func ExampleDB_AsOf() {
+	db, _ := copal.OpenMemory(copal.WithHistory(7 * 24 * time.Hour))
+	defer db.Close()
+	prices, _ := copal.OpenMap[string, int](db, "prices")
+	prices.Set("apple", 90)
+	morning := time.Now()
+	time.Sleep(2 * time.Millisecond)
+	prices.Set("apple", 95)
+
+	then, err := db.AsOf(morning)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	price, _ := prices.At(then).Get("apple")
+	fmt.Println(price)
+	// Output: 90
+}
+
+func ExampleWithHistory() {
+	db, err := copal.OpenMemory(copal.WithHistory(7 * 24 * time.Hour))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for i := range 5 {
+		db.Raw().Set([]byte("price"), fmt.Append(nil, i)) // each of them stays in the log
+	}
+	fmt.Println(db.Stats().Records)
+	// Output: 5
+}
+
+// With both options the window ends at the bound that is reached first.
+func ExampleWithHistoryBytes() {
+	db, err := copal.OpenMemory(copal.WithHistory(7*24*time.Hour), copal.WithHistoryBytes(10<<30))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(db.Close())
+
+	_, err = copal.OpenMemory(copal.WithHistoryBytes(-1))
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// copal: WithHistoryBytes(-1); it must not be negative
+}
 
 func ExampleMap_History() {
 	db, _ := copal.OpenMemory(copal.WithHistory(copal.Forever))
@@ -26,20 +74,6 @@ func ExampleMap_History() {
 	// 90
 }
 
-func ExampleRaw_History() {
-	db, _ := copal.OpenMemory(copal.WithHistory(copal.Forever))
-	defer db.Close()
-	raw := db.Raw()
-	raw.Set([]byte("motd"), []byte("hello"))
-	raw.Delete([]byte("motd"))
-	for version := range raw.History([]byte("motd")) {
-		fmt.Printf("%q %v\n", version.Value, version.Deleted)
-	}
-	// Output:
-	// "" true
-	// "hello" false
-}
-
 func ExampleVersion() {
 	db, _ := copal.OpenMemory(copal.WithHistory(copal.Forever))
 	defer db.Close()
@@ -48,7 +82,7 @@ func ExampleVersion() {
 	prices.Set("pear", 70)
 	prices.Set("apple", 95)
 	for version := range prices.History("apple") {
-		then, err := db.AsOfSeq(version.Seq) // all else as it was when the price changed
+		then, err := db.AsOfSeq(version.Seq) // the store at the moment of this version
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -58,4 +92,61 @@ func ExampleVersion() {
 	// Output:
 	// 95 2
 	// 90 1
+}
+
+func ExampleDB_Snapshot() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	users, err := copal.OpenMap[string, User](db, "users")
+	if err != nil {
+		log.Fatal(err)
+	}
+	users.Set("alice", User{"Alice", 28})
+	db.Raw().Set([]byte("greeting"), []byte("hello"))
+
+	s, err := db.Snapshot() // the snapshot never changes
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	users.Set("alice", User{"Alice", 29})
+	users.Set("bob", User{"Bob", 40})
+	db.Raw().Delete([]byte("greeting"))
+
+	fmt.Println(users.At(s).Get("alice"))
+	greeting, err := s.Raw().Load([]byte("greeting"))
+	fmt.Println(string(greeting), err)
+	fmt.Println(users.Len(), users.At(s).Len())
+	// Output:
+	// {Alice 28} true
+	// hello <nil>
+	// 2 1
+}
+
+func ExampleMap_At() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	stock, err := copal.OpenMap[string, int](db, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	stock.Set("apples", 3)
+	stock.Set("pears", 4)
+	s, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for name, n := range stock.At(s).All() {
+		stock.Set(name, n+1) // the loop does not see this change
+		stock.Set("more "+name, n)
+	}
+	fmt.Println(stock.At(s).Len(), stock.Len())
+	// Output: 2 4
 }

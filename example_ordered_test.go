@@ -6,6 +6,35 @@ import (
 	"github.com/copaldb/copal"
 )
 
+func ExampleMap_DeleteRange() {
+	db, fruits := fruits()
+	defer db.Close()
+	if err := fruits.DeleteRange("b", "e"); err != nil {
+		fmt.Println(err)
+	}
+	for name := range fruits.Keys() {
+		fmt.Println(name)
+	}
+	// Output:
+	// apple
+	// apricot
+	// fig
+}
+
+func ExampleDB_Drop() {
+	db, fruits := fruits()
+	defer db.Close()
+	fmt.Println(db.Drop("fruits"))
+	fruits.Close()
+	fmt.Println(db.Drop("fruits"))
+	counts, err := copal.OpenMap[int, int](db, "fruits") // a map with other types
+	fmt.Println(err, counts.Len())
+	// Output:
+	// copal: map "fruits" is open: close it before it is dropped
+	// <nil>
+	// <nil> 0
+}
+
 func ExampleOrdered() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -48,30 +77,6 @@ func fruits() (*copal.DB, *copal.Map[string, int]) {
 	return db, m
 }
 
-func ExampleMap_From() {
-	db, fruits := fruits()
-	defer db.Close()
-	for name := range fruits.From("c") {
-		fmt.Println(name)
-	}
-	// Output:
-	// cherry
-	// date
-	// fig
-}
-
-func ExampleMap_Backward_until() {
-	db, fruits := fruits()
-	defer db.Close()
-	for name := range fruits.Backward().Until("cherry") {
-		fmt.Println(name)
-	}
-	// Output:
-	// banana
-	// apricot
-	// apple
-}
-
 // A list is shown page by page from the last key of each page on.
 func ExampleMap_From_pages() {
 	db, fruits := fruits()
@@ -100,12 +105,17 @@ func ExampleMap_From_pages() {
 func ExampleMap_Between() {
 	db, fruits := fruits()
 	defer db.Close()
-	for name := range fruits.Between("banana", "date") {
+	for name, number := range fruits.Between("banana", "date") { // without date
+		fmt.Println(name, number)
+	}
+	for name := range fruits.KeysBetween("date", "g") {
 		fmt.Println(name)
 	}
 	// Output:
-	// banana
-	// cherry
+	// banana 4
+	// cherry 3
+	// date
+	// fig
 }
 
 func ExampleMap_Prefix() {
@@ -127,71 +137,4 @@ func ExampleMap_Backward() {
 		break
 	}
 	// Output: fig
-}
-
-func ExampleMap_KeysBetween() {
-	db, fruits := fruits()
-	defer db.Close()
-	for name := range fruits.KeysBetween("d", "g") { // no value is read
-		fmt.Println(name)
-	}
-	// Output:
-	// date
-	// fig
-}
-
-func ExampleRaw_Between() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	for _, key := range []string{"c", "a", "b"} {
-		db.Raw().Set([]byte(key), []byte("entry "+key))
-	}
-	for key, value := range db.Raw().Between([]byte("a"), []byte("c")) { // without c
-		fmt.Printf("%s: %s\n", key, value)
-	}
-	// Output:
-	// a: entry a
-	// b: entry b
-}
-
-func ExampleRaw_KeysBetween() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	for _, key := range []string{"c", "a", "b"} {
-		db.Raw().Set([]byte(key), nil)
-	}
-	for key := range db.Raw().KeysBetween([]byte("b"), nil) { // nil: no bound
-		fmt.Printf("%s\n", key)
-	}
-	// Output:
-	// b
-	// c
-}
-
-func ExampleRaw_Backward() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	for _, key := range []string{"c", "a", "b"} {
-		db.Raw().Set([]byte(key), nil)
-	}
-	for key := range db.Raw().Backward().Between(nil, []byte("c")) {
-		fmt.Printf("%s\n", key)
-	}
-	// Output:
-	// b
-	// a
-}
-
-func ExampleRaw_Backward_keys() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	for _, key := range []string{"c", "a", "b"} {
-		db.Raw().Set([]byte(key), nil)
-	}
-	for key := range db.Raw().Backward().KeysBetween([]byte("b"), nil) {
-		fmt.Printf("%s\n", key)
-	}
-	// Output:
-	// c
-	// b
 }

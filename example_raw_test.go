@@ -5,31 +5,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/copaldb/copal"
 )
 
-func ExampleRaw_SetFSync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	if err := db.Raw().SetFSync([]byte("order:17"), []byte("paid")); err != nil {
-		log.Fatal(err) // it is not certain that the order is on the disk
+func ExampleRaw_SetUntil() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
 	}
-	value, _ := db.Raw().Load([]byte("order:17"))
-	fmt.Printf("%s\n", value)
-	// Output: paid
-}
-
-func ExampleRaw_DeleteFSync() {
-	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Raw().Set([]byte("token"), []byte("secret"))
+	key := []byte("ticket")
+	midnight := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	err = db.Raw().SetUntil(key, []byte("one entry"), midnight)
+	deadline, _ := db.Raw().Deadline(key)
+	fmt.Println(err, deadline)
 
-	fmt.Println(db.Raw().DeleteFSync([]byte("token")))
-	// Output: true <nil>
+	err = db.Raw().SetUntil(key, nil, time.UnixMilli(0).UTC())
+	fmt.Println(err)
+	// Output:
+	// <nil> 2100-01-01 00:00:00 +0000 UTC
+	// copal: a deadline of 1970-01-01T00:00:00Z, which has passed
 }
 
 func ExampleRaw_View() {
@@ -44,37 +45,6 @@ func ExampleRaw_View() {
 	})
 	fmt.Println(lines, err)
 	// Output: 2 <nil>
-}
-
-func ExampleRaw_View_append() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	db.Raw().Set([]byte("a"), []byte("one, "))
-	db.Raw().Set([]byte("b"), []byte("two"))
-
-	var dst []byte
-	for _, key := range []string{"a", "b"} {
-		err := db.Raw().View([]byte(key), func(v []byte) error {
-			dst = append(dst, v...) // v is not to be kept
-			return nil
-		})
-		if err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Printf("%s\n", dst)
-	// Output: one, two
-}
-
-func ExampleRaw_Len() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	users, _ := copal.OpenMap[string, User](db, "users")
-	users.Set("alice", User{"Alice", 28})
-	db.Raw().Set([]byte("raw"), nil)
-
-	fmt.Println(db.Raw().Len(), users.Len())
-	// Output: 2 1
 }
 
 func ExampleRaw_Batch() {
@@ -96,58 +66,6 @@ func ExampleRaw_Batch() {
 	// account:bob 3
 }
 
-func ExampleBatch_Set() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	b := db.Raw().Batch()
-	b.Set([]byte("k"), []byte("first"))
-	b.Set([]byte("k"), []byte("second")) // the last counts
-	fmt.Println(b.Len(), b.Commit())
-	value, _ := db.Raw().Load([]byte("k"))
-	fmt.Printf("%s\n", value)
-	// Output:
-	// 1 <nil>
-	// second
-}
-
-func ExampleBatch_SetTTL() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	b := db.Raw().Batch()
-	fmt.Println(b.SetTTL([]byte("session"), []byte("alice"), time.Hour), b.Commit())
-	left, _ := db.Raw().TTL([]byte("session"))
-	fmt.Println(left > 59*time.Minute)
-	// Output:
-	// <nil> <nil>
-	// true
-}
-
-func ExampleBatch_Delete() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	db.Raw().Set([]byte("old name"), []byte("v"))
-
-	b := db.Raw().Batch()
-	b.Delete([]byte("old name"))
-	b.Set([]byte("new name"), []byte("v"))
-	fmt.Println(b.Commit(), db.Raw().Len())
-	// Output: <nil> 1
-}
-
-func ExampleBatch_Len() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	b := db.Raw().Batch()
-	for i := range 3 {
-		b.Set(fmt.Append(nil, "key", i), nil)
-	}
-	fmt.Println(b.Len(), db.Raw().Len())
-	// Output: 3 0
-}
-
 func ExampleBatch_Commit() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -167,17 +85,6 @@ func ExampleBatch_Commit() {
 	}
 	fmt.Println(db.Raw().Len())
 	// Output: 2500
-}
-
-func ExampleBatch_Commit_fSync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	b := db.Raw().With(copal.FSync).Batch()
-	b.Set([]byte("order:17"), []byte("paid"))
-	b.Set([]byte("stock:apples"), []byte("41"))
-	fmt.Println(b.Commit()) // one sync for both
-	// Output: <nil>
 }
 
 // A program that knows no types asks what a key holds, and reads it as bytes.
@@ -204,8 +111,8 @@ func ExampleRaw_Type() {
 	// tags set <nil>
 }
 
-// What begins with "e" is an entry of a stream, and the bytes behind it are its id. A program may look at
-// what the Redis door has written.
+// An element whose name begins with "e" is an entry of the stream; the other bytes of the name are its id. A program
+// can read the streams that clients of the Redis server have written.
 func ExampleRaw_Stream() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -224,7 +131,7 @@ func ExampleRaw_Stream() {
 	// 1
 }
 
-// A watch tells when a raw key expires, if the store is asked to.
+// After TellExpiry a watch yields a change when a raw key expires.
 func ExampleRaw_TellExpiry() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -251,4 +158,150 @@ func ExampleRaw_TellExpiry() {
 	// Output:
 	// session expired: false
 	// session expired: true
+}
+
+func ExampleRaw_Create() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	upload := func(key string, r io.Reader) error {
+		w, err := db.Raw().WithContext(context.Background()).Create([]byte(key))
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		if _, err := io.Copy(w, r); err != nil {
+			return err // the key keeps its old value
+		}
+		return w.Commit()
+	}
+	if err := upload("backup.tar", strings.NewReader(strings.Repeat("some bytes ", 1_000_000))); err != nil {
+		log.Fatal(err)
+	}
+	r, err := db.Raw().Open([]byte("backup.tar"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	fmt.Println(r.Size())
+	// Output:
+	// 11000000
+}
+
+func ExampleRaw_Open() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.Raw().Set([]byte("song"), []byte("do re mi fa sol"))
+	r, err := db.Raw().Open([]byte("song"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	db.Raw().Delete([]byte("song")) // the reader still has the value
+
+	if _, err := r.Seek(-6, io.SeekEnd); err != nil {
+		log.Fatal(err)
+	}
+	io.Copy(os.Stdout, r)
+	// Output:
+	// fa sol
+}
+
+// Commit fails when the context of the handle is done.
+func ExampleRaw_WithContext() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	w, _ := db.Raw().WithContext(ctx).Create([]byte("film"))
+	defer w.Close()
+	cancel()
+	fmt.Println(w.Commit())
+	// Output: context canceled
+}
+
+func ExampleValueWriter() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	w, err := db.Raw().Create([]byte("film"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Close()
+	io.Copy(w, strings.NewReader("a long story"))
+	fmt.Println(w.Size(), w.Commit())
+	// Output: 12 <nil>
+}
+
+func ExampleValueReader() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.Raw().Set([]byte("film"), []byte("a long story"))
+	r, err := db.Raw().Open([]byte("film"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	part := make([]byte, 4)
+	r.ReadAt(part, 2)
+	fmt.Printf("%s, %d bytes\n", part, r.Size())
+	// Output: long, 12 bytes
+}
+
+// The same verbs on bytes.
+func ExampleRaw_verbs() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	raw := db.Raw()
+	key, more := []byte("seats"), func(e *copal.Entry[[]byte]) error {
+		e.Value = append(e.Value, '*')
+		return nil
+	}
+	now, found, err := raw.GetOrSet(key, []byte("*"))
+	fmt.Printf("%s %v %v\n", now, found, err)
+	now, exists, err := raw.Update(key, more)
+	fmt.Printf("%s %v %v\n", now, exists, err)
+	now, exists, err = raw.UpdateFSync(key, more) // this one survives the loss of power
+	fmt.Printf("%s %v %v\n", now, exists, err)
+	now, exists, err = raw.GetAndDelete(key)
+	fmt.Printf("%s %v %v\n", now, exists, err)
+	// Output:
+	// * false <nil>
+	// ** true <nil>
+	// *** true <nil>
+	// *** true <nil>
+}
+
+// Handles of bytes read and write a transaction, and a snapshot.
+func ExampleRaw_handles() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	raw := db.Raw()
+	raw.With(copal.FSync).Set([]byte("a"), []byte("1"))
+	then, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	err = db.Update(func(tx *copal.Tx) error { return raw.In(tx).Set([]byte("b"), []byte("2")) })
+	for key, value := range raw.All() {
+		fmt.Printf("%s %s\n", key, value)
+	}
+	for key := range raw.At(then).Keys() {
+		fmt.Printf("%s was there\n", key)
+	}
+	for key := range raw.Until([]byte("b")) { // but not b
+		fmt.Printf("%s\n", key)
+	}
+	fmt.Println(err)
+	// Output:
+	// a 1
+	// b 2
+	// a was there
+	// a
+	// <nil>
 }

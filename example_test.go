@@ -1,25 +1,21 @@
 package copal_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/codec"
 )
 
 // The examples are the manual. Most keep their store in memory, to leave nothing on
 // your disk; all would read the same with copal.Open("app.db").
 
-// User is what the examples keep.
+// User is the type of most values in the examples.
 type User struct {
 	Name string
 	Age  int
@@ -115,7 +111,7 @@ func ExampleOpenMap() {
 	users.Set("alice", User{"Alice", 28})
 	logins.Set(time.Date(2024, 2, 29, 12, 30, 0, 0, time.UTC), "alice")
 
-	// What cannot be kept is refused when the map is opened, not when it is read.
+	// OpenMap refuses types that cannot be stored.
 	_, err = copal.OpenMap[string, chan int](db, "channels")
 	fmt.Println(users.Len(), logins.Len(), errors.Is(err, copal.ErrType))
 	// Output: 1 1 true
@@ -151,23 +147,6 @@ func ExampleMap_Get() {
 	// { 0} false
 }
 
-func ExampleMap_Load() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	users, _ := copal.OpenMap[string, User](db, "users")
-
-	// Load says why there is no value; Get takes every reason for absence.
-	switch u, err := users.Load("alice"); {
-	case errors.Is(err, copal.ErrNotFound):
-		fmt.Println("no such user")
-	case err != nil:
-		log.Fatal(err) // damaged, or of another type, or closed
-	default:
-		fmt.Println(u.Name)
-	}
-	// Output: no such user
-}
-
 func ExampleMap_Set() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -185,31 +164,20 @@ func ExampleMap_Set() {
 	// Output: 29 1
 }
 
-func ExampleMap_SetFSync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	orders, _ := copal.OpenMap[int, string](db, "orders")
-
-	// When SetFSync returns nil, the entry survives a power cut.
-	if err := orders.SetFSync(4711, "paid"); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(orders.Get(4711))
-	// Output: paid true
-}
-
 func ExampleMap_SetAsync() {
 	db, _ := copal.OpenMemory()
-	defer db.Close() // writes what is still waiting
+	defer db.Close() // writes the values that still wait
 	hits, _ := copal.OpenMap[string, int](db, "hits")
 
 	for i := range 1000 {
 		hits.SetAsync("/index.html", i+1) // the log gets the last value of each sync interval
 	}
 	fmt.Println(hits.Get("/index.html"))
+	fmt.Println(hits.DeleteAsync("/old.html"))
 	fmt.Println(hits.Sync()) // now it is on the disk
 	// Output:
 	// 1000 true
+	// false <nil>
 	// <nil>
 }
 
@@ -244,34 +212,10 @@ func ExampleMap_Delete() {
 	users.Set("alice", User{"Alice", 28})
 
 	fmt.Println(users.Delete("alice"))
-	fmt.Println(users.Delete("alice")) // nothing is there, and nothing is written
+	fmt.Println(users.Delete("alice")) // no entry is left, and nothing is written
 	// Output:
 	// true <nil>
 	// false <nil>
-}
-
-func ExampleMap_DeleteFSync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	tokens, _ := copal.OpenMap[string, string](db, "tokens")
-	tokens.Set("secret", "alice")
-
-	existed, err := tokens.DeleteFSync("secret") // not even a power cut brings it back
-	fmt.Println(existed, err)
-	// Output: true <nil>
-}
-
-func ExampleMap_DeleteAsync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	sessions, _ := copal.OpenMap[string, User](db, "sessions")
-	sessions.Set("s1", User{"Alice", 28})
-
-	fmt.Println(sessions.DeleteAsync("s1")) // the log learns of it within the sync interval
-	fmt.Println(sessions.Get("s1"))
-	// Output:
-	// true <nil>
-	// { 0} false
 }
 
 func ExampleMap_Update() {
@@ -296,83 +240,16 @@ func ExampleMap_Update() {
 	// { 0} false <nil>
 }
 
-func ExampleMap_UpdateFSync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	invoices, _ := copal.OpenMap[string, int](db, "numbers")
-
-	// No number is given twice, not even after a power cut.
-	number, _, err := invoices.UpdateFSync("invoice", func(u *copal.Entry[int]) error { u.Value++; return nil })
-	fmt.Println(number, err)
-	// Output: 1 <nil>
-}
-
-func ExampleMap_UpdateAsync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	hits, _ := copal.OpenMap[string, int](db, "hits")
-
-	for range 1000 { // counted in memory, written once in each sync interval
-		hits.UpdateAsync("/index.html", func(u *copal.Entry[int]) error { u.Value++; return nil })
-	}
-	fmt.Println(hits.Get("/index.html"))
-	// Output: 1000 true
-}
-
-func ExampleMap_UpdateInMemory() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	pages, _ := copal.OpenMap[string, Page](db, "pages")
-	pages.Set("home", Page{Text: "Hello"})
-
-	page, _, err := pages.UpdateInMemory("home", func(u *copal.Entry[Page]) error {
-		u.Value.rendered = "<p>" + u.Value.Text + "</p>"
-
-		return nil
-	})
-	fmt.Println(page.rendered, err)
-	// Output: <p>Hello</p> <nil>
-}
-
-func ExampleEntry_Set() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	ages, _ := copal.OpenMap[string, int](db, "ages")
-
-	fmt.Println(ages.Update("alice", func(u *copal.Entry[int]) error { u.Set(28); return nil })) // as u.Value = 28
-	// Output: 28 true <nil>
-}
-
-func ExampleEntry_Delete() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	stock, _ := copal.OpenMap[string, int](db, "stock")
-	stock.Set("amber", 1)
-
-	take := func(u *copal.Entry[int]) error {
-		if u.Value--; u.Value <= 0 {
-			u.Delete()
-		}
-
-		return nil
-	}
-	fmt.Println(stock.Update("amber", take))
-	fmt.Println(stock.Len())
-	// Output:
-	// 0 false <nil>
-	// 0
-}
-
 func ExampleEntry_Cancel() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	owners, _ := copal.OpenMap[string, string](db, "owners")
 	owners.Set("cabin", "alice")
 
-	// Take it if nobody has it.
+	// Take the cabin unless it has an owner.
 	owner, _, err := owners.Update("cabin", func(u *copal.Entry[string]) error {
 		if u.Exists {
-			u.Cancel() // it stays as it is, and nothing is written
+			u.Cancel() // the entry stays, and nothing is written
 			return nil
 		}
 		u.Value = "bob"
@@ -397,33 +274,12 @@ func ExampleMap_All() {
 		}
 	}
 	fmt.Println(maps.Collect(ages.All()))
-	// Output: map[alice:28]
-}
-
-func ExampleMap_Keys() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	ages, _ := copal.OpenMap[string, int](db, "ages")
-	ages.Set("bob", 31)
-	ages.Set("alice", 28)
-
-	fmt.Println(slices.Sorted(ages.Keys()))
-	// Output: [alice bob]
-}
-
-func ExampleMap_Values() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	ages, _ := copal.OpenMap[string, int](db, "ages")
-	ages.Set("bob", 31)
-	ages.Set("alice", 28)
-
-	sum := 0
 	for age := range ages.Values() {
-		sum += age
+		fmt.Println(age)
 	}
-	fmt.Println(sum)
-	// Output: 59
+	// Output:
+	// map[alice:28]
+	// 28
 }
 
 func ExampleMap_Range() {
@@ -440,31 +296,6 @@ func ExampleMap_Range() {
 	// Output:
 	// alice 28
 	// <nil>
-}
-
-func ExampleMap_Len() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	ages, _ := copal.OpenMap[string, int](db, "ages")
-	ages.Set("alice", 28)
-	ages.Set("bob", 31)
-
-	fmt.Println(ages.Len())
-	// Output: 2
-}
-
-func ExampleMap_Sync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	readings, _ := copal.OpenMap[int, float64](db, "readings")
-
-	for i := range 1000 {
-		if err := readings.Set(i, float64(i)/10); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println(readings.Sync()) // one sync for all of them
-	// Output: <nil>
 }
 
 func ExampleMap_Close() {
@@ -486,26 +317,6 @@ func ExampleMap_Close() {
 	alice, err := people.Load("alice")
 	fmt.Printf("%+v %v\n", alice, err)
 	// Output: {Name:Alice Email:} <nil>
-}
-
-func ExampleMap_DB() {
-	dir := tempDir()
-	defer os.RemoveAll(filepath.Dir(dir))
-	users, _ := copal.OpenSingleMap[string, User](dir)
-	defer users.Close()
-	users.Set("alice", User{"Alice", 28})
-
-	fmt.Println(users.Name(), users.DB().Stats().Keys)
-	// Output: map 1
-}
-
-func ExampleMap_Name() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	users, _ := copal.OpenMap[string, User](db, "users")
-
-	fmt.Println(users.Name())
-	// Output: users
 }
 
 func ExampleSet() {
@@ -552,95 +363,6 @@ func ExampleDelete() {
 	// false <nil>
 }
 
-func ExampleRaw_Set() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	// A map called users and the raw keys that begin with "users:" are the same entries.
-	if err := db.Raw().Set([]byte("users:alice"), []byte(`{"Name":"Alice","Age":28}`)); err != nil {
-		log.Fatal(err)
-	}
-	users, _ := copal.OpenMap[string, User](db, "users")
-	fmt.Println(users.Get("alice"))
-	// Output: {Alice 28} true
-}
-
-func ExampleRaw_Load() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	users, _ := copal.OpenMap[string, User](db, "users")
-	users.Set("alice", User{"Alice", 28})
-
-	value, err := db.Raw().Load([]byte("users:alice"))
-	fmt.Printf("%s %v\n", value, err)
-	// Output: {"Name":"Alice","Age":28} <nil>
-}
-
-func ExampleRaw_Has() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	db.Raw().Set([]byte("seen"), nil) // an empty value is a value
-
-	fmt.Println(db.Raw().Has([]byte("seen")))
-	fmt.Println(db.Raw().Has([]byte("unseen")))
-	// Output:
-	// true
-	// false
-}
-
-func ExampleRaw_Delete() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	db.Raw().Set([]byte("key"), []byte("value"))
-
-	fmt.Println(db.Raw().Delete([]byte("key")))
-	// Output: true <nil>
-}
-
-func ExampleRaw_Prefix() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	cities, _ := copal.OpenMap[string, string](db, "cities")
-	cities.Set("lyon", "France")
-	cities.Set("bonn", "Germany")
-	db.Raw().Set([]byte("other"), []byte("entry"))
-
-	for key, value := range db.Raw().Prefix([]byte("cities:")) { // in the order of the keys
-		fmt.Printf("%s = %s\n", key, value)
-	}
-	// Output:
-	// cities:bonn = "Germany"
-	// cities:lyon = "France"
-}
-
-func ExampleRaw_KeysBetween_prefix() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	for _, key := range []string{"b:1", "a:2", "a:1"} {
-		db.Raw().Set([]byte(key), nil)
-	}
-	for key := range db.Raw().KeysBetween([]byte("a:"), nil) { // no value is read
-		if !bytes.HasPrefix(key, []byte("a:")) {
-			break
-		}
-		fmt.Printf("%s\n", key)
-	}
-	// Output:
-	// a:1
-	// a:2
-}
-
-func ExampleDB_Sync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	users, _ := copal.OpenMap[string, User](db, "users")
-	users.Set("alice", User{"Alice", 28})
-	copal.Set(db, "version", 7)
-
-	fmt.Println(db.Sync()) // nil: all of it survives a power cut
-	// Output: <nil>
-}
-
 func ExampleDB_Stats() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -668,132 +390,6 @@ func ExampleDB_Maps() {
 	// "users" has 1
 }
 
-func ExampleStats_Ratio() {
-	fmt.Println(copal.Stats{Records: 180, Keys: 100}.Ratio())
-	// Output: 1.8
-}
-
-func ExampleDB_Close() {
-	db, _ := copal.OpenMemory()
-	users, _ := copal.OpenMap[string, User](db, "users")
-
-	// The error of Close is worth a look: it says that something may not be on the disk.
-	if err := db.Close(); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(errors.Is(users.Set("alice", User{}), copal.ErrClosed), db.Close())
-	// Output: true <nil>
-}
-
-func ExampleWithMaxMemory() {
-	db, err := copal.OpenMemory(copal.WithMaxMemory(16 << 20)) // of the index and of decoded values
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	fmt.Println(copal.Set(db, "greeting", "hello"))
-	// Output: <nil>
-}
-
-func ExampleWithSyncInterval() {
-	db, err := copal.OpenMemory(copal.WithSyncInterval(100 * time.Millisecond)) // lose less in a power cut
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	fmt.Println(db.Stats().SyncInterval)
-	// Output: 100ms
-}
-
-func ExampleReadOnly() {
-	dir := tempDir()
-	defer os.RemoveAll(filepath.Dir(dir))
-	_, err := copal.Open(dir, copal.ReadOnly()) // makes nothing
-	fmt.Println(errors.Is(err, fs.ErrNotExist))
-
-	writer, _ := copal.Open(dir)
-	defer writer.Close()
-	copal.Set(writer, "motd", "hello")
-
-	reader, err := copal.Open(dir, copal.ReadOnly()) // beside the writer
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer reader.Close()
-	fmt.Println(copal.Load[string](reader, "motd"))
-	fmt.Println(errors.Is(copal.Set(reader, "motd", "bye"), copal.ErrReadOnly))
-	// Output:
-	// true
-	// hello <nil>
-	// true
-}
-
-func ExampleAcceptCopy() {
-	dir := tempDir()
-	defer os.RemoveAll(filepath.Dir(dir))
-	db, _ := copal.Open(dir)
-	defer db.Close()
-	copal.Set(db, "motd", "hello")
-
-	copied := filepath.Join(filepath.Dir(dir), "copied")
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil { // beside the program that writes: a backup is the right way
-		log.Fatal(err)
-	}
-	_, err := copal.Open(copied)
-	fmt.Println(errors.Is(err, copal.ErrCopied))
-
-	c, err := copal.Open(copied, copal.AcceptCopy()) // the last writes may be missing
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(copal.Set(c, "motd", "good evening"), c.Close())
-	// Output:
-	// true
-	// <nil> <nil>
-}
-
-func ExampleWithErrorHandler() {
-	db, _ := copal.OpenMemory(copal.WithErrorHandler(func(err error) {
-		fmt.Println("copal:", errors.Is(err, copal.ErrType))
-	}))
-	defer db.Close()
-	users, _ := copal.OpenMap[string, User](db, "users")
-	db.Raw().Set([]byte("users:eve"), []byte("no JSON at all"))
-
-	_, ok := users.Get("eve") // has no error to return
-	fmt.Println(ok)
-	// Output:
-	// copal: true
-	// false
-}
-
-func ExampleWithProgress() {
-	dir := tempDir()
-	defer os.RemoveAll(filepath.Dir(dir))
-	db, err := copal.Open(dir, copal.WithProgress(func(done, total int64) {
-		fmt.Printf("%d of %d bytes read\n", done, total) // not in a new store
-	}))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(db.Close())
-	// Output: <nil>
-}
-
-func ExampleWithCodec() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	pages, err := copal.OpenMap[string, []byte](db, "pages", copal.WithCodec(codec.Bytes))
-	if err != nil {
-		log.Fatal(err)
-	}
-	pages.Set("/", []byte("<h1>Hello</h1>")) // as it is, where JSON would write base64
-
-	raw, _ := db.Raw().Load([]byte("pages:/"))
-	fmt.Printf("%s\n", raw)
-	// Output: <h1>Hello</h1>
-}
-
 func ExampleCorruptError() {
 	dir := tempDir()
 	defer os.RemoveAll(filepath.Dir(dir))
@@ -811,4 +407,68 @@ func ExampleCorruptError() {
 		fmt.Println(filepath.Base(damage.File), damage.Reason != "")
 	}
 	// Output: 00000001.log true
+}
+
+func ExampleMap_Clear() {
+	db, fruits := fruits()
+	defer db.Close()
+	if err := fruits.Clear(); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(fruits.Len())
+	// Output: 0
+}
+
+func ExampleMapPrefix() {
+	fmt.Printf("%s\n", copal.MapPrefix("users"))
+	fmt.Printf("%s\n", copal.MapPrefix("a:b"))
+	// Output:
+	// users:
+	// a%3ab:
+}
+
+func ExampleDurability() {
+	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
+		fmt.Println(d)
+	}
+	// Output:
+	// async
+	// write
+	// fsync
+}
+
+// Peek returns a value that is shared: read it, and never change it.
+func ExampleMap_Peek() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	tags, _ := copal.OpenMap[string, []string](db, "tags")
+	tags.Set("copal", []string{"go", "maps"})
+	list, ok := tags.Peek("copal")
+	fmt.Println(len(list), ok)
+	// Output: 2 true
+}
+
+// Of several goroutines that do this at the same time, one makes the session.
+func ExampleMap_GetOrSet() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	sessions, _ := copal.OpenMap[string, string](db, "sessions")
+	fmt.Println(sessions.GetOrSet("alice", "s1"))
+	fmt.Println(sessions.GetOrSet("alice", "s2"))
+	// Output:
+	// s1 false <nil>
+	// s1 true <nil>
+}
+
+// A token can be used once.
+func ExampleMap_GetAndDelete() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	tokens, _ := copal.OpenMap[string, string](db, "tokens")
+	tokens.Set("t-17", "alice")
+	fmt.Println(tokens.GetAndDelete("t-17"))
+	fmt.Println(tokens.GetAndDelete("t-17"))
+	// Output:
+	// alice true <nil>
+	//  false <nil>
 }

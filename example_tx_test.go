@@ -50,7 +50,7 @@ func ExampleDB_Update() {
 	// 70 30
 }
 
-// A person looks at a value, thinks, and changes it: only if it is still what they have seen.
+// A person reads a page and edits it. Require refuses to save if the page has changed since.
 func ExampleTx_Require() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -89,4 +89,47 @@ func ExampleTx_Require() {
 	// <nil>
 	// true
 	// Hello, world true
+}
+
+// agesForTx is a store with a map of two entries.
+func agesForTx() (*copal.DB, *copal.Map[string, int]) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	ages, err := copal.OpenMap[string, int](db, "ages")
+	if err == nil {
+		err = errors.Join(ages.Set("alice", 28), ages.Set("bob", 35))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, ages
+}
+
+func ExampleDB_View() {
+	db, ages := agesForTx()
+	defer db.Close()
+	err := db.View(func(tx *copal.Tx) error {
+		m := ages.In(tx)
+		alice, _ := m.Get("alice")
+		bob, _ := m.Get("bob")
+		fmt.Println(alice, bob) // as they were at one moment
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// 28 35
+	// <nil>
+}
+
+func ExampleMap_In() {
+	db, ages := agesForTx()
+	defer db.Close()
+	err := db.Update(func(tx *copal.Tx) error {
+		return errors.Join(ages.In(tx).Set("carol", 41), tx.Raw().Set([]byte("newest"), []byte("carol"))) // both, or none
+	})
+	fmt.Println(err, ages.Len())
+	// Output:
+	// <nil> 3
 }

@@ -10,6 +10,36 @@ import (
 	"github.com/copaldb/copal"
 )
 
+func ExampleChange_Covers() {
+	db, fruits := fruits()
+	defer db.Close()
+	before, err := db.Snapshot()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer before.Close()
+	fruits.DeletePrefix("ap")
+	for c, err := range fruits.At(before).Watch(context.Background()) { // every change since the snapshot
+		fmt.Println(err, c.Range, string(c.Change.Key), string(c.To), c.Covers("apple"), c.Covers("fig"))
+		break
+	}
+	// Output: <nil> true fruits:ap fruits:aq true false
+}
+
+func ExampleMapChange() {
+	db, fruits := fruits()
+	defer db.Close()
+	for c, err := range fruits.Watch(context.Background(), copal.WithAfter(0)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Key, c.Deleted)
+		break
+	}
+	// Output: fig false
+}
+
 func ExampleDB_Watch() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -38,7 +68,7 @@ func ExampleDB_Watch() {
 	// 3 fruit:pear  copal: not found
 }
 
-// One key is watched at the cost of a look at each change: a thousand such watches read the log once.
+// A watch can yield the changes of one key. A thousand such watches read the log once.
 func ExampleWithKey() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -57,7 +87,7 @@ func ExampleWithKey() {
 	// b 2 <nil>
 }
 
-// A map with ExpiryEvents tells its watches of what expires, also of what expired while no process was there.
+// A map with ExpiryEvents yields a change when an entry expires, even if no process was running at its deadline.
 func ExampleExpiryEvents() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -101,7 +131,7 @@ func ExampleWithPrefix() {
 	// b1 <nil>
 }
 
-// What has happened up to now is told, and the watch ends.
+// The watch ends with the last change that the snapshot has.
 func ExampleWithUntil() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -124,7 +154,7 @@ func ExampleWithUntil() {
 	// plum <nil>
 }
 
-// A copy of a store, or an index of one's own, begins with a snapshot and is kept up to date from there.
+// A copy of a store, or an index, begins with a snapshot and follows the changes from there.
 func ExampleWithAfter() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -161,27 +191,6 @@ func ExampleWithAfter() {
 	// map[pear:ripe]
 }
 
-func ExampleChange_Value() {
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if err := copal.Set(db, "config", struct{ Port int }{9532}); err != nil {
-		log.Fatal(err)
-	}
-	for c, err := range db.Watch(context.Background(), copal.WithAfter(0)) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		value, err := c.Value() // as DB.Get shows it
-		fmt.Println(string(value), err)
-		break
-	}
-	// Output:
-	// {"Port":9532} <nil>
-}
-
 func ExampleMap_Watch() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -216,7 +225,7 @@ func ExampleMap_Watch() {
 	// done
 }
 
-// A watch that has nothing to tell says how far it is, so that it can go on from there later.
+// A watch without changes yields its position, so that a later watch can go on from there.
 func ExampleWithIdle() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -227,7 +236,7 @@ func ExampleWithIdle() {
 	db.Raw().Set([]byte("tree:pear"), []byte("old"))
 	for c, err := range changes {
 		if c.Seq == 0 {
-			continue // it has not come to the pear yet
+			continue // the watch has not reached the pear yet
 		}
 		fmt.Println(c.Idle, c.Seq, err)
 		break
@@ -235,7 +244,7 @@ func ExampleWithIdle() {
 	// Output: true 1 <nil>
 }
 
-// A watch with OldValues tells what each change has replaced.
+// With OldValues each change has the value that it replaced.
 func ExampleOldValues() {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -265,32 +274,7 @@ func ExampleOldValues() {
 	// pears 1 0 copal: not found
 }
 
-func ExampleMapChange_Old() {
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	ages, err := copal.OpenMap[string, int](db, "ages")
-	if err != nil {
-		log.Fatal(err)
-	}
-	ages.Set("ada", 36)
-	changes := ages.Watch(context.Background(), copal.OldValues())
-	ages.Delete("ada")
-	for c, err := range changes {
-		if err != nil {
-			log.Fatal(err)
-		}
-		was, err := c.Old()
-		fmt.Println(c.Key, c.Deleted, was, err)
-		break
-	}
-	// Output:
-	// ada true 36 <nil>
-}
-
-// What was there as raw bytes: an element of a hash is told by itself.
+// Old returns the replaced value as raw bytes. Each changed element of a hash is a change of its own.
 func ExampleChange_Old() {
 	db, err := copal.OpenMemory()
 	if err != nil {
