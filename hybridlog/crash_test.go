@@ -3,9 +3,7 @@ package hybridlog
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/copaldb/copal/internal/crashtest"
@@ -210,15 +208,9 @@ func roundAndRound(rng *rand.Rand, n int) []step {
 }
 
 func TestCrashModel(t *testing.T) {
-	want := 10_000
+	want := 3_000
 	if longTest() {
 		want = 1_000_000
-	}
-	if testing.Short() {
-		want = 2_000
-	}
-	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
-		want = n
 	}
 	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
 		bothWays(t, func(t *testing.T, change func(*options)) {

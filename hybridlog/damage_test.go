@@ -125,7 +125,7 @@ func TestFlippedBitLosesNothing(t *testing.T) {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			image, want := damaged(t, change, closed)
 			for name, b := range filesOf(t, image) {
-				step := 11
+				step := 29
 				if longTest() {
 					step = 1
 				}
@@ -226,7 +226,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			image, want := damaged(t, change, closed)
 			for name, b := range filesOf(t, image) {
-				step := 11
+				step := 29
 				if longTest() {
 					step = 1
 				}

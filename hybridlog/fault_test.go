@@ -265,7 +265,7 @@ func (f *faulted) settle(l *Log) {
 }
 
 func TestEveryFault(t *testing.T) {
-	tried, most := 0, 500
+	tried, most := 0, 250
 	if longTest() {
 		most = 1 << 30
 	}
@@ -298,7 +298,7 @@ func TestEveryFault(t *testing.T) {
 // everything; and so it has on a disk that is well again. Only when a sync fails may entries be
 // lost that were not durable.
 func TestEveryFaultAfterAKill(t *testing.T) {
-	stride := 5
+	stride := 11
 	if longTest() {
 		stride = 1
 	}

@@ -302,10 +302,7 @@ func (h *history) powerCut() {
 }
 
 func TestHistories(t *testing.T) {
-	seeds := uint64(80)
-	if testing.Short() {
-		seeds = 30
-	}
+	seeds := uint64(30)
 	if longTest() {
 		seeds = 20_000
 	}

@@ -71,12 +71,9 @@ func child(dir string) error {
 }
 
 func TestKill(t *testing.T) {
-	cycles := 8
+	cycles := 5
 	if longTest() {
 		cycles = 2000
-	}
-	if testing.Short() {
-		cycles = 5
 	}
 	dir := filepath.Join(t.TempDir(), "log")
 	seed := rand.Uint64N(1_000_000)

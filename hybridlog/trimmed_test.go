@@ -60,8 +60,8 @@ func TestTrimmedIsNotJudged(t *testing.T) {
 					}
 				}
 			}
-			judge("00000001.log", 0, m.trimmed.end, 7*37)
-			judge("00000001.sum", headerBytes, headerBytes+m.trimmed.frames*frameBytes, 5)
+			judge("00000001.log", 0, m.trimmed.end, 13*37)
+			judge("00000001.sum", headerBytes, headerBytes+m.trimmed.frames*frameBytes, 11)
 		})
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -396,15 +394,9 @@ func longTest() bool { return crashtest.Long() }
 func TestCrashModel(t *testing.T) { logtest.BothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
-	want, limit, sparse := 3_000, 8, 6
+	want, limit, sparse := 1_500, 8, 8
 	if longTest() {
 		want, limit, sparse = 2_500_000, 40, 0
-	}
-	if testing.Short() {
-		want, sparse = 1_500, 8
-	}
-	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
-		want = n
 	}
 	states, torn := 0, 0
 	for seed := uint64(1); states < want || seed <= 3; seed++ { // each size of the ring

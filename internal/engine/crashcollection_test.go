@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -285,15 +284,9 @@ func sweepSurvivor(s *Store) error {
 func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {
-	want := 500
+	want := 250
 	if longTest() {
 		want = 1_000_000
-	}
-	if testing.Short() {
-		want = 400
-	}
-	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
-		want = n
 	}
 	states, torn, scripts, compacted := 0, 0, 0, int64(0)
 	for seed := uint64(1); states < want; seed++ {
@@ -367,7 +360,7 @@ func TestEveryFaultInCollections(t *testing.T) {
 			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
 		}
 	}
-	everyFaultOf(t, script, 97)
+	everyFaultOf(t, script, 193)
 }
 
 // TestMetaText: what is written is read, and nothing else.

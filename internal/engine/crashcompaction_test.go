@@ -30,12 +30,9 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { logtest.BothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want, sparse := 1_200, 5
+	want, sparse := 800, 8
 	if longTest() {
 		want, sparse = 1_000_000, 0
-	}
-	if testing.Short() {
-		want = 1_000
 	}
 	states, compacted := 0, int64(0)
 	for seed := uint64(1); states < want || compacted < 8; seed++ {

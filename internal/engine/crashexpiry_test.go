@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,15 +213,9 @@ func crashModelEnds(t *testing.T) {
 }
 
 func crashDeadlines(t *testing.T, options func(*Options)) {
-	want := 1_600
+	want := 800
 	if longTest() {
 		want = 1_000_000
-	}
-	if testing.Short() {
-		want = 1_200
-	}
-	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
-		want = n
 	}
 	states, scripts := 0, 0
 	for seed := uint64(1); states < want || seed <= 3; seed++ { // each size of the ring

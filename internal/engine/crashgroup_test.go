@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -225,15 +223,9 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want, least := 400, 3
+	want, least := 200, 2
 	if longTest() {
 		want = 1_000_000
-	}
-	if testing.Short() {
-		want, least = 300, 2
-	}
-	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
-		want = n
 	}
 	states, torn, scripts, compacted := 0, 0, 0, int64(0)
 	for seed := uint64(1); states < want || scripts < least; seed++ {
@@ -347,5 +339,5 @@ func TestEveryFaultInGroups(t *testing.T) {
 			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
 		}
 	}
-	everyFaultOf(t, script, 31)
+	everyFaultOf(t, script, 67)
 }

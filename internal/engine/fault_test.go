@@ -378,7 +378,7 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
 
-func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 43) }
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 79) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {
@@ -389,16 +389,13 @@ func TestEveryFaultInCompaction(t *testing.T) {
 				script[i].kind = "set"
 			}
 		}
-		everyFaultOf(t, script, 17)
+		everyFaultOf(t, script, 31)
 	})
 }
 
 func everyFaultOf(t *testing.T, script []step, stride int) {
-	switch {
-	case longTest():
+	if longTest() {
 		stride = 1
-	case testing.Short():
-		stride = 2*stride + 1
 	}
 	tried, all := crashtest.Injector[*Store]{
 		Kinds: crashtest.Faults(), Stride: func(int) int { return stride }, Least: 20 / stride,

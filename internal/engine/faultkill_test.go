@@ -72,12 +72,9 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 }
 
 func faultsAfterKills(t *testing.T, script []step) {
-	most := 9 // of one kind
-	switch {
-	case longTest():
+	most := 5 // of one kind
+	if longTest() {
 		most = 1 << 30
-	case testing.Short():
-		most = 5
 	}
 	tried, all := crashtest.Injector[*Store]{
 		Kinds: crashtest.RecoveryFaults(), Stride: func(ops int) int { return max(ops/most, 1) }, Vary: true,

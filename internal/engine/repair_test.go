@@ -414,18 +414,15 @@ func TestRepairOfWhatIsWhole(t *testing.T) {
 
 // repairStride is how far the places of damage are apart, on average.
 func repairStride(usual int64) int64 {
-	switch {
-	case longTest():
+	if longTest() {
 		return 1
-	case testing.Short():
-		return 4 * usual
 	}
 	return usual
 }
 
 // TestRepairAfterFlips changes one bit, at every byte of every file.
 func TestRepairAfterFlips(t *testing.T) {
-	stride := repairStride(15)
+	stride := repairStride(47)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		n := 0
 		for _, name := range logtest.Files(t, image()) {
@@ -448,7 +445,7 @@ func TestRepairAfterFlips(t *testing.T) {
 
 // TestRepairAfterTruncation cuts every file at every length.
 func TestRepairAfterTruncation(t *testing.T) {
-	stride := repairStride(60)
+	stride := repairStride(187)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		for _, name := range logtest.Files(t, image()) {
 			path := filepath.Join("db", name)
@@ -463,7 +460,7 @@ func TestRepairAfterTruncation(t *testing.T) {
 
 // TestRepairAfterOverwriting puts zeros and garbage into the files, a sector, a page or any length.
 func TestRepairAfterOverwriting(t *testing.T) {
-	rounds := 5000 / int(repairStride(25))
+	rounds := 5000 / int(repairStride(50))
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		names := logtest.Files(t, image())
 		for range rounds {
@@ -523,7 +520,7 @@ func (v *patientVictim) saltless(t *testing.T, image vfs.FS, lookup func(string)
 func TestRepairWithForgedLengths(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		for i, o := range v.originals {
-			if int64(i)%repairStride(3) != 0 {
+			if int64(i)%repairStride(8) != 0 {
 				continue
 			}
 			_, head, _ := record.Parse([]byte(o.bytes))

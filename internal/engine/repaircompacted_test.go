@@ -20,10 +20,7 @@ import (
 // files that it replaced are still there, and an index snapshot that knows them; and a power cut or damage
 // before has no bearing on that.
 func TestRepairOfACompactedStore(t *testing.T) {
-	seeds := uint64(5)
-	if testing.Short() {
-		seeds = 3
-	}
+	seeds := uint64(3)
 	for seed := uint64(1); seed <= seeds; seed++ {
 		f := storetest.NewFollowed(t, seed)
 		replaced := map[string]string{} // files, by name
