@@ -19,6 +19,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/cmd/copal/internal/socket"
+	"github.com/copaldb/copal/cmd/copal/internal/tlsfiles"
 	"github.com/copaldb/copal/redisapi"
 )
 
@@ -156,7 +157,7 @@ func (a *app) serve(dir string, s *serving) error {
 	if err := errors.Join(s.mayListen("--redis", s.redis, users != nil), s.mayListen("--http", s.http, users != nil), mayAdminister(s.admin), s.mayBeCluster()); err != nil {
 		return err
 	}
-	secure, err := s.certificate()
+	secure, err := s.tlsFiles()
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ type door struct {
 }
 
 // listen opens the doors, and closes them when a.ctx is done.
-func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *certificate, token string, logger *slog.Logger) error {
+func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *tlsfiles.Files, token string, logger *slog.Logger) error {
 	own := ownServer(server)
 	s.fitConnections(server, own, logger)
 	web := newWeb(server, s, token, logger)
@@ -220,7 +221,7 @@ func (a *app) listen(dir string, server *redisapi.Server, s *serving, secure *ce
 			l = newLimited(l, s.maxClients, logger)
 		}
 		if secure != nil {
-			l = tls.NewListener(l, secure.config())
+			l = tls.NewListener(l, secure.Config(at.protocol))
 		}
 		doors = append(doors, door{l, at.protocol, at.serve})
 	}
@@ -314,6 +315,20 @@ func password(file string) (string, error) {
 		return "", fmt.Errorf("the password of %s is empty", file)
 	}
 	return line, nil
+}
+
+// tlsFiles returns the files that the flags name, nil for none.
+func (s *serving) tlsFiles() (*tlsfiles.Files, error) {
+	switch {
+	case s.cert == "" && s.key == "" && s.clientCA == "":
+		return nil, nil
+	case s.cert == "" || s.key == "":
+		return nil, usageError{"TLS needs --tls-cert and --tls-key"}
+	case s.redis == "" && s.http == "":
+		return nil, usageError{"TLS is for the addresses of --redis and --http, which are empty"}
+	}
+	f := &tlsfiles.Files{Cert: s.cert, Key: s.key, ClientCA: s.clientCA}
+	return f, f.Read()
 }
 
 // mayListen refuses an address that other machines reach, unless users are asked who they are, or need not be.

@@ -13,6 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/cmd/copal/internal/tlsfiles"
 )
 
 // users are those of the file of --users, which is read anew at SIGHUP, and those that the server has made.
@@ -77,7 +78,7 @@ func plainAccess(err error) string { return strings.TrimPrefix(err.Error(), "acc
 
 // readAgain reads the files of the users and of the certificate anew at each SIGHUP, until the returned function is
 // called.
-func readAgain(u *users, c *certificate, logger *slog.Logger) (stop func()) {
+func readAgain(u *users, c *tlsfiles.Files, logger *slog.Logger) (stop func()) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	again := func(what, file string, read func() error) {
@@ -96,7 +97,7 @@ func readAgain(u *users, c *certificate, logger *slog.Logger) (stop func()) {
 				again("users", u.file, u.read)
 			}
 			if c != nil {
-				again("certificate", c.cert, c.read)
+				again("certificate", c.Cert, c.Read)
 			}
 		}
 	}()
