@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/redisstream"
 )
 
@@ -567,6 +568,26 @@ func TestCollectionsWhoseTimeHasCome(t *testing.T) {
 		}))
 		if db.Raw().Has(e.Key) {
 			t.Errorf("a %s has outlived its deadline", of)
+		}
+	}
+}
+
+// TestSchemasWithoutValuesAreLeftOut: a copy is the way to be rid of schemas, which a log keeps.
+func TestSchemasWithoutValuesAreLeftOut(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	for key, schema := range map[string]string{"a": "int", "b": "string", "c": "bool"} {
+		must(t, admin.Put(from, &admin.Entry{Key: []byte(key), Value: []byte("0"), Codec: "json", Schema: schema}))
+	}
+	_, errA := from.Raw().Delete([]byte("a"))
+	must(t, errA, from.Raw().Set([]byte("c"), []byte("raw")))
+	c := New(from, to)
+	must(t, c.CatchUp(t.Context()), c.Finish(t.Context()))
+	if n := len(opened.Engine(from).SchemasBeyond(0)); n != 3 {
+		t.Errorf("the source has %d schemas", n)
+	}
+	for _, schema := range opened.Engine(to).SchemasBeyond(0) {
+		if schema.Text != "string" {
+			t.Errorf("the copy has %v", schema)
 		}
 	}
 }
