@@ -19,10 +19,10 @@ const (
 	typeBytes = "application/octet-stream"
 	typeMerge = "application/merge-patch+json"
 	typeLines = "application/x-ndjson"
-	typeForm  = "application/x-www-form-urlencoded" // what curl -d says unless it is told
+	typeForm  = "application/x-www-form-urlencoded" // the type that curl -d sends by default
 )
 
-// heldBytes is how much of a value comes into memory before it is streamed: what one record of the log has.
+// heldBytes is the length of a value in memory before the rest is streamed: the length of one record of the log.
 const heldBytes = 1 << 20
 
 // contentType is the type of the body, "" where the request does not say.
@@ -76,7 +76,7 @@ func (p *patient) Read(b []byte) (int, error) {
 	}
 	n, err := p.body.Read(b)
 	p.n += int64(n)
-	if err == io.EOF { // what comes next is another request, or nothing; after any other error net/http reads on
+	if err == io.EOF { // another request follows, or nothing; after any other error net/http reads on
 		if err := p.q.receives(time.Time{}); err != nil {
 			return n, err
 		}
@@ -98,7 +98,7 @@ func (q *request) body(most int64) io.Reader {
 	return &patient{q: q, body: limited, began: time.Now()}
 }
 
-// read appends what r has to the buffer of the request, up to so many bytes, and reports whether that was all.
+// read appends the bytes of r to the buffer of the request, up to a number of them, and reports whether r has no more.
 func (q *request) read(r io.Reader, most int64) (all bool, err error) {
 	b := *q.buf
 	defer func() { *q.buf = b }()
@@ -142,7 +142,7 @@ func (q *request) whole() ([]byte, error) {
 	return *q.buf, err
 }
 
-// checkJSON returns a problem for what is no JSON text.
+// checkJSON returns a problem for text that is not JSON.
 func checkJSON(text []byte) error {
 	if utf8.Valid(text) && json.Valid(text) {
 		return nil

@@ -18,7 +18,7 @@ import (
 type chunks struct {
 	q    *request
 	buf  []byte
-	held buffer // of buf, and of what a writer has made it from
+	held buffer // of buf, and of the text from which a writer has made it
 }
 
 func (c *chunks) Write(p []byte) (int, error) {
@@ -60,7 +60,8 @@ type lineProblem struct {
 	detail string
 }
 
-// bulk answers POST of lines to a map. Each line counts by itself; what was read before the connection failed stays.
+// bulk answers POST of lines to a map. Each line counts by itself; lines that were read before the
+// connection failed stay.
 func (q *request) bulk() error {
 	name := q.r.PathValue("map")
 	kind, err := contentType(q.r)
@@ -80,7 +81,7 @@ func (q *request) bulk() error {
 	if err := admin.DeclareMap(q.db, name); err != nil {
 		return err
 	}
-	// A line at a time may come, as slowly as lines are made. What has come since the last batch is held, as text and
+	// A line at a time may come, as slowly as lines are made. Lines since the last batch are held, as text and
 	// as entries.
 	body := &patient{q: q, body: q.r.Body}
 	counted, held := int64(0), buffer(0)

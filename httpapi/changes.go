@@ -14,14 +14,16 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// A stream of changes tells one event, or one line, for each sequence number: all that counts together under it. So an
-// event that has come is a whole one, its id says that all up to it has come, and whoever goes on from there gets each
-// change once. An event that is cut off is none: an EventSource drops it, and a line without an end is no JSON.
+// A stream of changes has one event, or one line, for each sequence number: all changes that count
+// together under it. So each event is complete, its id is the number up to which all events have
+// come, and a client that continues from there gets each change once. An event that is cut off is
+// none: an EventSource drops it, and a line without an end is no JSON.
 //
-// The id stands behind the data, so that a client which takes it as it comes does not have it before the rest.
+// The id follows the data, so that a client does not have it before the rest.
 
-// A stream is never silent for longer than heartbeat. Before that it says how far it has told everything, so that a
-// client of what changes seldom comes back with a number that the log still has.
+// A stream is never silent for longer than heartbeat. Before that it sends the number up to which it
+// is complete, so that a client of a map with few changes comes back with a number that the log still
+// has.
 const (
 	heartbeat = 15 * time.Second
 	progress  = 14 * time.Second
@@ -41,9 +43,9 @@ func (q *request) changes() error {
 	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	defer context.AfterFunc(q.ctx, cancel)()
-	defer context.AfterFunc(q.grant.Revoked(), cancel)() // the client comes back, and is told what it may
+	defer context.AfterFunc(q.grant.Revoked(), cancel)() // the client comes back with its new rights
 	options := []copal.WatchOption{copal.WithPrefix(prefix), copal.WithAfter(since)}
-	for _, err := range q.db.Watch(ctx, append(options, copal.WithUntil(since))...) { // which says whether it can be told
+	for _, err := range q.db.Watch(ctx, append(options, copal.WithUntil(since))...) { // whose error says that the log does not have it
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -75,8 +77,8 @@ func (q *request) changes() error {
 	return s.pass(pieces)
 }
 
-// since is the number behind which the client wants to be told: what an EventSource says that comes back, what the
-// query says, or now.
+// since returns the number after which the client wants changes: that of an EventSource that comes back, that of the
+// query, or now.
 func (q *request) since() (uint64, error) {
 	if text := q.r.Header.Get("Last-Event-ID"); text != "" {
 		return parseSince("Last-Event-ID", text)
@@ -186,7 +188,7 @@ func (s *stream) beat(within bool) {
 // fail says why there are no more changes.
 func (s *stream) fail(err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, copal.ErrClosed) {
-		return // the client comes back, and is told then
+		return // the client comes back, and gets the error then
 	}
 	text, _ := json.Marshal(problemOf(err))
 	if s.events {
@@ -203,7 +205,7 @@ func (s *stream) write(text []byte) {
 	gaveUp(err)
 }
 
-// flush sends what was written. A deadline would end a stream of HTTP/2 that is silent.
+// flush sends the buffered bytes. A deadline would end a stream of HTTP/2 that is silent.
 func (s *stream) flush() {
 	gaveUp(s.control.Flush())
 	gaveUp(s.q.waits())
@@ -267,7 +269,7 @@ func (s *stream) append(dst []byte, c *copal.Change, within bool) ([]byte, error
 	return dst, nil
 }
 
-// appendProgress appends that everything up to a number has been told.
+// appendProgress appends the number up to which the stream is complete.
 func (s *stream) appendProgress(dst []byte, seq uint64) []byte {
 	if s.events {
 		return append(strconv.AppendUint(append(dst, "id: "...), seq, 10), "\n\n"...)
@@ -333,7 +335,7 @@ func (s *stream) appendChange(dst []byte, c *copal.Change) ([]byte, error) {
 }
 
 // split finds the map that a whole key belongs to, and the prefix of its keys; nil for none. Of a range that goes
-// beyond the map of the stream, the part within is told.
+// beyond the map of the stream, the stream has the part within it.
 func (s *stream) split(key []byte) (prefix []byte, name string) {
 	if s.name != "" {
 		if prefix = copal.MapPrefix(s.name); bytes.HasPrefix(key, prefix) {

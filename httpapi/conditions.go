@@ -38,8 +38,8 @@ func conditionsOf(h http.Header) (c conditions, err error) {
 	return c, err
 }
 
-// parseTags reads a header of entity tags. A weak one is none to a comparison that is to be strong. What is no tag of
-// ours is no error: it matches nothing.
+// parseTags reads a header of entity tags. A strong comparison ignores a weak one. A tag of another
+// form than ours is no error: it matches nothing.
 func parseTags(h http.Header, name string, strong bool) (t tags, err error) {
 	for _, line := range h[name] {
 		t.given = true
@@ -62,7 +62,7 @@ func parseTags(h http.Header, name string, strong bool) (t tags, err error) {
 	return t, nil
 }
 
-// parseSeq reads a sequence number as it is written: without a sign, a space or a zero in front.
+// parseSeq reads a sequence number in its one spelling: without a sign, a space or a zero in front.
 func parseSeq(text string) (uint64, bool) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	return n, err == nil && (text == "0" || text[0] != '0' && text[0] != '+')
@@ -102,7 +102,7 @@ func (c *conditions) hold(seq uint64) error {
 	return nil
 }
 
-// deadlineOf reads what a request says of the deadline of an entry: keep where it says nothing, and otherwise the
+// deadlineOf reads the deadline that a request gives an entry: keep if the request has none, and otherwise the
 // deadline, the zero Time for none.
 func deadlineOf(ttl, expires string) (at time.Time, keep bool, err error) {
 	switch {

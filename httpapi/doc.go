@@ -1,10 +1,10 @@
-// Package httpapi serves a store by HTTP: its maps to programs and dashboards, its changes as they come, and items to
-// whoever has curl.
+// Package httpapi serves a store by HTTP: entries, listings, transactions, streams of changes,
+// metrics, and items for use with curl.
 //
 //	db, err := copal.Open("app.db")
 //	http.Handle("/", httpapi.Handler(db))
 //
-// The entry "alice" of the map "users" is /v1/maps/users/alice, its value shown as copal.Raw.Get shows it.
+// The entry "alice" of the map "users" is /v1/maps/users/alice, with the value that copal.Raw.Get returns.
 //
 // docs/http.md has the routes.
 package httpapi

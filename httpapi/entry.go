@@ -14,14 +14,14 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// found is what is said of an entry in the headers of an answer.
+// found is an entry, as the headers of an answer describe it.
 type found struct {
 	*admin.Entry
 	size  int64
 	value []byte // unless it is large, in the request's buffer
 }
 
-// Content types of answers, as headers have them. Nobody changes them.
+// Content types of answers, as headers have them. They are constants.
 var (
 	sayJSON    = []string{typeJSON}
 	sayBytes   = []string{typeBytes}
@@ -48,7 +48,7 @@ func look[S admin.Source](q *request, in S, key []byte) (f found, err error) {
 	return f, err
 }
 
-// lookAt is look in a snapshot, or in the store as it is now where there is none.
+// lookAt is look in a snapshot, or in the present store where there is none.
 func (q *request) lookAt(s *copal.Snapshot, key []byte) (found, error) {
 	if s != nil {
 		return look(q, s, key)
@@ -56,7 +56,7 @@ func (q *request) lookAt(s *copal.Snapshot, key []byte) (found, error) {
 	return look(q, q.db, key)
 }
 
-// says is the content type of the value. One that nobody has given is found by looking at the value, if it was read.
+// says is the content type of the value. Without a type the value decides, if it was read.
 func (f *found) says() []string {
 	switch {
 	case f.Content == typeJSON, f.Content == "" && f.Codec != "" && f.Codec != "bytes":
@@ -69,8 +69,8 @@ func (f *found) says() []string {
 	return sayBytes
 }
 
-// describe says in the headers what the entry is. What is no JSON may be a page with a script, put there by a user; a
-// browser is to show it, if at all, as one of no origin.
+// describe writes the headers of the entry. A value other than JSON may be a page with a script, put there by a user; a
+// browser shows it, if at all, as a page of no origin.
 func (f *found) describe(h http.Header) {
 	kind := f.says()
 	h["Content-Type"] = kind
@@ -87,7 +87,7 @@ func (f *found) describe(h http.Header) {
 	}
 }
 
-// timeForm is how times are told: RFC 3339 with milliseconds.
+// timeForm is the form of times: RFC 3339 with milliseconds.
 const timeForm = "2006-01-02T15:04:05.000Z07:00"
 
 // get answers GET and HEAD of an entry.
@@ -111,7 +111,7 @@ func (q *request) get() error {
 	return q.answer(&f, nil)
 }
 
-// open opens a value that is not held in memory, in a snapshot, or in the store as it is now where there is none.
+// open opens a value that is not held in memory, in a snapshot, or in the present store where there is none.
 func (q *request) open(s *copal.Snapshot, key []byte) (*admin.Large, error) {
 	if s != nil {
 		return admin.Open(s, key)
@@ -119,10 +119,10 @@ func (q *request) open(s *copal.Snapshot, key []byte) (*admin.Large, error) {
 	return admin.Open(q.db, key)
 }
 
-// shownBytes is how much of memory a byte of a value takes, about, while it is made into what is shown.
+// shownBytes is about the memory that a byte of a value takes while the value is rendered.
 const shownBytes = 3
 
-// load is the value that l has as it is shown, in memory. The caller gives back shownBytes for each byte of l.
+// load returns the rendered value of l, in memory. The caller gives back shownBytes for each byte of l.
 func (q *request) load(l *admin.Large) (value []byte, err error) {
 	if err := q.take(l.Size() * shownBytes); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (q *request) answer(f *found, value io.ReadSeeker) error {
 // countedBytes is how long an answer is of which net/http finds the length itself.
 const countedBytes = 2000
 
-// parseRange reads a Range header for a value of so many bytes. ok is false for what is to be passed over: other units,
+// parseRange reads a Range header for a value of so many bytes. ok is false for headers to be ignored: other units,
 // and several ranges.
 func parseRange(text string, size int64) (begin, length int64, ok bool, err error) {
 	text, ours := strings.CutPrefix(text, "bytes=")
@@ -261,7 +261,7 @@ func parseOffset(text string) (int64, bool) {
 // sentBytes is how much of a long answer is written at a time.
 const sentBytes = 64 << 10
 
-// send writes what r has, as long as the client takes it.
+// send writes the bytes of r, as long as the client takes them.
 func (q *request) send(r io.Reader) error {
 	if cap(*q.buf) < sentBytes {
 		*q.buf = make([]byte, sentBytes)

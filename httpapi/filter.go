@@ -26,7 +26,7 @@ type filters struct {
 	fields map[string]*filters
 }
 
-// comparison is one of the operators with what it compares to.
+// comparison is one of the operators, and the operand on its right.
 type comparison struct {
 	op   string
 	want operand
@@ -156,9 +156,9 @@ func (c *comparison) holds(is operand) bool {
 	return comparable && order >= 0
 }
 
-// operand is JSON as it is compared.
+// operand is JSON in the form that comparisons need.
 type operand struct {
-	text   []byte // without the blanks, or what a string stands for; nil for no value
+	text   []byte // without the blanks, or the value of a string; nil for no value
 	word   bool   // a string
 	number *big.Rat
 }
@@ -183,7 +183,7 @@ func operandOf(text []byte) (o operand) {
 	return o
 }
 
-// compare compares two numbers by what they stand for, two strings by their bytes, and other JSON for equality alone:
+// compare compares two numbers by their values, two strings by their bytes, and other JSON for equality alone:
 // then ok is false unless they are equal.
 func (o *operand) compare(other *operand) (order int, ok bool) {
 	switch {

@@ -29,7 +29,7 @@ import (
 type Option func(*handler)
 
 // WithAccess asks each request for a token of one of the users: by Authorization: Bearer, or as the password of Basic.
-// Without it, whoever reaches the handler may do everything; nil is nobody.
+// Without it, every client may do everything; with nil users, no client may do anything.
 func WithAccess(users *access.Users) Option {
 	if users == nil {
 		users = new(access.Users)
@@ -53,7 +53,7 @@ func WithMaxValue(bytes int64) Option { return func(h *handler) { h.maxValue = b
 // with most, which ends. The default is 256 MiB.
 func WithMaxMemory(bytes int64) Option { return func(h *handler) { h.maxMemory = bytes } }
 
-// WithLogger gets what happens and no answer says in full. The default is nowhere.
+// WithLogger logs events and errors that no answer has in full. Without it they are dropped.
 func WithLogger(l *slog.Logger) Option { return func(h *handler) { h.logger = l } }
 
 // WithContext ends the streams of changes when ctx is done, so that a server which shuts down need not wait for them.
@@ -69,7 +69,7 @@ func WithPatience(d time.Duration) Option { return func(h *handler) { h.patience
 // nowhere.
 func WithAccessLog(l *slog.Logger) Option { return func(h *handler) { h.requests = l } }
 
-// WithMetrics has GET /metrics send what write writes, too: metrics in the text format of Prometheus, of other names.
+// WithMetrics adds the output of write to GET /metrics: metrics in the text format of Prometheus, of other names.
 func WithMetrics(write func(io.Writer) error) Option {
 	return func(h *handler) { h.more = append(h.more, write) }
 }
@@ -104,7 +104,7 @@ type handler struct {
 	requests   *slog.Logger // nil for nowhere
 	more       []func(io.Writer) error
 
-	figures   []figures // of each route, and behind them of what no route is for
+	figures   []figures // of each route, and at the end of requests without a route
 	streams   streams
 	running   atomic.Int64 // requests
 	evictions atomic.Int64 // of requests, for others
@@ -152,7 +152,7 @@ func Handler(db *copal.DB, options ...Option) http.Handler {
 
 // ServeHTTP answers a request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 { // net/http waits for some of a body that nobody reads
+	if r.ContentLength != 0 { // net/http waits for some of a body that is not read
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
 	}
 	if h.localNames && !IsLocalName(r.Host) {
@@ -182,8 +182,8 @@ func (h *handler) refuse(p *problem, w http.ResponseWriter, r *http.Request) {
 	h.answered(len(routes), r, p.Status, began, true, "")
 }
 
-// grantOf is what the user of a request may do, nil for nobody. A wrong token may take time, unless the route is for
-// anybody: a probe does not wait.
+// grantOf returns the rights of the user of a request, nil for no user. A wrong token may take time,
+// unless the route is for anybody: a probe does not wait.
 func (h *handler) grantOf(r *http.Request, needs right) (*access.Grant, error) {
 	header := r.Header.Get("Authorization")
 	switch {
@@ -223,12 +223,12 @@ type request struct {
 	counted buffer          // of buf
 	last    time.Time       // when the answer has to have been read, zero for no such time
 
-	ending  sync.Mutex // guards what is below
+	ending  sync.Mutex // guards the fields below
 	evicted bool       // for others
 	ended   bool       // the connection is another request's
 	stop    func()     // ends a request that waits for something else than its client, nil for none
 
-	code  int  // that was written, 0 for none: behind it an error can only end the connection
+	code  int  // that was written, 0 for none: after it an error can only end the connection
 	lasts bool // a stream of changes, which has no end of its own
 
 	turn  turns.Turn
@@ -312,8 +312,8 @@ func (q *request) misspelt(err error) error {
 // once are the headers that say one thing.
 var once = []string{"Content-Type", "Content-Encoding", "Copal-Ttl", "Copal-Expires", "Copal-Durability", "Idempotency-Key", "Last-Event-Id"}
 
-// check refuses what the route would pass over: a deletion up to ?too= is one of everything, a write with a condition
-// that nobody checks undoes another, and of two deadlines one would count.
+// check refuses parameters and headers that the route would ignore: a deletion up to ?too= is one of
+// everything, a write with an ignored condition undoes another, and of two deadlines one would count.
 func (q *request) check(route *route) (err error) {
 	for name, values := range q.r.Header {
 		if len(values) > 1 && slices.Contains(once, name) {
@@ -351,13 +351,13 @@ func (q *request) check(route *route) (err error) {
 	return nil
 }
 
-// status writes the status, behind which come only bytes of the body.
+// status writes the status. Only bytes of the body follow.
 func (q *request) status(code int) {
 	q.code = code
 	q.w.WriteHeader(code)
 }
 
-// nowhere answers what no route is for.
+// nowhere answers requests that have no route.
 func (h *handler) nowhere(w http.ResponseWriter, r *http.Request) {
 	g, err := h.grantOf(r, known)
 	if err == nil && g == nil {
@@ -424,7 +424,7 @@ func (q *request) mapAndKey() (name string, key []byte, err error) {
 	return name, key, err
 }
 
-// pathOrQuery is what the path names or, where it ends with a slash, the query.
+// pathOrQuery returns the name in the path or, where the path ends with a slash, in the query.
 func (q *request) pathOrQuery(name string) (string, error) {
 	own := q.r.PathValue(name)
 	switch {
@@ -473,7 +473,7 @@ func (q *request) moment() (s *copal.Snapshot, end func(), err error) {
 
 func nothing() {}
 
-// momentOf reads what ?at= says: a sequence number, or a time.
+// momentOf reads the value of ?at=: a sequence number, or a time.
 func momentOf(at string) (func(*copal.DB) (*copal.Snapshot, error), error) {
 	if n, ok := parseSeq(at); ok {
 		return func(db *copal.DB) (*copal.Snapshot, error) { return db.AsOfSeq(n) }, nil

@@ -8,13 +8,13 @@ import (
 	"github.com/copaldb/copal/internal/budget"
 )
 
-// What requests hold in memory counts together, with shares by user: where it is used up, the request that holds most
+// The memory of all requests counts together, with shares by user: where it is used up, the request that holds most
 // of the user with most is ended.
 
-// freeBytes is what a request may have for a buffer without counting it.
+// freeBytes is the length of a buffer that a request may have without counting it.
 const freeBytes = 64 << 10
 
-// usualMemory is what requests hold together by default.
+// usualMemory is the default of WithMaxMemory.
 const usualMemory = 256 << 20
 
 var errEvicted = busy("%v", budget.ErrFull)
@@ -108,7 +108,7 @@ func (q *request) evict() {
 	c.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// end gives back what the request has.
+// end gives back the memory and the place of the request.
 func (q *request) end() {
 	q.turn.End()
 	if q.account != nil || q.place != nil {
@@ -194,7 +194,7 @@ func (q *request) waits() error {
 	return nil
 }
 
-// dropBody closes a body that nobody reads, without waiting for it, and with it the connection.
+// dropBody closes a body unread, without waiting for it, and with it the connection.
 func dropBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		return

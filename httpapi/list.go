@@ -89,7 +89,7 @@ func flag(query url.Values, name string) (bool, error) {
 	}
 }
 
-// behind is the first key behind all that begin with a prefix, nil if there is none.
+// behind returns the first key after all keys with a prefix, nil if there is none.
 func behind(prefix []byte) []byte {
 	for end := bytes.Clone(prefix); len(end) > 0; end = end[:len(end)-1] {
 		if last := len(end) - 1; end[last] < 0xff {
@@ -232,7 +232,7 @@ func (q *request) json(body []byte) error {
 	h := q.w.Header()
 	h["Content-Type"] = sayJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	// To find what few entries a filter selects may have taken longer than an answer may.
+	// To find the few entries that a filter selects may have taken longer than an answer may.
 	if err := q.sends(); err != nil {
 		return err
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// member is a member of a JSON object, as it stands.
+// member is a member of a JSON object, in its own bytes.
 type member struct {
 	name  string
 	value []byte
 }
 
-// memberBytes is what a member takes in memory, about, beside its name.
+// memberBytes is about the memory that a member takes beside its name.
 const memberBytes = 200
 
 // members are those of a JSON object, in their order, of several with one name the last. Other JSON has none, and is is
-// false. take counts what they take in memory, and says whether they are wanted.
+// false. take counts their memory, and its error ends the work.
 func members(take func(int64) error, text []byte) (list []member, is bool, err error) {
 	if err := take(0); err != nil {
 		return nil, false, err
@@ -52,8 +52,9 @@ func members(take func(int64) error, text []byte) (list []member, is bool, err e
 // mostLevels is how deep a merge patch goes: each level is read once more for each above it.
 const mostLevels = 100
 
-// mergePatch is the JSON that RFC 7396 makes of a value and a patch, both of which are JSON; nil is no value. What the
-// patch does not speak of stays as it stands, to the byte, and in its place. take counts what it takes in memory.
+// mergePatch returns the JSON that RFC 7396 makes of a value and a patch, both of which are JSON; nil
+// is no value. Members that the patch does not name keep their bytes and their places. take counts
+// the memory.
 func mergePatch(take func(int64) error, value, patch []byte) ([]byte, error) {
 	return appendMerged(take, nil, value, patch, mostLevels)
 }

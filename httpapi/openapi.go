@@ -18,7 +18,7 @@ import (
 )
 
 // OpenAPI describes the routes of a Handler, and the types that the maps of a store have now, by OpenAPI 3.1. It is
-// what GET /openapi.json sends.
+// the body of GET /openapi.json.
 func OpenAPI(db *copal.DB) ([]byte, error) { return openAPI(db, access.Everything) }
 
 // mostDescribed is how many maps have their types described.
@@ -160,7 +160,7 @@ func (r *route) statuses() []int {
 		list = append(list, http.StatusUnauthorized)
 	}
 	if r.method == http.MethodGet {
-		list = append(list, http.StatusRequestEntityTooLarge) // of a body that nobody wants
+		list = append(list, http.StatusRequestEntityTooLarge) // of an unexpected body
 	}
 	if r.needs == writes || r.needs == itself {
 		list = append(list, http.StatusInsufficientStorage)
@@ -192,7 +192,7 @@ var problemContent = map[string]any{"application/problem+json": map[string]any{"
 // operationID is a name for the operation, such as putV1MapsMapKey.
 func (r *route) operationID() string { return strings.ToLower(r.method) + typedoc.TypeName(r.path) }
 
-// content is what the route sends.
+// content describes the answers of the route.
 func (r *route) content() map[string]any {
 	switch {
 	case r.path == "/v1/maps/{map}/{key}" && r.method == http.MethodGet:
@@ -207,7 +207,7 @@ func (r *route) content() map[string]any {
 	return ofTypes(typeJSON)
 }
 
-// body is what the route takes.
+// body describes the body that the route takes.
 func (r *route) body() map[string]any {
 	content := ofTypes(typeJSON)
 	switch {

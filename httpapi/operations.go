@@ -15,22 +15,22 @@ import (
 	"github.com/copaldb/copal/internal/exposition"
 )
 
-// figures are what is counted of a route.
+// figures are the counters of a route.
 type figures struct {
 	took    exposition.Histogram // without streams, which last
 	answers [len(statuses)]atomic.Int64
 }
 
-// statuses are all that are answered, the most frequent first, and at the end what stands for others.
-var statuses = [...]int{200, 201, 204, 304, 404, 206, 400, 401, 403, 405, 409, 410, 412, 413, 415, 416, 422, cutOffStatus, 500, 503, 507, 0}
+// statuses are all that are answered, the most frequent first, and at the end 0 for all others.
+var statuses = [...]int{200, 201, 204, 304, 404, 206, 400, 401, 403, 405, 409, 410, 412, 413, 415, 416, 422, 429, cutOffStatus, 500, 503, 507, 0}
 
-// streams is how many streams of changes are open, and what was sent in all of them.
+// streams counts the open streams of changes, and the bytes and events that were sent in all of them.
 type streams struct {
 	open   atomic.Int64
 	events atomic.Int64
 }
 
-// cutOffStatus is what is counted of an answer that could not be ended. No client gets it.
+// cutOffStatus counts an answer that could not be ended. No client gets it.
 const cutOffStatus = 499
 
 // count counts a request that was answered.
@@ -54,7 +54,7 @@ func (q *request) ready() error {
 	if q.ctx.Err() != nil {
 		return problemf(unavailable, "the server is being ended")
 	}
-	if err := q.takesWrites(); err != nil { // anybody may ask, and is told no more
+	if err := q.takesWrites(); err != nil { // anybody may ask, and learns no more
 		q.logger.Error("the store takes no writes", "error", err)
 		return problemf(unavailable, "the store takes no writes; the log of the server says why")
 	}
@@ -69,7 +69,7 @@ func (h *handler) takesWrites() error {
 	return nil
 }
 
-// version answers what the server was built from.
+// version answers the revision that the server was built from.
 func (q *request) version() error {
 	body, err := json.Marshal(built.Read())
 	if err != nil {
@@ -169,7 +169,7 @@ func (h *handler) answered(n int, r *http.Request, status int, began time.Time, 
 	h.requests.Info("request", attributes...)
 }
 
-// pathOf and methodOf name a route, "" for what no route is for.
+// pathOf and methodOf name a route, "" for requests without a route.
 func pathOf(n int) string {
 	if n < len(routes) {
 		return routes[n].path

@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// Page is where the types of problems are explained, each under its own heading.
+// Page is the address of the page that explains the types of problems, each under its own heading.
 const Page = "https://github.com/copaldb/copal/blob/main/docs/http.md"
 
 // kind is a kind of problem: a heading of the page.
@@ -27,29 +27,29 @@ type kind struct {
 
 // The kinds of problems.
 var (
-	badRequest   = &kind{"bad-request", 400, "The request is not understood", "A parameter, a header or a body is not what it should be. The detail says which. Change the request."}
-	unauthorized = &kind{"unauthorized", 401, "A token is wanted", "The server knows its users by tokens, or by a password. Send one of them by `Authorization: Bearer`, or as the password of Basic."}
-	forbidden    = &kind{"forbidden", 403, "This is not allowed", "The user has no right to read or write the map, the store was opened for reading alone, or a page of another origin tried to write."}
-	notFound     = &kind{"not-found", 404, "There is no such thing", "The key has no entry, or there is no such route."}
-	notAllowed   = &kind{"method-not-allowed", 405, "This route has other methods", "`Allow` has the methods of the route."}
-	conflict     = &kind{"conflict", 409, "Something else is there", "The key holds a collection, which is not read by this route, and not replaced under a condition; or a counter is to be added to what is no whole number."}
-	gone         = &kind{"gone", 410, "The past is not kept", "The log does not have the moment, or the changes since it, any more. A reader of changes reads everything anew, and goes on from the `Copal-Seq` of that answer. More of the past is kept by `copal serve --history`."}
-	failed       = &kind{"precondition-failed", 412, "The entry is not as expected", "`If-Match` or `If-None-Match` did not hold. Nothing was written. Read the entry again, and decide anew."}
-	tooLarge     = &kind{"too-large", 413, "It is too large", "A key, a value or a body is longer than the limit that the detail names."}
-	wrongType    = &kind{"unsupported-type", 415, "The content type is not taken", "The body is of a type, or has an encoding, that the route does not take."}
-	badRange     = &kind{"range-not-satisfiable", 416, "The value has no such range", "`Content-Range` says how long the value is."}
-	misfit       = &kind{"does-not-fit", 422, "The value does not fit", "The map holds values of a type, and this is none, or its keys are of another type, or a field of the request has the wrong type. `field` names it where it is known."}
-	keyReused    = &kind{"idempotency-key-reused", 422, "The Idempotency-Key has been used", "Another request was carried out with the same `Idempotency-Key`. Give each request its own."}
-	tooMany      = &kind{"too-many-requests", 429, "Too many requests", "Many wrong tokens came from the address, and this one was not checked; or as many answers are kept for the `Idempotency-Key`s of the user as a user may have. Nothing was written. `Retry-After` has the seconds until the next attempt."}
-	internal     = &kind{"internal", 500, "The server failed", "The detail says how; the log of the server has it, too. Damage to a file of the store is found by `copal check`."}
-	unavailable  = &kind{"unavailable", 503, "The server cannot do this now", "The store is being closed, or refuses writes after an error of the disk, or the process lacks descriptors or the right to the files, or too much is asked at a time. The detail has the reason. `Retry-After` says when to ask again, in seconds."}
-	full         = &kind{"no-space", 507, "The disk is full", "The write did not happen. Writes succeed again when there is room."}
+	badRequest   = &kind{"bad-request", 400, "Bad request", "A parameter, a header or the body is malformed. The detail names it. Change the request."}
+	unauthorized = &kind{"unauthorized", 401, "Token required", "The server identifies users by tokens or a password. Send one by `Authorization: Bearer`, or as the password of Basic."}
+	forbidden    = &kind{"forbidden", 403, "Not allowed", "The user has no right to read or write the map, the store was opened read-only, or a page of another origin tried to write."}
+	notFound     = &kind{"not-found", 404, "Not found", "The key has no entry, or the route does not exist."}
+	notAllowed   = &kind{"method-not-allowed", 405, "Method not allowed", "`Allow` lists the methods of the route."}
+	conflict     = &kind{"conflict", 409, "Conflict with the entry", "The key holds a collection, which this route does not read, and does not replace under a condition; or the value is no whole number, and the request adds to it."}
+	gone         = &kind{"gone", 410, "The past is gone", "The log no longer has the moment, or the changes since it. A reader of changes lists everything again, and continues from the `Copal-Seq` of that answer. `copal serve --history` keeps more of the past."}
+	failed       = &kind{"precondition-failed", 412, "Condition failed", "`If-Match` or `If-None-Match` does not hold. Nothing was written. Read the entry again before another attempt."}
+	tooLarge     = &kind{"too-large", 413, "Request too large", "A key, a value or a body is longer than the limit in the detail."}
+	wrongType    = &kind{"unsupported-type", 415, "Content type not supported", "The route does not take the type or the encoding of the body."}
+	badRange     = &kind{"range-not-satisfiable", 416, "No such range", "`Content-Range` has the length of the value."}
+	misfit       = &kind{"does-not-fit", 422, "Value does not fit", "The value or the key is not of the type of the map, or a field of the request has the wrong type. `field` names the field, if it is known."}
+	keyReused    = &kind{"idempotency-key-reused", 422, "Idempotency-Key already used", "Another request was carried out with the same `Idempotency-Key`. Give each request a key of its own."}
+	tooMany      = &kind{"too-many-requests", 429, "Too many requests", "The address sent many wrong tokens, and this one was not checked; or the user has the most answers that are kept for an `Idempotency-Key`. Nothing was written. `Retry-After` has the seconds until the next attempt."}
+	internal     = &kind{"internal", 500, "Server error", "The detail has the error, and so has the log of the server. `copal check` finds damage to files of the store."}
+	unavailable  = &kind{"unavailable", 503, "Not available now", "The store is closing, or refuses writes after a disk error; the process lacks descriptors or the right to the files; or the server is at a limit. The detail has the reason. `Retry-After` has the seconds until the next attempt."}
+	full         = &kind{"no-space", 507, "Disk full", "Nothing was written. Writes succeed again when there is room."}
 )
 
 // kinds are all of them, in the order of the page.
 var kinds = []*kind{badRequest, unauthorized, forbidden, notFound, notAllowed, conflict, gone, failed, tooLarge, wrongType, badRange, misfit, keyReused, tooMany, internal, unavailable, full}
 
-// problem is an answer by RFC 9457.
+// problem is an error in the form of RFC 9457.
 type problem struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
@@ -59,18 +59,18 @@ type problem struct {
 	Operation *int   `json:"operation,omitempty"` // of a transaction, from 0
 
 	kind  *kind
-	usual bool // it is no failure of the server
+	usual bool // no failure of the server
 	after int  // seconds after which the client may ask again, 0 for retryAfter
 }
 
-// exhausted is the problem of a user that has its share of something for some time.
+// exhausted is the problem of a user that has used up its share of something.
 func exhausted(seconds int, format string, args ...any) *problem {
 	p := problemf(tooMany, format, args...)
 	p.after = seconds
 	return p
 }
 
-// busy is the problem of a request that comes while others have all there is of something.
+// busy is the problem of a request that exceeds a limit that all requests share.
 func busy(format string, args ...any) *problem {
 	p := problemf(unavailable, format, args...)
 	p.usual = true
@@ -83,7 +83,7 @@ func problemf(k *kind, format string, args ...any) *problem {
 
 func (p *problem) Error() string { return p.Title + ": " + p.Detail }
 
-// problemOf is what an error is to a client.
+// problemOf returns the problem that a client gets for an error.
 func problemOf(err error) *problem {
 	var p *problem
 	var collection *copal.CollectionError
@@ -127,7 +127,7 @@ func lacks(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, fs.ErrPermission)
 }
 
-// retryAfter is in how many seconds a client may ask again.
+// retryAfter is the number of seconds after which a client may ask again.
 const retryAfter = 1
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {

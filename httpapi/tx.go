@@ -20,7 +20,7 @@ import (
 
 // reply is an answer that can be given again.
 type reply struct {
-	Request string `json:"request"` // what it answers
+	Request string `json:"request"` // a sum of the request
 	Status  int    `json:"status"`
 	Type    string `json:"type,omitempty"`
 	Body    []byte `json:"body,omitempty"`
@@ -49,16 +49,16 @@ func repliesOf(user string) string {
 	return replies + ":" + user
 }
 
-// outcomeBytes is how much of memory a byte of an outcome takes: the value, what is to be written and the answer.
+// outcomeBytes is the memory that a byte of an outcome takes: in the value, in the record and in the answer.
 const outcomeBytes = 3
 
-// perform carries out operations in one transaction, all or none, and answers with what reply makes of the outcomes.
+// perform carries out operations in one transaction, all or none. Its reply is made of the outcomes by answer.
 // With a key, the answer is an entry that the transaction writes with the others: so a request that comes again is
 // answered from it, and one that comes at the same time conflicts with the first. written is called when the
 // transaction has committed, before the answer.
 func (q *request) perform(d copal.Durability, key string, list []operation, answer func([]outcome) *reply, written func(tx *copal.Tx)) error {
 	if !slices.ContainsFunc(list, func(o operation) bool { return o.does != "get" }) {
-		key = "" // what only reads may be done twice
+		key = "" // reads may be done twice
 	}
 	entry, sum, err := q.replyKey(key, list)
 	if err != nil {
@@ -80,7 +80,7 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 	var last *copal.Tx
 	var out *reply
 	again := false
-	var held buffer // of the outcomes, and of what the transaction has to write
+	var held buffer // of the outcomes, and of the records of the transaction
 	err = q.update(d, func(tx *copal.Tx) error {
 		last, out, again = tx, nil, false
 		if key != "" {
@@ -200,7 +200,7 @@ func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
 	return out, nil
 }
 
-// operationBytes is what an operation takes in memory, about, beside its value.
+// operationBytes is about the memory that an operation takes beside its value.
 const operationBytes = 1 << 10
 
 // mostOperations is how many operations a transaction may have.
@@ -253,7 +253,7 @@ func (q *request) transact() error {
 	return q.perform(d, q.r.Header.Get("Idempotency-Key"), list, answer, func(*copal.Tx) {})
 }
 
-// appendJSON appends the outcome as a transaction tells it.
+// appendJSON appends the outcome in the form of an answer to a transaction.
 func (o *outcome) appendJSON(dst []byte, does string) []byte {
 	dst = strconv.AppendInt(append(dst, `{"status":`...), int64(o.status), 10)
 	if o.status != http.StatusOK {
@@ -266,7 +266,7 @@ func (o *outcome) appendJSON(dst []byte, does string) []byte {
 }
 
 // parseOperations reads the body of a transaction, which is not to change as long as the operations are there. take
-// counts what they take in memory.
+// counts their memory.
 func parseOperations(take func(int64) error, text []byte) (list []operation, err error) {
 	if err := checkJSON(text); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// right is what the user of a request needs.
+// right is a right that the user of a request needs.
 type right uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 
 var errUnknown = problemf(unauthorized, "the token is missing, or none of a user")
 
-// mayDo refuses what the user must not do.
+// mayDo refuses requests that the user has no right to.
 func (q *request) mayDo(r *route) error {
 	switch {
 	case r.needs == anybody, q.grant.MayAdminister():
@@ -48,6 +48,6 @@ func (q *request) may(need right, name string) error {
 	return nil
 }
 
-// isRevoked reports whether the user has got other rights since the request began: then what lasts ends. A probe, which
-// anybody may send, goes on.
+// isRevoked reports whether the user has got other rights since the request began: then streams, listings and bodies
+// end. A probe, which anybody may send, goes on.
 func (q *request) isRevoked() bool { return q.grant != nil && q.grant.Revoked().Err() != nil }

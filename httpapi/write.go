@@ -27,14 +27,14 @@ type operation struct {
 	redate     bool   // of patch: there is no value, the deadline alone changes
 }
 
-// outcome is what has become of an operation.
+// outcome is the result of an operation.
 type outcome struct {
 	status int
 	found         // of get: the entry
 	value  []byte // of get, patch and add
 }
 
-// headers fills in what the headers of a request say of an operation.
+// headers fills in the conditions and the deadline of an operation from the headers of a request.
 func (q *request) headers(o *operation) (err error) {
 	if o.conditions, err = conditionsOf(q.r.Header); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (q *request) headers(o *operation) (err error) {
 	return o.lives(q.r.Header.Get("Copal-TTL"), q.r.Header.Get("Copal-Expires"))
 }
 
-// lives fills in what is said of the deadline.
+// lives fills in the deadline.
 func (o *operation) lives(ttl, expires string) (err error) {
 	o.life = ttl + " " + expires
 	o.expires, o.keep, err = deadlineOf(ttl, expires)
@@ -383,7 +383,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 	return out, admin.PutIn(tx, &now)
 }
 
-// replaces reports whether the operation does not ask what it replaces, be it a collection.
+// replaces reports whether the operation replaces any entry, a collection, too.
 func (o *operation) replaces() bool {
 	return !o.conditions.given() && (o.does == "put" || o.does == "delete")
 }
