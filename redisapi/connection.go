@@ -36,7 +36,7 @@ func connectionCommands() family {
 			{name: "trackinginfo", arity: 2, flags: fast, run: (*call).clientTrackingInfo, since: "6.2.0", summary: "Returns the settings of CLIENT TRACKING."},
 			{name: "getredir", arity: 2, flags: fast, run: (*call).clientGetRedir, since: "6.0.0", summary: "Returns the connection that gets the notifications."},
 			{name: "unblock", arity: -3, flags: admin, run: (*call).clientUnblock, since: "5.0.0", summary: "Unblocks a connection that waits for a key."},
-			{name: "reply", arity: 3, flags: noMulti, run: (*call).clientReply, since: "3.2.0", summary: "Turns replies on or off, or skips that of the next command. Messages are always sent.",
+			{name: "reply", arity: 3, flags: noMulti, run: (*call).clientReply, since: "3.2.0", summary: "Turns replies on or off, or skips the next one. Messages are always sent.",
 				differs: "Not within MULTI, where a client of Redis cannot know which replies of EXEC are missing. Lines of MONITOR are messages, too"},
 			{name: "pause", arity: -3, flags: admin, run: (*call).clientPause, since: "3.0.0", summary: "Suspends the commands of connections for a time, all or only writes.",
 				differs: "Commands that are suspended at a shutdown are not executed. Writes by other programs and servers are not suspended"},

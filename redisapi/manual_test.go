@@ -75,7 +75,7 @@ func manual() string {
 			missing = append(missing, strings.ToUpper(name))
 		}
 	}
-	fmt.Fprintf(&b, "\n## Missing commands\n\nThe reply is that of Redis to an unknown command: %s.\n", strings.Join(missing, ", "))
+	fmt.Fprintf(&b, "\n## Missing commands\n\nThey are answered as unknown commands: %s.\n", strings.Join(missing, ", "))
 	return b.String()
 }
 

@@ -25,8 +25,8 @@ var rules = map[string]int{
 	"methods": 100,  // of the type with the most
 }
 
-// rates are limits of words, in 10,000 words of the comments of a package. Such a word mostly hides a noun, a subject,
-// or one of "is", "has" and "returns": CONTRIBUTING.md, Words.
+// rates are limits of words, in 10,000 words of a page or of the comments of a package. Such a word mostly hides a
+// noun, a subject, or one of "is", "has" and "returns": CONTRIBUTING.md, Words.
 var rates = []struct {
 	name string
 	find *regexp.Regexp
@@ -47,16 +47,19 @@ const limitsFile = "testdata/limits.txt"
 // A package that has grown into several nouns is divided, and one whose prose has an accent is written anew.
 func TestPackagesHaveLimits(t *testing.T) {
 	found := map[string]int{} // by package and rule
-	words := map[string]int{} // of comments, by package
+	words := map[string]int{} // of comments, by package, and of pages
 	methods := map[string]int{}
+	count := func(place, text string) {
+		text = strings.Join(strings.Fields(text), " ")
+		words[place] += strings.Count(text, " ") + 1
+		for _, rate := range rates {
+			found[place+" "+rate.name] += len(rate.find.FindAllString(text, -1))
+		}
+	}
 	most := func(dir, rule string, n int) { found[dir+" "+rule] = max(found[dir+" "+rule], n) }
 	walkGo(t, parser.ParseComments|parser.SkipObjectResolution, func(f goFile) {
 		for _, group := range f.Comments {
-			text := strings.Join(strings.Fields(group.Text()), " ")
-			words[f.dir] += strings.Count(text, " ") + 1
-			for _, rate := range rates {
-				found[f.dir+" "+rate.name] += len(rate.find.FindAllString(text, -1))
-			}
+			count(f.dir, group.Text())
 		}
 		if f.test {
 			return
@@ -74,6 +77,9 @@ func TestPackagesHaveLimits(t *testing.T) {
 			}
 			return true
 		})
+	})
+	walk(t, ".md", func(name string, text []byte) {
+		count(name, inlineCode.ReplaceAllString(fenced.ReplaceAllString(string(text), ""), ""))
 	})
 	allowed := func(key string) int {
 		dir, rule, _ := strings.Cut(key, " ")
