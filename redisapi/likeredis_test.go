@@ -16,7 +16,7 @@ import (
 func TestLikeRedis(t *testing.T) {
 	theirs := redisServer(t)
 	_, ours := newServer(t)
-	seeds, rounds := []uint64{1, 2}, 500
+	seeds, rounds := []uint64{1, 2}, 250
 	switch {
 	case os.Getenv("COPAL_LONG") == "1":
 		seeds, rounds = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 4000

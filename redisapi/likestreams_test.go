@@ -35,7 +35,7 @@ func TestStreamsLikeRedis(t *testing.T) {
 	for _, line := range streamRequests {
 		forms = append(forms, strings.Split(line, "|")...)
 	}
-	steps := 6000
+	steps := 3000
 	switch {
 	case os.Getenv("COPAL_LONG") == "1":
 		steps = 1_000_000

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,11 +63,11 @@ func TestLikeTheEngine(t *testing.T) {
 }
 
 func likeTheEngine(t *testing.T, d driver.Driver) {
-	seeds := 15
-	if testing.Short() {
-		seeds = 3
+	seeds := uint64(4)
+	if os.Getenv("COPAL_LONG") == "1" {
+		seeds = 100
 	}
-	for seed := range uint64(seeds) {
+	for seed := range seeds {
 		if t.Run(fmt.Sprint(seed), func(t *testing.T) { scriptLikeTheEngine(t, d, seed) }); t.Failed() {
 			return
 		}

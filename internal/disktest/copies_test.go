@@ -191,6 +191,7 @@ var tools = []tool{
 }
 
 func TestCopiesAcrossAKill(t *testing.T) {
+	t.Parallel()
 	for kind, x := range counters {
 		for _, tool := range tools {
 			t.Run(kind+"/"+tool.name, func(t *testing.T) {

@@ -18,11 +18,13 @@ import (
 // TestLackOfDescriptors: a process that has none left for a while has its writes refused for so long, and no longer,
 // whatever is to be opened when it has none: with 0, 1, 2 … left at the first write, and in the middle of a log.
 func TestLackOfDescriptors(t *testing.T) {
+	t.Parallel()
 	start(t, order{Do: "lack", How: "descriptors", Dir: t.TempDir()}).end()
 }
 
 // TestLackOfRights is the same for a process whose directory loses all rights for a while.
 func TestLackOfRights(t *testing.T) {
+	t.Parallel()
 	start(t, order{Do: "lack", How: "rights", Dir: t.TempDir()}).end()
 }
 

@@ -26,6 +26,7 @@ import (
 // The log is written in three ways: through the ring and into reserved extents; into reserved extents;
 // and into those that the file gets as it grows.
 func TestPowerCut(t *testing.T) {
+	t.Parallel()
 	for _, way := range []struct {
 		how    string
 		cycles int

@@ -64,10 +64,7 @@ func (f *followed) refresh() {
 func TestFollow(t *testing.T) { logtest.BothWays(t, follows) }
 
 func follows(t *testing.T) {
-	seeds, steps := uint64(3), 450
-	if testing.Short() {
-		steps = 250
-	}
+	seeds, steps := uint64(3), 200
 	if storetest.Long() {
 		seeds, steps = 30, 3000
 	}

@@ -220,7 +220,7 @@ func followBetweenSteps(t *testing.T) {
 func TestFollowWhileAWriterActs(t *testing.T) { logtest.BothWays(t, followWhileActing) }
 
 func followWhileActing(t *testing.T) {
-	seeds, steps := uint64(3), 150
+	seeds, steps := uint64(2), 100
 	if storetest.Long() {
 		seeds, steps = 100, 1000
 	}

@@ -183,10 +183,7 @@ func (d *doors) byRedis(c *doorCall) (r doorReply) {
 }
 
 func TestDoorsAgree(t *testing.T) {
-	rounds := 150
-	if testing.Short() {
-		rounds = 30
-	}
+	const rounds = 60
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		db, err := copal.OpenMemory(copal.WithCodec(c))
 		if err != nil {

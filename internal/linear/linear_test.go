@@ -54,12 +54,9 @@ func TestLinearizable(t *testing.T) {
 			newShape[float64, flat](c, "float keys, flat values", someFloat, flatOf),
 			newShape[time.Time, list](c, "times, slices", someTime, listOf))
 	}
-	rounds := 50
-	switch {
-	case os.Getenv("COPAL_LONG") == "1":
+	rounds := 12
+	if os.Getenv("COPAL_LONG") == "1" {
 		rounds = 5000
-	case testing.Short():
-		rounds = 8
 	}
 	var histories, operations int
 	began := time.Now()
