@@ -24,8 +24,10 @@ type (
 		F    float64
 	}
 	sliceKind struct {
-		N    int
-		List []int
+		N     int
+		List  []int
+		Lists [2][]int
+		Three [3]int
 	}
 	timeKind struct {
 		At time.Time
@@ -57,12 +59,14 @@ func TestAliasing(t *testing.T) {
 	alias(t, func() flatKind { return flatKind{1, "text", 1.5} }, func(v *flatKind) { v.N, v.Text = 2, "changed" })
 	alias(t, func() string { return "text" }, func(v *string) { *v = "changed" })
 	alias(t, func() []byte { return []byte("text") }, func(v *[]byte) { (*v)[0] = 'X' })
-	alias(t, func() []int { return []int{1, 2} }, func(v *[]int) { (*v)[0] = 7; *v = append((*v)[:1], 8, 9) })
 	alias(t, func() map[string]int { return map[string]int{"a": 1} }, func(v *map[string]int) { (*v)["a"] = 7; (*v)["b"] = 8 })
 	alias(t, func() *int { n := 1; return &n }, func(v **int) { **v = 7 })
-	alias(t, func() sliceKind { return sliceKind{1, []int{1, 2}} }, func(v *sliceKind) { v.List[0] = 7; v.N = 2 })
-	alias(t, func() [3]int { return [3]int{1, 2, 3} }, func(v *[3]int) { v[0] = 7 })
-	alias(t, func() [2][]int { return [2][]int{{1}, {2}} }, func(v *[2][]int) { v[0][0] = 7 })
+	alias(t, func() sliceKind {
+		return sliceKind{1, []int{1, 2}, [2][]int{{1}, {2}}, [3]int{1, 2, 3}}
+	}, func(v *sliceKind) {
+		v.List[0], v.N, v.Lists[0][0], v.Three[0] = 7, 2, 7, 7
+		v.List = append(v.List[:1], 8, 9)
+	})
 	alias(t, func() timeKind { return timeKind{time.Now()} }, func(v *timeKind) { v.At = v.At.Add(time.Hour) })
 	alias(t, func() hiddenKind { return hiddenKind{1, 5} }, func(v *hiddenKind) { v.N, v.secret = 7, 8 })
 	alias(t, func() embeddedKind {
