@@ -18,7 +18,7 @@ import (
 // TestCloseTellsNothing: whatever a store's goroutines are doing when Close begins, the error handler is told nothing
 // of it. Readers look every now and then, entries expire, segments are compacted, walks keep orders.
 func TestCloseTellsNothing(t *testing.T) {
-	rounds := 12
+	rounds := 6
 	if kit.Long() {
 		rounds = 2000
 	}
@@ -47,7 +47,7 @@ func closeTellsNothing(t *testing.T, round int) {
 			}
 		}
 	})
-	time.Sleep(time.Duration(round*83%1000) * time.Millisecond) // when readers look, and entries expire
+	time.Sleep(time.Duration(round*166%1000) * time.Millisecond) // when readers look, and entries expire
 	for range round % 7 {
 		runtime.Gosched()
 	}
