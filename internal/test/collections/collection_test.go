@@ -18,7 +18,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// collectionsModel is what a set, a list and a sorted set should have.
+// collectionsModel has the expected elements of a set, a list and a sorted set.
 type collectionsModel struct {
 	set    map[int]bool
 	list   []string
@@ -251,7 +251,7 @@ func (m *collectionsModel) compareScores(t *testing.T, scores *copal.SortedSetOf
 	}
 }
 
-// TestListIsAQueue: what some push, others pop, each element once and in order.
+// TestListIsAQueue: some goroutines push and others pop, each element once and in order.
 func TestListIsAQueue(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -505,8 +505,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 	}
 }
 
-// Taking out what is not there is no change of a collection in a transaction either: nothing is written, and
-// nobody is told.
+// A transaction that removes absent elements changes nothing: no record is written, and no watch yields a change.
 func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	db := kit.Memory(t)
 	h := db.Raw().Hash([]byte("h"))

@@ -115,7 +115,7 @@ func TestHashShowsWholeChanges(t *testing.T) {
 	}
 }
 
-// TestHashUpdate says what an update may do to a field.
+// TestHashUpdate has the outcomes of an update of a field.
 func TestHashUpdate(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -166,7 +166,7 @@ func TestHashUpdate(t *testing.T) {
 	}
 }
 
-// TestSortedSetUpdate says what an update may do to a score, in and out of a transaction.
+// TestSortedSetUpdate has the outcomes of an update of a score, in and out of a transaction.
 func TestSortedSetUpdate(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -345,7 +345,7 @@ func TestHashTypes(t *testing.T) {
 	}
 }
 
-// TestHashAtASnapshot reads what was, and writes nothing.
+// TestHashAtASnapshot reads the hash of the snapshot, and is refused writes.
 func TestHashAtASnapshot(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {

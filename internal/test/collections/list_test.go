@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// wantList compares a list with what it should have, forth and back.
+// wantList compares a list with the expected elements, in both directions.
 func wantList[V comparable](t *testing.T, l *copal.ListOf[V], want []V) {
 	t.Helper()
 	got := slices.Collect(l.All())
@@ -44,7 +44,7 @@ func longestPosition(t *testing.T, db *copal.DB, key string) (longest int) {
 
 // TestInsertAgainAndAgain: insertions in the same place, by every pattern, keep the order and the length of positions,
 // of which neighbours get new ones where there is no room left: in transactions, too, and across an end. A snapshot
-// keeps what it has.
+// keeps its elements.
 func TestInsertAgainAndAgain(t *testing.T) {
 	for name, at := range map[string]func(i, n int) int{
 		"in the middle":          func(_, n int) int { return n / 2 },

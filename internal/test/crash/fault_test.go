@@ -100,7 +100,7 @@ func TestFullDisk(t *testing.T) {
 	t.Run("written", func(t *testing.T) {
 		fullDisk(t, vfs.OpWrite|vfs.OpCreate, 80, kit.WithoutRing())
 	})
-	// What was reserved can be written.
+	// Reserved room can be written.
 	t.Run("mapped", func(t *testing.T) { fullDisk(t, vfs.OpCreate|vfs.OpAllocate|vfs.OpPopulate, 20) })
 }
 
@@ -150,7 +150,7 @@ func fullDisk(t *testing.T, kinds vfs.Kind, least int, opts ...copal.Option) {
 func TestFullDiskForAWhile(t *testing.T) {
 	fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 	mem := vfs.NewMem()
-	var handled kit.ErrorLog // hears that the mark of what is synced could not be written
+	var handled kit.ErrorLog // gets the error of the mark that could not be written
 	db := kit.OpenOn(t, vfs.Inject(mem, fault), handled.Option(), kit.WithoutRing())
 	m := kit.MapOf[string, int](t, db, "m")
 	kit.MustSet(t, m, "k", 1)
@@ -194,7 +194,7 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 			value := strings.Repeat("v", 10_000)
 			kit.MustSet(t, m, 0, value)
 			want[0] = value
-			full.Store(true) // beyond what is reserved already
+			full.Store(true) // beyond the reserved room
 			for i := 1; ; i++ {
 				if err := m.Set(i, value); err != nil {
 					kit.WantErr(t, "Set", err, copal.ErrNoSpace)
@@ -545,7 +545,7 @@ func TestTrapSyncHoldsNobody(t *testing.T) {
 	}
 }
 
-// What a full disk or a failure leaves behind is found sound by Check.
+// Check finds no damage in a store after a full disk or a failure.
 func TestCheckAfterFailures(t *testing.T) {
 	for n := 1; n < 12; n++ {
 		mem := vfs.NewMem()

@@ -21,7 +21,7 @@ import (
 // returns the length of the log after each.
 func threeUsers(t testing.TB, fsys vfs.FS, opts ...copal.Option) (db *copal.DB, ends [3]int) {
 	t.Helper()
-	db = kit.OpenOn(t, fsys, append(opts, kit.WithoutRing())...) // so that each stands in the file at once
+	db = kit.OpenOn(t, fsys, append(opts, kit.WithoutRing())...) // so that each is in the file at once
 	m := kit.MapOf[string, kit.User](t, db, "users")
 	for i := range ends {
 		kit.MustSet(t, m, fmt.Sprint(i), kit.User{Name: fmt.Sprint("user ", i), Age: i})
@@ -91,7 +91,7 @@ func TestTrapTornTail(t *testing.T) {
 
 // Trap: a flipped length looks like a torn tail and cuts off everything after it; one
 // damaged record takes the later ones with it. Whatever byte is damaged, the store says
-// so or shows what was written.
+// so or shows the written value.
 func TestTrapDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	db, ends := threeUsers(t, mem, kit.WithInline())
@@ -107,7 +107,7 @@ func TestTrapDamage(t *testing.T) {
 			db, err := kit.TryOpen(t, damaged, kit.WithInline())
 			var where *copal.CorruptError
 			switch {
-			case err == nil: // a store opens over damage only if nothing is wrong with what it shows
+			case err == nil: // a store opens over damage only if all that it shows is right
 				wantFirst(t, db, 3)
 				kit.MustClose(t, db)
 			case errors.Is(err, copal.ErrVersion) && at < bytes.IndexByte(text, '\n'):
@@ -193,7 +193,7 @@ func TestTrapCrashAtTheStart(t *testing.T) {
 }
 
 // Trap: no fsync of the directory after create or rename; old files removed before the
-// new ones are in place. What SetFSync has acknowledged survives a power cut at any
+// new ones are in place. A value that SetFSync has acknowledged survives a power cut at any
 // later moment, through every change of segments.
 func TestTrapPowerCut(t *testing.T) {
 	mem := vfs.NewCrashMem()
@@ -334,7 +334,7 @@ func TestFailedRead(t *testing.T) {
 		t.Error("Get returns a value")
 	}
 	handled.WantTaken(t, 1, vfs.ErrInjected)
-	if err := m.Set("k", 2); err == nil { // it cannot know what it replaces
+	if err := m.Set("k", 2); err == nil { // the replaced entry is unknown
 		t.Error("Set returns nil")
 	}
 	for range m.All() {

@@ -175,7 +175,7 @@ func (r *expiredReader) ofStore(x *expiredReads) map[string]iter.Seq[string] {
 			}
 		}
 	}
-	low, values, high := []byte(""), []byte("m"), []byte{0xff} // collections stand below values
+	low, values, high := []byte(""), []byte("m"), []byte{0xff} // collections come before values
 	back := r.raw.Backward()
 	list := map[string]iter.Seq[string]{
 		"Raw.Keys": keys(r.raw.Keys()), "Raw.KeysBetween": keys(r.raw.KeysBetween(low, high)), "Raw.Backward.Keys": keys(back.Keys()),
@@ -313,7 +313,7 @@ func (x *expiredReads) compareAll(when string, db *copal.DB, writable bool) {
 	kit.MustClose(x.t, past)
 }
 
-// TestExpiredInNoRead: what has expired is shown by no read, whoever asked to be told of its end, and whatever became
+// TestExpiredInNoRead: no read shows an expired entry, with and without ExpiryEvents, and whatever became
 // of the process that wrote it.
 func TestExpiredInNoRead(t *testing.T) {
 	for name, opts := range map[string][]copal.Option{
@@ -369,7 +369,7 @@ func expiredInNoRead(t *testing.T, name string, opts []copal.Option, inline bool
 		kit.MustClose(t, db)
 		db = kit.OpenOn(t, on, opts...)
 		x.compareAll(where, db, true)
-		if name == "ExpiryEvents" && on == crashed { // what is owed is in the index yet
+		if name == "ExpiryEvents" && on == crashed { // the index still has the expired keys
 			x.clock.Advance(-readsSoon)
 			x.compareAll(where+", the clock set back", db, true)
 			x.clock.Advance(readsSoon)

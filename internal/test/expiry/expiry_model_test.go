@@ -56,7 +56,7 @@ type mortal struct {
 //   - Publish forgets the deadline: the entry seems to have none.
 //   - SetInMemory over an entry forgets its deadline, for none or for the map's.
 //   - A read of the log does not look at the deadline.
-//   - Len does not take out first what is due.
+//   - Len counts entries that are due.
 func TestExpiryModel(t *testing.T) {
 	kit.EachSeed(t, 200, 20_000, expiryModels)
 }
@@ -102,7 +102,7 @@ func (x *expiryModel[V]) run() {
 
 func (x *expiryModel[V]) now() int64 { return x.clock.Now().UnixMilli() }
 
-// after is the deadline of what is given a time to live now, 0 for ever.
+// after is the deadline of an entry that gets a time to live now, 0 for none.
 func (x *expiryModel[V]) after(ttl time.Duration) int64 {
 	if ttl == 0 {
 		return 0
@@ -110,7 +110,7 @@ func (x *expiryModel[V]) after(ttl time.Duration) int64 {
 	return x.now() + ttl.Milliseconds()
 }
 
-// alive forgets what has expired, with what memory has in its place.
+// alive forgets expired entries, and the values that memory has in their place.
 func (x *expiryModel[V]) alive(e mortal) mortal {
 	if e.deadline != 0 && x.now() >= e.deadline {
 		return mortal{}
@@ -138,7 +138,7 @@ func (x *expiryModel[V]) shown(key string) mortal {
 	return e
 }
 
-// write notes what is in the log, or with async is to be.
+// write notes an entry that the log has, or with async will have.
 func (x *expiryModel[V]) write(key string, e mortal, async bool) {
 	if async {
 		x.earlier[key] = append(x.earlier[key], x.entries[key])
@@ -213,7 +213,7 @@ func (x *expiryModel[V]) step() {
 		if x.logged(key).number != 0 {
 			x.must(x.m.SetInMemory(key, v))
 			x.shadows[key] = x.last
-			delete(x.earlier, key) // what was asynchronous is written before
+			delete(x.earlier, key) // an asynchronous value is written before
 		}
 	case n < 94:
 		x.raw(key, ttl)
@@ -334,7 +334,7 @@ func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 	}
 }
 
-// die kills the process. What was asynchronous may be lost, each key as it was at some time since the log last
+// die kills the process. Asynchronous writes may be lost, each key as it was at some time since the log last
 // heard of it.
 func (x *expiryModel[V]) die() {
 	x.mem = x.mem.ProcessCrash()

@@ -215,8 +215,8 @@ func TestExpiryToTheMillisecond(t *testing.T) {
 	}
 }
 
-// expiryTable tries each way with each sight, in one life of the store. It takes one such pair of so many, or all of them
-// in each life if tests may be long.
+// expiryTable tries each way with each sight, in one life of the store. It takes one such pair of
+// so many, or all of them in each life if tests may be long.
 func expiryTable[V any](t *testing.T, every int, v V, opts ...copal.MapOption) {
 	lives := []string{"here", "after the death of the process", "after a clean end", "read-only"}
 	n := 0
@@ -290,7 +290,7 @@ func (x *expiryCase[V]) live(life string) {
 	}
 }
 
-// expired is what OnExpire is called with, collected.
+// expired collects the arguments of OnExpire.
 type expired struct {
 	mu   sync.Mutex
 	list []string
@@ -490,7 +490,7 @@ func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 	})
 }
 
-// What makes no sense is refused, and changes nothing.
+// Deadlines without sense are refused, and change nothing.
 func TestExpiryRefusals(t *testing.T) {
 	db := kit.Memory(t)
 	if _, err := copal.OpenMap[string, int](db, "m", copal.WithOnExpire(func(string, string) {})); !errors.Is(err, copal.ErrType) {
@@ -676,7 +676,7 @@ func TestLongPassedDeadline(t *testing.T) {
 	}
 }
 
-// A transaction tells when a collection expires as the store does.
+// A transaction returns the deadline of a collection as the store does.
 func TestTxDeadlineOfACollection(t *testing.T) {
 	db := kit.Memory(t)
 	h, err := copal.OpenHash[string, int](db, "h")

@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// toldExpired are the keys of which the log tells that they have expired, with the deadlines.
+// toldExpired returns the keys whose expiry is in the log, with the deadlines.
 func toldExpired(t *testing.T, db *copal.DB) (list []string) {
 	t.Helper()
 	s := kit.MustSnapshot(t, db)
@@ -81,7 +81,7 @@ func TestTellExpiryIsOfRawKeys(t *testing.T) {
 					if got := toldExpired(t, db); !slices.Equal(got, c.want) {
 						t.Errorf("told of %q, want %q", got, c.want)
 					}
-					kit.Must(t, m.SetTTL("k", 1, time.Hour)) // what the map is holds on
+					kit.Must(t, m.SetTTL("k", 1, time.Hour)) // the map keeps its options
 					kit.MustClose(t, m)
 				}
 			})

@@ -58,7 +58,7 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if process > 0 { // what expired meanwhile is told with the first write
+		if process > 0 { // the first write brings the changes of entries that expired meanwhile
 			if err := db.Raw().Set([]byte("any"), nil); err != nil {
 				t.Fatal(err)
 			}

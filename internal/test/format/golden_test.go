@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The golden store is what version 1 writes, byte for byte. Every later version opens it
-// and finds what is checked here; one that writes other bytes is a change of the
+// The golden store has the bytes that version 1 writes. Every later version opens it
+// and finds the entries that are checked here; one that writes other bytes is a change of the
 // format, to be made on purpose.
 const goldenStore = "../../../testdata/golden/v1/store"
 
@@ -106,7 +106,7 @@ func writeGolden(t *testing.T) *vfs.Mem {
 		}
 	}
 	clock.now = clock.now.Add(time.Minute)
-	kit.MustSet(t, sessions, "expires", 2) // behind its end
+	kit.MustSet(t, sessions, "expires", 2) // after its end
 	kit.MustSet(t, sessions, "stays", 3)
 	kit.MustClose(t, db)
 	return mem
@@ -133,7 +133,7 @@ func writeGoldenCollections(t *testing.T, db *copal.DB) {
 	}
 }
 
-// wantGolden checks what is in the golden store.
+// wantGolden checks the entries of the golden store.
 func wantGolden(t *testing.T, db *copal.DB) {
 	t.Helper()
 	alice := goldenUser{Name: "Alice", Age: 28}

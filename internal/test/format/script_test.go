@@ -22,9 +22,9 @@ import (
 )
 
 // The scripts in testdata/scripts show the log beside its meaning. A line that begins with ">" is a
-// command, one with "#" a remark; indented lines are what came of the command. What a command has
-// changed in the segment files stands there as the files have it, each record with its meaning beside
-// it. TestLogScripts runs the commands and compares; -update writes what came of them.
+// command, one with "#" a remark; indented lines are its results. The records that a command has
+// added to the segment files are among them as the files have them, each with its meaning beside
+// it. TestLogScripts runs the commands and compares; -update writes the results.
 //
 // Salts and identities come from a fixed sequence and the clock moves by "advance" alone, so that
 // checksums are the same in every run. The store has no ring: a record is in its file when the
@@ -65,7 +65,7 @@ func wantScript(t *testing.T, name, got, want string) {
 	}
 }
 
-// runScript returns the script with what came of its commands.
+// runScript returns the script with the results of its commands.
 func runScript(t *testing.T, text string) string {
 	r := &script{t: t, mem: vfs.NewMem(), clock: &tick{now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
 	for line := range strings.Lines(text) {
@@ -100,7 +100,7 @@ func (r *script) printf(format string, args ...any) {
 	r.out.WriteString(strings.TrimRight("  "+fmt.Sprintf(format, args...), " ") + "\n")
 }
 
-// run does a command, and shows what it returns and what it has changed in the log, or "nothing".
+// run does a command, and shows its result and its changes of the log, or "nothing".
 func (r *script) run(words []string) {
 	before := r.out.Len()
 	if err := r.do(words[0], words[1:]); errors.Is(err, copal.ErrNotFound) {
@@ -234,7 +234,7 @@ func (r *script) open(segment int64) error {
 	return nil
 }
 
-// group writes, as one batch, what stands between semicolons.
+// group writes the commands between semicolons as one batch.
 func (r *script) group(args []string) error {
 	b := r.db.Raw().Batch()
 	for change := range strings.SplitSeq(strings.Join(args, " "), ";") {
@@ -272,7 +272,7 @@ func (r *script) files() {
 	}
 }
 
-// manifest shows what the manifest says of segments.
+// manifest shows the segments in the manifest.
 func (r *script) manifest() {
 	for line := range strings.Lines(string(kit.ReadFile(r.t, r.mem, filepath.Join(kit.StoreDir, "MANIFEST")))) {
 		if strings.HasPrefix(line, "sealed ") || strings.HasPrefix(line, "open ") {
@@ -297,7 +297,7 @@ func (r *script) duration(word string) time.Duration {
 	return d
 }
 
-// value is the word, or what x*700000 stands for: so many x.
+// value is the word; x*700000 is so many x.
 func (r *script) value(word string) []byte {
 	text, times, ok := strings.Cut(word, "*")
 	if !ok {
@@ -328,7 +328,7 @@ func (r *script) readLogs() map[string]string {
 // meaningAt is the column, besides the indentation, of the meanings.
 const meaningAt = 52
 
-// show prints what has changed in the segment files since it was last called.
+// show prints the changes of the segment files since its last call.
 func (r *script) show() {
 	logs, reader := r.readLogs(), &logReader{newest: map[string]uint64{}, groups: map[uint64][]groupMember{}}
 	all := maps.Clone(logs)

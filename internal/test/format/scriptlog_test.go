@@ -22,7 +22,7 @@ type groupMember struct {
 	seq  uint64
 }
 
-// logLine is a line of a segment's file, or what follows the last whole one.
+// logLine is a line of a segment's file, or the rest after the last whole one.
 type logLine struct {
 	text    string
 	whole   bool
@@ -66,7 +66,7 @@ func (l *logReader) ofHeader() []string {
 
 func clockTime(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format("15:04:05") }
 
-// ofRecord says what the record is, and then what it makes of the store.
+// ofRecord has the kind of the record and its effect on the store.
 func (l *logReader) ofRecord(h *record.Head, key, value string) []string {
 	at := "record " + number(h.Seq)
 	if h.Time > 0 {
@@ -82,7 +82,7 @@ func (l *logReader) ofRecord(h *record.Head, key, value string) []string {
 	return append(meaning, l.effect(h, key)...)
 }
 
-// words says what the record does.
+// words describes the effect of the record.
 func words(h *record.Head, key, value string) string {
 	switch name := entryName(h.Kind, key); {
 	case h.Op == record.Delete:
@@ -104,7 +104,7 @@ func words(h *record.Head, key, value string) string {
 	}
 }
 
-// entryName is what a record's key names.
+// entryName is the name of the entry under a record's key.
 func entryName(kind record.Kind, key string) string {
 	id, sub, element := strings.Cut(key, ":")
 	switch {

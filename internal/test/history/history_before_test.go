@@ -56,7 +56,7 @@ func (x *historyModel) endWatch() {
 	}
 }
 
-// wantBefore compares what an entry or an element was with the last moment before the change.
+// wantBefore compares the replaced entry or element with the last moment before the change.
 func (x *historyModel) wantBefore(c *copal.Change) {
 	at, _ := slices.BinarySearchFunc(x.moments, c.Seq, func(m historyMoment, seq uint64) int { return int(m.seq) - int(seq) })
 	if at == 0 {

@@ -45,7 +45,7 @@ type historyModel struct {
 	watch   *pastWatch // that goes on while the script does; nil for none
 }
 
-// historyState is what the store has: values by their whole keys, and collections.
+// historyState has values by their whole keys, and collections.
 type historyState struct {
 	values      map[string]mortalText
 	collections map[string]mortalElements
@@ -98,13 +98,13 @@ func (c mortalElements) text() string {
 	return fmt.Sprintf("%q %q until %d", c.named, c.list, c.deadline)
 }
 
-// deleteFunc takes out what has a key that is one of these.
+// deleteFunc removes the entries with one of these keys.
 func (s historyState) deleteFunc(is func(key string) bool) {
 	maps.DeleteFunc(s.values, func(k string, _ mortalText) bool { return is(k) })
 	maps.DeleteFunc(s.collections, func(k string, _ mortalElements) bool { return is(k) })
 }
 
-// TestHistoryModel compares every moment with the model. internal/mutants breaks what it is to notice.
+// TestHistoryModel compares every moment with the model. internal/mutants has bugs that it must notice.
 func TestHistoryModel(t *testing.T) {
 	kit.EachSeed(t, 32, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
 }
@@ -151,7 +151,7 @@ func (x *historyModel) open() {
 	x.m = nil
 }
 
-// mapped is the map, which nobody may have opened before.
+// mapped returns the map, which may not have been opened before.
 func (x *historyModel) mapped() *copal.Map[string, string] {
 	if x.m == nil {
 		x.m = kit.MapOf[string, string](x.t, x.db, "m")
@@ -194,7 +194,7 @@ func (x *historyModel) delete(key string) {
 	}
 }
 
-// alive reports whether a key has a value. What has expired stays in the model: there is no record of that.
+// alive reports whether a key has a value. Expired entries stay in the model, for expiry has no record.
 func (x *historyModel) alive(key string) bool {
 	e, ok := x.now.values[key]
 	return ok && (e.deadline == 0 || x.ms() < e.deadline)
@@ -382,7 +382,7 @@ func (x *historyModel) listed(name string, c *mortalElements, goes bool) (err er
 	}
 }
 
-// elementsAt is what a snapshot has of a collection; without elements it has none.
+// elementsAt returns the elements of a collection in a snapshot, nil for none.
 func (x *historyModel) elementsAt(s *copal.Snapshot, name string) (c mortalElements) {
 	c.named = map[string]string{}
 	n := 0

@@ -71,7 +71,7 @@ func TestAsOfErrors(t *testing.T) {
 	}
 }
 
-// TestWindowMoves: what is older than the window goes, and nothing that is younger; also when the process that
+// TestWindowMoves: moments older than the window go, and no younger ones; also when the process that
 // compacts has not asked for a window.
 func TestWindowMoves(t *testing.T) {
 	clock, mem := kit.NewManualClock(), vfs.NewMem()
@@ -124,13 +124,13 @@ func TestWindowMoves(t *testing.T) {
 	kit.MustClose(t, db)
 }
 
-// TestWindowOfBytes: what has the bytes of the window behind it goes, and nothing that has fewer; also when the process
+// TestWindowOfBytes: moments that the bytes of the window follow go, and no later ones; also when the process
 // that compacts has not asked for a window. Of two bounds the one counts that is reached first.
 func TestWindowOfBytes(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, x := range map[string]struct {
 		opts        []copal.Option
-		least, most int64 // bytes that are left behind the beginning of the window, of about 50,000
+		least, most int64 // bytes that are left after the beginning of the window, of about 50,000
 	}{
 		"alone":             {[]copal.Option{copal.WithHistoryBytes(5000)}, 5000, 6200},
 		"a shorter one":     {[]copal.Option{copal.WithHistoryBytes(1)}, 1, 1500},
@@ -152,7 +152,7 @@ func TestWindowOfBytes(t *testing.T) {
 					}
 				}
 			}
-			db := windowed(t, mem, clock, copal.WithHistoryBytes(700)) // what is asked for later replaces it
+			db := windowed(t, mem, clock, copal.WithHistoryBytes(700)) // the later option replaces it
 			kit.MustSet(t, kit.MapOf[string, int](t, db, "m"), "a", 1)
 			kit.MustClose(t, db)
 			db = windowed(t, mem, clock, x.opts...)
@@ -171,7 +171,8 @@ func TestWindowOfBytes(t *testing.T) {
 	}
 }
 
-// windowBytes is how many bytes the log has behind the beginning of the window, all of them if there is none.
+// windowBytes is the number of bytes from the beginning of the window to the end of the log, all of
+// them without a window.
 func windowBytes(db *copal.DB) (n int64) {
 	log := opened.Engine(db).Log()
 	from, _ := log.HistoryFrom()
@@ -204,7 +205,7 @@ func TestAsOfBesideWriter(t *testing.T) {
 }
 
 // TestHistoryOfAGroup: a transaction makes one version of an entry, the last, however often its records name the key
-// and wherever they stand.
+// and wherever they are in the log.
 func TestHistoryOfAGroup(t *testing.T) {
 	for name, change := range map[string]func(m *copal.Map[string, string]) error{
 		"alone":      func(m *copal.Map[string, string]) error { return m.Set("a", "new") },

@@ -15,7 +15,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestHistory tells the life of an entry, through a transaction, deletions of two kinds, deadlines, a large value and a
+// TestHistory has the life of an entry, through a transaction, deletions of two kinds, deadlines, a large value and a
 // collection, newest first.
 func TestHistory(t *testing.T) {
 	clock, mem := kit.NewManualClock(), vfs.NewMem()

@@ -150,7 +150,7 @@ func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equa
 	}
 }
 
-// A value for memory alone is not in a snapshot, but the one is that it stands before.
+// A snapshot has no values for memory alone, but the stored ones in their place.
 func TestSnapshotBehindInMemory(t *testing.T) {
 	db := kit.Memory(t)
 	m, err := copal.OpenMap[string, pet](db, "pets", copal.WithCodec(codec.Binary))
@@ -442,7 +442,7 @@ func TestSnapshotHeld(t *testing.T) {
 	}
 }
 
-// A raw read of a snapshot shows what a raw read of the store does.
+// A raw read of a snapshot shows values as a raw read of the store does.
 func TestSnapshotShowsBinaryAsJSON(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, pet](t, db, "pets", copal.WithCodec(codec.Binary))

@@ -16,7 +16,7 @@ import (
 
 // TestUndoCrash ends the process, or the power, at each step of an undo that is too long for one append: a dropped map
 // is to come back, collections and a deadline change back, and something new goes. It has happened as a whole or not at
-// all, and what has not happened can be done again.
+// all, and the rest can be done again.
 func TestUndoCrash(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	var survivors []*vfs.Mem

@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// TestUndoModel runs the scripts of the model of histories, compares moments, and goes back to some of them: what two
-// moments differ in, what the store has after an undo, and what every moment before and after it shows, must be as the
-// model has it. internal/mutants breaks what it is to notice.
+// TestUndoModel runs the scripts of the model of histories, compares moments, and goes back to some of them: the
+// differences of two moments, the store after an undo, and every moment before and after it must be as the model has
+// them. internal/mutants has bugs that it must notice.
 func TestUndoModel(t *testing.T) {
 	kit.EachSeed(t, 8, 10_000, func(t *testing.T, seed uint64) {
 		x := newHistoryModel(t, seed)
@@ -192,7 +192,7 @@ func (x *historyModel) undo() {
 	}
 }
 
-// restore makes an entry of the model what it was.
+// restore gives an entry of the model its earlier state.
 func (x *historyModel) restore(key string, was historyState) {
 	old := was.clone()
 	_, isValue := x.now.values[key]

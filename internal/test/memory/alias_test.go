@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What a reader gets is what the log has, whether it was there all the time or read again: the caller may
-// change what it stored, and what Load and Update gave it.
+// A reader gets the value of the log, from memory or read again: the caller may
+// change the value that it stored, and those that Load and Update returned.
 
 type (
 	flatKind struct {
@@ -75,7 +75,8 @@ func TestAliasing(t *testing.T) {
 	alias(t, func() taggedKind { return taggedKind{1, 2} }, func(v *taggedKind) { v.N, v.Skip = 7, 8 })
 }
 
-// alias tries every codec that takes V with every way to store, and changes what went in and what came out.
+// alias tries every codec that takes V with every way to store, and changes the stored value and
+// those that reads return.
 func alias[V any](t *testing.T, make func() V, change func(*V)) {
 	for _, c := range aliasCodecs {
 		for _, memory := range []int64{0, 1} {
@@ -94,7 +95,7 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 					}
 					change(&v)
 				}
-				crashed := fsys.ProcessCrash() // without what was set asynchronously
+				crashed := fsys.ProcessCrash() // without asynchronous values
 				if err := db.Sync(); err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +136,7 @@ func aliasWays[V any](m *copal.Map[string, V]) map[string]func(key string, v *V)
 	}
 }
 
-// checkAlias reads the entry in every way, changing what is the reader's own. It is want all the time.
+// checkAlias reads the entry in every way, and changes each value that is the reader's own. The entry stays want.
 func checkAlias[V any](t *testing.T, m *copal.Map[string, V], key string, want V, change func(*V)) {
 	t.Helper()
 	is := func(how string, v V, err error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What a raw read returns is the caller's, also when the read had to write it first.
+// The bytes of a raw read are the caller's, also when the read had to write it first.
 func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[int, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
@@ -160,8 +160,8 @@ func TestSetAsyncCoalesces(t *testing.T) {
 	}
 }
 
-// A crash leaves of each key what was last acknowledged for it, or an asynchronous write that came later;
-// never what was before.
+// A crash leaves of each key the last acknowledged value, or an asynchronous write that came later;
+// never an earlier value.
 func TestSetAsyncOrder(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(1<<20))
@@ -199,7 +199,7 @@ func TestSetAsyncOrder(t *testing.T) {
 	}
 }
 
-// What can be refused at once is, and changes nothing.
+// A value that cannot be stored is refused at once, and changes nothing.
 func TestSetAsyncRefused(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := kit.OpenOn(t, fsys)
@@ -232,7 +232,7 @@ func TestSetAsyncRefused(t *testing.T) {
 	kit.WantLoad(t, reader, "k", 1)
 }
 
-// On a full disk what was set asynchronously stays readable, whoever flushes says so, the handler once, and all of
+// On a full disk asynchronous values stay readable, whoever flushes says so, the handler once, and all of
 // it is written when there is room. When there is none until the end, Close says so, and each entry is as it
 // was before or after.
 func TestSetAsyncOnAFullDisk(t *testing.T) {
@@ -423,7 +423,7 @@ type protoLike struct{ codec.Codec }
 // protoType is the type that a protoLike compiles.
 type protoType struct{ codec.Type }
 
-// message is what a protoLike encodes.
+// message is a value that a protoLike encodes.
 type message struct{ N int }
 
 func (protoLike) Name() string                                 { return "proto" }
@@ -442,7 +442,7 @@ func (protoType) Append(dst []byte, v any) ([]byte, error) {
 
 func (protoType) Decoder(string) (codec.Decoder, error) { return protoDecoder{}, nil }
 
-// protoDecoder decodes what a protoLike has encoded.
+// protoDecoder decodes the bytes of a protoLike.
 type protoDecoder struct{}
 
 func (protoDecoder) Decode(b []byte, v any) error {

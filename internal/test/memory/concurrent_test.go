@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// entry is a value that tells which write it comes from.
+// entry is a value that names the write it comes from.
 type entry struct {
 	Write int64 // unique, from 1
 	Pad   string
@@ -138,7 +138,7 @@ func (c *concurrent) iterate(t *testing.T) {
 	}
 }
 
-// check looks at all that was done to a key, and at what is left of it.
+// check compares the deeds of a key with its entry.
 func (c *concurrent) check(t *testing.T, key int, left int64) {
 	var writes, reads []deed
 	for _, byKey := range c.deeds {
@@ -160,7 +160,7 @@ func (c *concurrent) check(t *testing.T, key int, left int64) {
 	}
 }
 
-// explained reports whether one of the writes may be what r read.
+// explained reports whether r may have read one of the writes.
 func explained(r deed, writes []deed) bool {
 	for _, w := range writes {
 		if w.write != r.write || w.began > r.ended {
@@ -281,7 +281,7 @@ func (k heldKey) MarshalText() ([]byte, error) {
 func (k *heldKey) UnmarshalText(b []byte) error { *k = heldKey(b); return nil }
 
 // A map is closed and opened again with values of another type, while a write through the
-// old one is under way: that gets ErrClosed, and nobody meets a value of the other type.
+// old one is under way: that gets ErrClosed, and no read meets a value of the other type.
 func TestReopenedWithAnotherType(t *testing.T) {
 	for name, write := range map[string]func(m *copal.Map[heldKey, [4]int64]) error{
 		"Set":      func(m *copal.Map[heldKey, [4]int64]) error { return m.Set("k", [4]int64{1, 2, 3, 4}) },

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A value for memory alone stands before the stored one: its map shows it and nothing else does, until the next
+// A value for memory alone hides the stored one: its map shows it and nothing else does, until the next
 // write of the key or the end.
 func TestSetInMemory(t *testing.T) {
 	fsys := vfs.NewMem()
@@ -58,7 +58,7 @@ func TestSetInMemory(t *testing.T) {
 	}
 }
 
-// It makes no entry, hides none, and stands for no collection.
+// It makes no entry, hides none, and takes the place of no collection.
 func TestInMemoryNeedsAnEntry(t *testing.T) {
 	clock := kit.NewManualClock()
 	db := kit.Memory(t, kit.WithInline(), kit.WithClock(clock))

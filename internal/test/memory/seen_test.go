@@ -275,7 +275,7 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 				}
 				got := showsOf(m)
 				clock = kit.NewManualClock()
-				db = kit.Memory(t, kit.WithInline(), kit.WithClock(clock), copal.WithCodec(codec.JSON)) // to which the same happens when nobody reads
+				db = kit.Memory(t, kit.WithInline(), kit.WithClock(clock), copal.WithCodec(codec.JSON)) // which has the same changes and no reads
 				m = kit.MapOf[string, stopping](t, db, "m")
 				kit.MustSet(t, m, "k", stopping{1})
 				if err := change(db, m, clock); err != nil {
@@ -290,7 +290,7 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 	}
 }
 
-// showsOf is what a map shows of k, and of all.
+// showsOf returns the value of k and all values of a map.
 func showsOf(m *copal.Map[string, stopping]) (list []string) {
 	v, ok := m.Get("k")
 	list = append(list, fmt.Sprint(v, ok))

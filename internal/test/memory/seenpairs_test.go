@@ -58,7 +58,7 @@ func foundRaw(b []byte, err error) (int, error) {
 const quickLooks = 4
 
 // looksOf are the ways of reading a key of an open map, which has one more. Those after the first of the map
-// alone see what is in the log, or is to be.
+// alone see the entry that the log has or will have.
 func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool) []look {
 	whole := m.Name() + ":" + key
 	list := []look{
@@ -163,7 +163,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 type change struct {
 	name     string
 	several  bool
-	inMemory bool // what it has done is not in the log
+	inMemory bool // its change is not in the log
 	do       func(db *copal.DB, m *copal.Map[string, int], x int) error
 }
 
@@ -357,7 +357,7 @@ func TestWhatOneWayOfReadingAHashHasShown(t *testing.T) {
 	}, looks, looks)
 }
 
-// Whoever watches, and reads then, is told of every change that he has not read.
+// A program that watches, and reads then, gets every change that its read does not show.
 func TestWatchAndRead(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -422,7 +422,7 @@ func TestLenMeanwhile(t *testing.T) {
 	}
 }
 
-// What was seen to be there, and expires then, is not counted.
+// An entry that was seen, and expires then, is not counted.
 func TestSeenAndExpired(t *testing.T) {
 	clock := kit.NewManualClock()
 	db := kit.Memory(t, kit.WithClock(clock), kit.WithInline())

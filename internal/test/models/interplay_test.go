@@ -21,11 +21,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What waits in memory, and what stays there, beside everything that knows the log alone: random operations of
-// every durability on the keys of one map, on the same keys as raw ones and as hashes, in batches and
-// transactions that are disturbed, under snapshots, compaction, a watch, a clock that moves, clean ends and
-// deaths of the process. The model has for each key what the log has or is to have, and what memory shows in
-// its place.
+// Values that wait in memory, and those that stay there, beside everything that knows the log
+// alone: random operations of every durability on the keys of one map, on the same keys as raw ones
+// and as hashes, in batches and transactions that are disturbed, under snapshots, compaction, a
+// watch, a clock that moves, clean ends and deaths of the process. The model has for each key the
+// entry that the log has or will have, and the value of memory in its place.
 //
 // COPAL_SEED=n runs one seed alone.
 type interplay[V any] struct {
@@ -48,12 +48,12 @@ type interplay[V any] struct {
 
 	logged  map[string]thing   // as the log has them, or is to have them
 	earlier map[string][]thing // as it may have them if the process dies now
-	shadows map[string]int     // what memory shows in the place of an entry, by number
+	shadows map[string]int     // the values that memory shows in place of entries, by number
 	last    int
 
 	next    func() (copal.Change, error, bool)
 	stop    func()
-	watched map[string]thing // what the watch has told
+	watched map[string]thing // the entries as the watch has them
 	seq     uint64
 }
 
@@ -72,10 +72,10 @@ type snapped struct {
 // TestInterplay compares a store with the model. That it would notice was tried by breaking the code; each of
 // these was caught within a default run:
 //
-//   - A transaction takes what is to be written later for no conflict, or a snapshot does not have it written first.
-//   - A snapshot shows what is in memory alone.
-//   - SetInMemory forgets what the log is yet to learn, and so does closing the map.
-//   - A raw read finds the record beneath what is to be written.
+//   - A transaction takes a waiting write for no conflict, or a snapshot does not have it written first.
+//   - A snapshot shows values in memory alone.
+//   - SetInMemory forgets a waiting write, and so does closing the map.
+//   - A raw read finds the record beneath a waiting write.
 //   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
 func TestInterplay(t *testing.T) {
 	kit.EachSeed(t, 200, 20_000, interplays)
@@ -186,10 +186,10 @@ func (x *interplay[V]) alive(e thing) thing {
 	return e
 }
 
-// entry is what the log has.
+// entry is the entry in the log.
 func (x *interplay[V]) entry(key string) thing { return x.alive(x.logged[key]) }
 
-// shade is what memory has in its place.
+// shade is the value that memory has in its place.
 func (x *interplay[V]) shade(key string) (number int, ok bool) {
 	if x.entry(key) == (thing{}) {
 		delete(x.shadows, key)
@@ -198,7 +198,7 @@ func (x *interplay[V]) shade(key string) (number int, ok bool) {
 	return number, ok
 }
 
-// shown is what the map shows.
+// shown is the value that the map shows.
 func (x *interplay[V]) shown(key string) thing {
 	e := x.entry(key)
 	if number, ok := x.shade(key); ok {
@@ -207,7 +207,7 @@ func (x *interplay[V]) shown(key string) thing {
 	return e
 }
 
-// write notes what is in the log, or with async is to be.
+// write notes an entry that the log has, or with async will have.
 func (x *interplay[V]) write(key string, e thing, async bool) {
 	if async {
 		x.earlier[key] = append(x.earlier[key], x.logged[key])
@@ -325,7 +325,7 @@ func (x *interplay[V]) step() {
 // remember notes the last value, which was to be for memory alone, and compares what came of that.
 func (x *interplay[V]) remember(what, key string, err error) {
 	x.t.Helper()
-	delete(x.earlier, key) // what was asynchronous is written before
+	delete(x.earlier, key) // an asynchronous value is written before
 	e := x.entry(key)
 	if e.hash != "" {
 		x.wantType(what, err)
@@ -690,7 +690,7 @@ func (x *interplay[V]) hash(key string, ttl time.Duration) {
 	}
 }
 
-// changeHash changes a field of a hash, and returns what there was and what there is.
+// changeHash changes a field of a hash, and returns the hash before and after.
 func (x *interplay[V]) changeHash(key string) (e, now thing) {
 	e = x.entry(key)
 	now, _ = x.hashChange(x.db.Raw().Hash([]byte("m:"+key)), key, e)
@@ -755,7 +755,7 @@ func (x *interplay[V]) die() {
 	x.compare()
 }
 
-// stored is what the store has.
+// stored is the entry in the store.
 func (x *interplay[V]) stored(key string) (e thing) {
 	name := []byte("m:" + key)
 	value, err := x.db.Raw().Load(name)

@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// What TestInterplay compares: the store with the model, a snapshot with what there was, and what a watch has
-// told with what there is.
+// TestInterplay compares the store with the model, a snapshot with an earlier state, and the copy that a watch
+// keeps with the present.
 
 func (x *interplay[V]) checkSnapshot(s snapped) {
 	m := x.m.At(s.s)
@@ -166,7 +166,7 @@ func (x *interplay[V]) watch() {
 	x.next, x.stop = next, stop
 }
 
-// catchUp hears what the watch has to tell. What the watch has told is what the log has.
+// catchUp reads the watch to its end. The copy equals the log then.
 func (x *interplay[V]) catchUp() {
 	x.must(x.db.Sync())
 	clear(x.earlier)
@@ -203,7 +203,7 @@ func (x *interplay[V]) catchUp() {
 	}
 }
 
-// hear does to the copy what the watch tells.
+// hear applies a change of the watch to the copy.
 func (x *interplay[V]) hear(c *copal.Change) {
 	key := string(c.Key)
 	had := x.watched[key]

@@ -16,7 +16,7 @@ type txModel[V any] struct {
 	*interplay[V]
 	tx    *copal.Tx
 	m     *copal.Map[string, V]
-	began map[string]thing // what there was when it began
+	began map[string]thing // the entries when it began
 	wrote map[string]thing
 	read  map[string]bool // keys of which it has seen what there was when it began; true if it would have seen otherwise what had expired
 
@@ -126,7 +126,7 @@ func (x *txModel[V]) merge(disturbed string) {
 	}
 }
 
-// entry is what the transaction sees.
+// entry is the entry that the transaction sees.
 func (x *txModel[V]) entry(key string) thing {
 	if e, mine := x.wrote[key]; mine {
 		return e
@@ -142,7 +142,7 @@ func (x *txModel[V]) look(key string) thing {
 	return x.entry(key)
 }
 
-// step does one thing. What it does to an entry of a deadline leaves others as they are.
+// step does one thing.
 func (x *txModel[V]) step(readOnly bool) {
 	key := x.key()
 	x.last++
@@ -211,7 +211,7 @@ func (x *txModel[V]) walk(readOnly bool) {
 		stays[key] = x.entry(key).number != 0
 		if _, mine := x.wrote[key]; !mine {
 			if _, before := x.read[key]; !before {
-				x.read[key] = false // what is not yielded is not seen to be there
+				x.read[key] = false // an entry that is not yielded is not read
 			}
 		}
 	}

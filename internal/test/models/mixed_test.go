@@ -22,8 +22,8 @@ import (
 // Everything beside everything else: values of a map, raw values, hashes, lists, sets and sorted sets under few
 // keys, which take each other's places, with deadlines and a clock that moves; one by one, in transactions that
 // are done and that are given up, under snapshots; in a store with segments of a few records and hardly any
-// memory, that is compacted, closed, killed, and whose power is cut. Each call answers what a model answers,
-// and what all that can be seen is compared again and again.
+// memory, that is compacted, closed, killed, and whose power is cut. Each call answers as a model does,
+// and all that reads show is compared again and again.
 //
 // COPAL_SEED=n runs one seed alone.
 func TestMixed(t *testing.T) {
@@ -33,7 +33,7 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// thingUnder is what the model has under one key.
+// thingUnder is the entry of the model under one key.
 type thingUnder struct {
 	kind     string // value, hash, list, set, zset
 	value    string
@@ -43,7 +43,7 @@ type thingUnder struct {
 	deadline int64
 }
 
-// world is what there is, by key.
+// world has the entries, by key.
 type world map[string]thingUnder
 
 func (w world) clone() world {
@@ -55,7 +55,7 @@ func (w world) clone() world {
 	return c
 }
 
-// expire takes out what has expired.
+// expire removes expired entries.
 func (w world) expire(now int64) {
 	maps.DeleteFunc(w, func(_ string, e thingUnder) bool { return e.deadline != 0 && now >= e.deadline })
 }
@@ -172,10 +172,10 @@ type mixed struct {
 	world  world
 	shots  []shot
 	inline bool
-	done   []string // what was done last
+	done   []string // the latest steps
 }
 
-// shot is a snapshot, and what it must show.
+// shot is a snapshot, and the entries that it must show.
 type shot struct {
 	s    *copal.Snapshot
 	what world
@@ -351,7 +351,7 @@ func (x *mixed) word(rng *rand.Rand) string {
 	return [...]string{"p", "q", "", "longer than the others, so that a segment is soon full", "s"}[rng.IntN(5)]
 }
 
-// change makes one change, and compares what it answers.
+// change makes one change, and compares its answer.
 func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 	key := mixedKeys[rng.IntN(len(mixedKeys))]
 	e, there := w[key]
@@ -509,7 +509,7 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 func (x *mixed) changeValue(h hands, w world, rng *rand.Rand, key, word string) {
 	if rng.IntN(4) > 0 {
 		if key[0] == 'm' {
-			word = fmt.Sprint(rng.IntN(1000)) // what the map can read
+			word = fmt.Sprint(rng.IntN(1000)) // a value that the map can read
 		}
 		put := h.db.Raw().Set
 		if h.tx != nil {
@@ -579,7 +579,7 @@ func (x *mixed) changeMap(h hands, w world, rng *rand.Rand, key string) {
 	}
 }
 
-// changeWhole clears, renames or dates what there is.
+// changeWhole clears, renames or dates an entry.
 func (x *mixed) changeWhole(h hands, w world, rng *rand.Rand, key string) {
 	e, there := w[key]
 	if h.tx == nil && rng.IntN(3) > 0 {

@@ -54,7 +54,7 @@ func wantOverwritten(t *testing.T, m *copal.Map[int, string], n, times int) {
 }
 
 // After Compact there is a record for each entry, one for the map and one for its type, also when the store is
-// opened again; and what was deleted stays away.
+// opened again; and deleted entries stay away.
 func TestCompact(t *testing.T) {
 	fsys := vfs.NewMem()
 	db, m := overwritten(t, fsys, 1000, 5, kit.WithSegmentBytes(20_000), kit.WithNoCompaction())
@@ -88,7 +88,7 @@ func TestCompact(t *testing.T) {
 	check()
 }
 
-// A store that nobody has asked to shrink does not stay three times as long as what counts.
+// Compaction by itself keeps a store below three times its live records.
 func TestCompactionByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem()

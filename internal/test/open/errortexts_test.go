@@ -46,7 +46,7 @@ func saidTwice(text string) string {
 	return ""
 }
 
-// TestSaidTwice: what errors have said twice is found.
+// TestSaidTwice: repeated words of an error are found.
 func TestSaidTwice(t *testing.T) {
 	for text, want := range map[string]string{
 		"copal: codec json: type cannot be kept as JSON: chan int: a chan int has no form in JSON":                   "chan",
@@ -63,7 +63,7 @@ func TestSaidTwice(t *testing.T) {
 	}
 }
 
-// TestErrorTexts: an error begins with "copal: ", once, and says what is wrong, where, and what to do about it.
+// TestErrorTexts: an error begins with "copal: ", once, and names the mistake, its place, and the remedy.
 func TestErrorTexts(t *testing.T) {
 	base := t.TempDir()
 	dir, file, empty := filepath.Join(base, "app.db"), filepath.Join(base, "file"), filepath.Join(base, "empty")

@@ -146,7 +146,7 @@ func TestReadOnlyNeedsAStore(t *testing.T) {
 	}
 }
 
-// A store opened read-only shows what was there then, beside a writer that goes on.
+// A store opened read-only shows the entries of that moment, beside a writer that goes on.
 func TestReadOnlyBesideAWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	writer, err := copal.Open(dir)
@@ -330,7 +330,7 @@ func openAndCloseChangeNothing(t *testing.T) {
 	for name, mem := range map[string]*vfs.Mem{"clean": clean, "crashed": crashed, "torn": torn} {
 		for _, opts := range [][]copal.Option{{}, {copal.ReadOnly()}} {
 			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
-				if name != "clean" && len(opts) == 0 { // the first to close it writes to the log what is in the ring alone
+				if name != "clean" && len(opts) == 0 { // the first to close it writes the records in the ring to the log
 					kit.MustClose(t, kit.OpenOn(t, mem))
 				}
 				before := kit.ReadFiles(t, mem)
@@ -349,7 +349,7 @@ func openAndCloseChangeNothing(t *testing.T) {
 							t.Errorf("Delete = %v, %v", existed, err)
 						}
 					}
-					if name == "clean" { // else they make durable what the crash has left in the cache
+					if name == "clean" { // else they sync the files that the crash has left in the cache
 						if err := errors.Join(m.Sync(), db.Sync(), m.Close()); err != nil {
 							t.Error(err)
 						}
@@ -616,7 +616,7 @@ func TestOpenSingleMap(t *testing.T) {
 		kit.MustClose(t, m)
 		kit.WantErr(t, "Sync of its store", m.DB().Sync(), copal.ErrClosed)
 	}
-	// What cannot be opened leaves nothing locked.
+	// A map that cannot be opened leaves nothing locked.
 	_, err := copal.OpenSingleMap[chan int, kit.User](dir)
 	kit.WantErr(t, "OpenSingleMap with channels as keys", err, copal.ErrType)
 	_, err = copal.OpenSingleMap[string, int](dir, copal.WithCodec(codec.Bytes))

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// TestOpenSaysWhatIsThere: a name that cannot be a store's is told as what it is, and nothing is made
+// TestOpenSaysWhatIsThere: the error for a name that cannot be a store's names its kind, and nothing is made
 // there.
 func TestOpenSaysWhatIsThere(t *testing.T) {
 	dir := t.TempDir()

@@ -21,7 +21,7 @@ import (
 
 type userName string
 
-// reading is the key of what a sensor says.
+// reading is the key of a measurement of a sensor.
 type reading struct {
 	Sensor string
 	At     time.Time
@@ -41,7 +41,7 @@ func compositeOptions() map[string][]copal.MapOption {
 	}
 }
 
-// compositeKeys checks a map with these keys, each of which has the text that it stands under: in
+// compositeKeys checks a map with these keys, each of which has its text: in
 // each life of the store the map has them, walks yield them in order, and raw keys are the texts.
 func compositeKeys[K comparable](t *testing.T, compare func(a, b K) int, texts map[string]K) {
 	t.Helper()
@@ -233,7 +233,7 @@ func TestCompositeKeysOfAnotherType(t *testing.T) {
 	kit.WantOtherKeys[[2]string, int](t, db, "m", "struct{bytes;int}", "[2]bytes")
 }
 
-// Raw bytes that are no key come last, are told, and hinder no other.
+// Raw bytes that are no key come last, are reported, and hinder no other.
 func TestCompositeKeysBesideRawBytes(t *testing.T) {
 	for how, opts := range compositeOptions() {
 		var told kit.ErrorLog

@@ -315,12 +315,12 @@ func TestTrapPanics(t *testing.T) {
 		calm()
 		kit.WantAbsent(t, m, "new")
 	}
-	kit.MustClose(t, db) // waits for nobody
+	kit.MustClose(t, db) // does not wait
 	_, err := m.Load("k")
 	kit.WantErr(t, "Load", err, copal.ErrClosed)
 }
 
-// Trap: Close waits for what is under way, and everybody gets an answer.
+// Trap: Close waits for calls under way, and each of them returns.
 func TestTrapCloseWhileInUse(t *testing.T) {
 	for range 20 {
 		var handled kit.ErrorLog

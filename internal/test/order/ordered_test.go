@@ -40,7 +40,7 @@ type orderModel[K comparable] struct {
 	key     func() K
 	m       *copal.Map[K, int]
 	content map[K]int
-	memory  map[K]int // what is stored beneath those that memory shows until the map is closed
+	memory  map[K]int // the stored values beneath those that memory shows until the map is closed
 }
 
 // keys are those of the model, in order.
@@ -235,7 +235,7 @@ func TestOrderOfTimes(t *testing.T) {
 	}
 }
 
-// What a raw write has left under a map comes last, and is told as All of any map tells it.
+// A raw key that is no key of the map comes last, and is reported as by All of any map.
 func TestOrderOfWhatIsNoKey(t *testing.T) {
 	var told kit.ErrorLog
 	db := kit.Memory(t, told.Option())
@@ -372,7 +372,7 @@ func TestScanOfAllTables(t *testing.T) {
 	}
 }
 
-// What has expired is not yielded, of ordered maps no more than of others, and comes back in its place when it
+// Expired entries are not yielded, of ordered maps no more than of others, and comes back in its place when it
 // is set again.
 func TestOrderWithoutTheExpired(t *testing.T) {
 	clock := kit.NewManualClock()
@@ -393,7 +393,7 @@ func TestOrderWithoutTheExpired(t *testing.T) {
 	}
 }
 
-// In the loop the map may be changed: what stays is yielded once, in its place.
+// In the loop the map may be changed: an entry that stays is yielded once, in its place.
 func TestOrderWhileChanging(t *testing.T) {
 	small(t)
 	db := kit.Memory(t)
@@ -462,7 +462,7 @@ func TestOrderOfReaders(t *testing.T) {
 	}
 }
 
-// A walk over a closed store yields nothing and tells the error handler so, whether there is an order or not.
+// A walk over a closed store yields nothing and reports it to the error handler, whether there is an order or not.
 func TestWalksOverAClosedStore(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		var told []error

@@ -74,7 +74,7 @@ func (m *inMemory) Write(ctx context.Context, w *driver.Write) (existed bool, er
 	defer m.mu.Unlock()
 	now, existed := m.lookLocked(w.Key)
 	if !existed {
-		now = driver.Entry{} // not what has expired
+		now = driver.Entry{} // not an expired one
 	}
 	if err := ctx.Err(); err != nil || w.If != nil && (existed != (w.If.Key != nil) || !bytes.Equal(now.Value, w.If.Value)) {
 		return false, cmp.Or(err, driver.ErrConflict)
@@ -214,7 +214,7 @@ type pair struct {
 	dbs   [2]*copal.DB
 }
 
-// same calls f for both, and compares what it says.
+// same calls f for both, and compares the results.
 func (p *pair) same(what string, f func(i int) []any) {
 	p.t.Helper()
 	var said [2][]any
@@ -233,7 +233,7 @@ func (p *pair) same(what string, f func(i int) []any) {
 
 var errRefused = errors.New("the function does not want that")
 
-// steps opens a map in both, and returns what does one random thing with it.
+// steps opens a map in both, and returns a function that does one random thing with it.
 func steps[K comparable, V any](p *pair, name string, newKey func() K, newValue func() V, opts ...copal.MapOption) func() {
 	var all [2]*copal.Map[K, V]
 	for i, db := range p.dbs {
@@ -331,7 +331,7 @@ func steps[K comparable, V any](p *pair, name string, newKey func() K, newValue 
 	}
 }
 
-// raw returns what does one random thing with raw bytes, or with a single value.
+// raw returns a function that does one random thing with raw bytes, or with a single value.
 func (p *pair) raw(text func() string) func() {
 	return func() {
 		key, value := []byte(text()), []byte(fmt.Sprintf("%q", text()))
@@ -373,7 +373,7 @@ func (p *pair) raw(text func() string) func() {
 	}
 }
 
-// TestDrivenRefuses: what a driver does not have is an error that says so, and nothing else.
+// TestDrivenRefuses: a verb that a driver does not have is an error that names it, and nothing else.
 func TestDrivenRefuses(t *testing.T) {
 	d := newInMemory(logtest.NewClock())
 	var told kit.ErrorLog

@@ -201,7 +201,7 @@ func TestWithDurability(t *testing.T) {
 	for name, verb := range verbs {
 		for _, c := range []struct {
 			d                copal.Durability
-			process, machine bool // what the write survives the death of
+			process, machine bool // the write survives the death of it
 		}{{copal.Async, false, false}, {copal.Write, true, false}, {copal.FSync, true, true}} {
 			mem := vfs.NewCrashMem()
 			db := kit.OpenOn(t, mem, kit.WithoutRing(), copal.WithMaxMemory(16<<20)) // with less, nothing waits
@@ -344,7 +344,7 @@ func TestGetOrSetOnce(t *testing.T) {
 	}
 }
 
-// TestVerbsInATransaction: what a map can do, a map in a transaction can.
+// TestVerbsInATransaction: a map in a transaction has all verbs of a map.
 func TestVerbsInATransaction(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -521,7 +521,7 @@ func spoil(s *shape) {
 	list[1].(map[string]any)["q"], list[0] = "spoilt", "spoilt"
 }
 
-// parts has what each codec keeps of that, but for types with marshallers, which gob does not use.
+// parts has the fields that each codec keeps, but for types with marshallers, which gob does not use.
 type parts struct {
 	List  []int
 	Map   map[string][]string
@@ -550,7 +550,7 @@ type ownParts struct {
 	Owns  []ownShape
 }
 
-// TestValuesAreTheCallersOwn: what any read but Peek returns can be changed, and nobody sees it.
+// TestValuesAreTheCallersOwn: a value that any read but Peek returns can be changed, and no other read shows it.
 func TestValuesAreTheCallersOwn(t *testing.T) {
 	for _, memory := range []int64{logtest.Memory, 1} { // values are kept in memory, and are not
 		opts := copal.WithMaxMemory(memory)

@@ -44,7 +44,7 @@ var (
 )
 
 // writes calls each method of a handle whose verb writes with arguments about key, and yields its error. called is
-// told when a method calls the function that it is given.
+// called when a method calls its function.
 func writes(t *testing.T, h any, key string, called func(name string)) map[string]error {
 	t.Helper()
 	errs := map[string]error{}

@@ -217,7 +217,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestWatchOfRanges: who replays what a watch tells has what the map has, however many write, clear and delete
+// TestWatchOfRanges: a program that replays a watch has the entries of the map, however many write, clear and delete
 // ranges at once.
 func TestWatchOfRanges(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem(), copal.WithErrorHandler(func(err error) { t.Error(err) }))

@@ -28,7 +28,7 @@ func (q slowItem) MarshalJSON() ([]byte, error) { return fmt.Append(nil, q.N), n
 type contended struct {
 	name   string
 	change func() (place int, err error) // calls itemDecoded when it has read; places rise from change to change
-	spoil  func() error                  // what comes between
+	spoil  func() error                  // a change that comes between
 }
 
 func contendedChanges(t *testing.T, db *copal.DB) []contended {

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// What counts as a change of a key, and what does not, for Tx.Require.
+// Tx.Require refuses after changes of a key, and of nothing else.
 func TestRequire(t *testing.T) {
 	value, none, hash, zset := []byte("m:value"), []byte("m:none"), []byte("hash"), []byte("zset")
 	cases := []struct {
@@ -153,7 +153,7 @@ func TestRequireOfNoUse(t *testing.T) {
 	}
 }
 
-// Many who read, think, and write what they have thought out: each that got through counts once.
+// Of many goroutines that read, compute and write, each one that succeeds counts once.
 func TestRequireOfMany(t *testing.T) {
 	db := kit.Memory(t)
 	raw := db.Raw()

@@ -29,7 +29,7 @@ func openHolders(t *testing.T, db *copal.DB, opts ...copal.MapOption) *copal.Map
 	return m
 }
 
-// TestTx: a transaction sees what it has written, others see nothing of it before it commits, and all of it
+// TestTx: a transaction sees its own writes, others see none of them before it commits, and all of them
 // after, also when the store is opened again.
 func TestTx(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
@@ -186,7 +186,7 @@ func TestTxView(t *testing.T) {
 	}
 }
 
-// TestTxCounts: what many goroutines add counts, and what they move is neither lost nor made.
+// TestTxCounts: many goroutines add to a sum and move parts of it, and nothing is lost or made.
 func TestTxCounts(t *testing.T) {
 	db := kit.Memory(t)
 	m := openHolders(t, db)
@@ -231,7 +231,7 @@ func TestTxCounts(t *testing.T) {
 	}
 }
 
-// TestTxAmongOthers: what memory has of an entry, and who else has to do with it, while a transaction writes it.
+// TestTxAmongOthers: a transaction writes an entry that memory has, among other writers and readers of it.
 func TestTxAmongOthers(t *testing.T) {
 	db := kit.Memory(t)
 	m := openHolders(t, db)
@@ -281,8 +281,8 @@ func TestTxAmongOthers(t *testing.T) {
 	}
 }
 
-// TestTxReadsByItsHandles: a transaction runs again when another writer changes what it has read by a handle of In,
-// and not for what it has read beside that.
+// TestTxReadsByItsHandles: a transaction runs again when another writer changes an entry that it
+// has read by a handle of In, and not for other entries.
 func TestTxReadsByItsHandles(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -312,7 +312,7 @@ func TestTxReadsByItsHandles(t *testing.T) {
 	}
 }
 
-// TestTxValuesAreTheCallersOwn: what a transaction returns may be changed without anyone seeing it, whether the log
+// TestTxValuesAreTheCallersOwn: values that a transaction returns may be changed unseen, whether the log
 // has it or the transaction has written it.
 func TestTxValuesAreTheCallersOwn(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem())

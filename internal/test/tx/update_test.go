@@ -241,7 +241,7 @@ func TestTrapPanicInUpdate(t *testing.T) {
 	}
 }
 
-// Trap: a value that shares slices or pointers with what a reader holds, changed in place by an updater.
+// Trap: a value that shares slices or pointers with a reader's, changed in place by an updater.
 func TestTrapUpdateChangesInPlace(t *testing.T) {
 	m := openAccounts(t)
 	m.Set("a", account{Log: []string{"one", "two"}})

@@ -131,7 +131,7 @@ func (borrowed) Append(dst []byte, v any) ([]byte, error)     { return *v.(*[]by
 func (borrowed) Decoder(schema string) (codec.Decoder, error) { return borrowed{}, nil }
 func (borrowed) Decode(src []byte, v any) error               { *v.(*[]byte) = bytes.Clone(src); return nil }
 
-// TestCodecThatBorrows: what a codec returns is never written to, though buffers are used again.
+// TestCodecThatBorrows: the bytes that a codec returns are never written to, though buffers are used again.
 func TestCodecThatBorrows(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem())
 	m, other := kit.MapOf[int, []byte](t, db, "m", copal.WithCodec(borrowed{})), kit.MapOf[int, string](t, db, "other")
@@ -151,7 +151,7 @@ func TestCodecThatBorrows(t *testing.T) {
 	}
 }
 
-// TestNoPartOfAValue: a value that does not decode to its end is given to nobody.
+// TestNoPartOfAValue: no read returns a value that does not decode to its end.
 func TestNoPartOfAValue(t *testing.T) {
 	type pair struct{ A, B int }
 	db := kit.OpenOn(t, vfs.NewMem())
@@ -171,7 +171,7 @@ func TestNoPartOfAValue(t *testing.T) {
 	}
 }
 
-// What a codec has written that is not known here is not opened without it, and stays as it is.
+// A map of an unknown codec does not open without it, and keeps its records.
 // namesake is a codec of a program's own that is called as one of package codec.
 type namesake struct{ codec.Codec }
 

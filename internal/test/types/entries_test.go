@@ -22,7 +22,7 @@ type parcel struct {
 	At   time.Time
 }
 
-// What a snapshot yields, put into another store, is the same there by every reader: of each codec, with
+// The entries of a snapshot, put into another store, are the same there by every reader: of each codec, with
 // deadlines, raw.
 func TestEntriesMove(t *testing.T) {
 	from := kit.OpenOn(t, vfs.NewMem())
@@ -100,7 +100,7 @@ func TestEntriesMove(t *testing.T) {
 	}
 }
 
-// entriesOf is what does not depend on the store.
+// entriesOf returns the parts of entries that do not depend on the store.
 func entriesOf(t *testing.T, s *copal.Snapshot) (list []admin.Entry) {
 	t.Helper()
 	for e, err := range admin.Entries(s, nil, nil) {

@@ -289,7 +289,7 @@ func TestKeysRefused(t *testing.T) {
 	}
 }
 
-// hostileKeys look like what they are not: parts of the format, other keys, other maps.
+// hostileKeys look like parts of the format, other keys, and other maps.
 var hostileKeys = []string{
 	"", " ", "  ", "\n", "\r\n", "\x00", "\x00\x00", ":", "::", "%", "%3a", "%%", "a:b", "a%3ab",
 	"a\nb", "a\n", "\na", "a\x00b", "a\x00", "\xff", "\xff\xfe\xfd", "a\xc3", "é", "e\u0301", "\u2028", "\ufffd",

@@ -151,7 +151,7 @@ func TestKeysNameAndOrder(t *testing.T) {
 	}
 }
 
-// Keys that raw writes have left and that are none of the type's are counted, and told by each walk.
+// Keys that raw writes have left and that are none of the type's are counted, and each walk reports them.
 func TestRawKeysOfAnotherType(t *testing.T) {
 	var told kit.ErrorLog
 	db := kit.Memory(t, told.Option())

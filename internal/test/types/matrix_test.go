@@ -16,18 +16,18 @@ import (
 )
 
 // The matrix of typed and raw on one key: for each codec, each way to write after each other, and then every
-// way to read, in every life of the store. What each is to show is told by a model of a few lines.
+// way to read, in every life of the store. A model of a few lines has the expected results.
 
-// cellState is what the model knows of one key.
+// cellState is the state of one key in the model.
 type cellState[V any] struct {
 	there  bool
 	shown  string // to raw reads
 	value  V      // to typed reads of the log
 	misfit bool   // which it does not fit
-	memory *V     // stands before it for typed reads
+	memory *V     // typed reads show it instead
 }
 
-// current is what typed reads show.
+// current is the value that typed reads show.
 func (s cellState[V]) current() (v V, there, misfit bool) {
 	if s.memory != nil {
 		return *s.memory, true, false
@@ -35,7 +35,7 @@ func (s cellState[V]) current() (v V, there, misfit bool) {
 	return s.value, s.there, s.there && s.misfit
 }
 
-// matrixKind is a codec with what it makes of values.
+// matrixKind is a codec with the encodings of values.
 type matrixKind[V any] struct {
 	name     string
 	codec    codec.Codec
@@ -190,7 +190,7 @@ func matrix[V any](t *testing.T, kind matrixKind[V]) {
 
 func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option) *copal.DB) {
 	clock := kit.NewManualClock()
-	opts := []copal.Option{kit.WithClock(clock), copal.WithCodec(kind.codec), copal.WithErrorHandler(func(error) {})} // All tells it what does not fit
+	opts := []copal.Option{kit.WithClock(clock), copal.WithCodec(kind.codec), copal.WithErrorHandler(func(error) {})} // All reports values that do not fit
 	db := open(opts...)
 	m := kit.MapOf[string, V](t, db, "m")
 	ways := matrixWays[V]()
@@ -210,7 +210,7 @@ func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option
 			}
 		}
 		clock.Advance(2 * time.Second)
-		if turn == 0 { // what comes next finds the first in the file
+		if turn == 0 { // the next finds the first in the file
 			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}

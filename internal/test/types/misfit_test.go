@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Tests of what OpenMap says to the records that are there.
+// Tests of OpenMap over records of other types.
 
 type home struct {
 	City string
@@ -189,7 +189,7 @@ func TestOpenMapTakesWhatMayFit(t *testing.T) {
 	}
 }
 
-// TestRawObjectOfOtherFields: what a program of another kind wrote as raw JSON is not read as the zero value of
+// TestRawObjectOfOtherFields: raw JSON of another program is not read as the zero value of
 // a type taken by mistake, and an Update does not overwrite it.
 func TestRawObjectOfOtherFields(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {

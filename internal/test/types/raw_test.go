@@ -191,7 +191,7 @@ func TestTrapStringsUnderBytes(t *testing.T) {
 	})
 }
 
-// A record is decoded by what wrote it, never by the codec that the map is open with.
+// A record is decoded by the codec that wrote it, never by the codec that the map is open with.
 func TestCodecOfAMapChanges(t *testing.T) {
 	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		m := kit.MapOf[string, []byte](t, db, "m")
@@ -199,7 +199,7 @@ func TestCodecOfAMapChanges(t *testing.T) {
 		kit.MustClose(t, m)
 		m = kit.MapOf[string, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
 		wantBytes(t, m, "json", "first")
-		kit.MustSet(t, m, "bytes", []byte(`"c2Vjb25k"`)) // what JSON makes of "second"
+		kit.MustSet(t, m, "bytes", []byte(`"c2Vjb25k"`)) // "second" in JSON
 		kit.MustSet(t, m, "not json", []byte("third"))
 		kit.MustClose(t, m)
 	}, func(t *testing.T, db *copal.DB) {

@@ -55,7 +55,7 @@ func TestRawReadsAgree(t *testing.T) {
 	})
 }
 
-// Reading raw bytes allocates what it returns, and nothing else.
+// Reading raw bytes allocates its result, and nothing else.
 func TestRawReadsAllocateNoMore(t *testing.T) {
 	if kit.RaceEnabled {
 		t.Skip("the race detector allocates")
@@ -80,7 +80,7 @@ func TestRawReadsAllocateNoMore(t *testing.T) {
 					t.Errorf("%s of %d bytes %s allocates %v times, want %v", what, n, where, got, want)
 				}
 			}
-			extra := 0.0 // what cannot be read in place and is long is read into memory of its own
+			extra := 0.0 // a long value that cannot be read in place is read into memory of its own
 			if n > 900 && (where == "in the ring" || noMap) {
 				extra = 1
 			}

@@ -58,8 +58,8 @@ func (l *level) UnmarshalText(text []byte) error {
 }
 
 // TestValues stores values of many types and finds them again, in each life of the store: in maps by Load, Get, All,
-// Values and Range, and as single values. A map costs the compiler much more than a single value, and both encode in the
-// same way; so maps are tried with one type of each kind.
+// Values and Range, and as single values. A map costs the compiler much more than a single value,
+// and both encode in the same way; so maps are tried with one type of each kind.
 //
 // Trap: nil against empty slices and maps, embedded fields, interface fields,
 // recursive types, an empty value taken for a deletion, a string read back with quotes.
@@ -218,7 +218,7 @@ func TestTrapUnexportedFields(t *testing.T) {
 	})
 }
 
-// Trap: refused at once with an error, never stored wrong. What was there before stays.
+// Trap: refused at once with an error, never stored wrong. The entry before it stays.
 func TestTrapValuesRefused(t *testing.T) {
 	cycle := &tree{}
 	cycle.Left = cycle
@@ -363,7 +363,7 @@ func TestHugeValues(t *testing.T) {
 	}
 }
 
-// availableMemory is in bytes, and 0 where the system does not tell.
+// availableMemory is in bytes, and 0 where it is unknown.
 func availableMemory() int64 {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for line := range strings.Lines(string(text)) {
@@ -375,7 +375,7 @@ func availableMemory() int64 {
 	return 0
 }
 
-// Trap: a value that shares slices or pointers with what a reader holds, changed in place.
+// Trap: a value that shares slices or pointers with a reader's, changed in place.
 func TestTrapSharedMemory(t *testing.T) {
 	db := kit.Memory(t)
 	want := person{Name: "Alice", Tags: []string{"a", "b"}, Scores: map[string]float64{"x": 1}, Home: &point{1, 2}}

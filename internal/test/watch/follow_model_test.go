@@ -29,8 +29,8 @@ import (
 // A reader beside the whole life of a writer, from the empty directory on: random operations of a writer
 // that closes, dies and comes back, and a reader that is opened at some moment, before the first write as
 // well, with maps, collections, snapshots and watches that are opened and closed at others. Whenever the
-// reader has looked, every way of reading shows what the writer had written by then; in between it shows
-// what it showed before.
+// reader has looked, every way of reading shows the writes up to then; in between it shows
+// the same as before.
 //
 // Nothing runs by itself: the stores have no goroutines, and a look is a Refresh. Each life is a bubble of
 // synctest, so that it is known when a watch waits.
@@ -43,7 +43,7 @@ type followLife struct {
 	mem   *vfs.Mem
 	opts  []copal.Option // of both
 	ring  copal.Option   // of the writer
-	told  []string       // what was done
+	told  []string       // the steps so far
 
 	w, r    *copal.DB // nil while there is none
 	maps    []readMap
@@ -54,8 +54,8 @@ type followLife struct {
 	snaps   []followSnap
 	watches []*followWatch
 
-	has     content             // what the writer has written
-	shown   content             // what the reader has seen of it
+	has     content             // the writes of the writer
+	shown   content             // those that the reader has seen
 	opened  map[string]bool     // maps that the writer has opened
 	named   map[string]bool     // maps of which the log knows
 	known   map[string]bool     // maps of which the reader knows
@@ -69,7 +69,7 @@ type followLife struct {
 	early   bool                // the reader was there before the first write
 }
 
-// content is what a store holds, by the whole key.
+// content has the entries of a store, by the whole key.
 type content map[string]kept
 
 // kept is an entry: a value as raw reads show it, or a collection as its elements, each with what it is.
@@ -79,7 +79,7 @@ type kept struct {
 	deadline int64    // 0 for none
 }
 
-// at is what there is of it at a time.
+// at is the content at a time.
 func (c content) at(now int64) content {
 	alive := content{}
 	for key, h := range c {
@@ -106,7 +106,7 @@ type followSnap struct {
 // followWatch is a watch of the reader, which stop ends, and what it has told.
 type followWatch struct {
 	prefix string
-	next   int // change that it is to tell next
+	next   int // the change that it must yield next
 	got    []map[string]string
 	part   map[string]string // of what counts together
 	err    error
@@ -322,7 +322,7 @@ func (x *followLife) deletePrefix(changed map[string]string, remove func(p []byt
 	changed[p+" to "+p[:len(p)-1]+string(p[len(p)-1]+1)] = gone
 }
 
-// gone stands for a deletion among changes.
+// gone is a deletion among changes.
 const gone = "\x00gone"
 
 func (x *followLife) put(changed map[string]string, key, value string, deadline int64) {
@@ -360,7 +360,7 @@ func (x *followLife) raw(changed map[string]string, put func(key, value []byte) 
 // The collections, each under its key.
 var followCollections = []string{"hash", "list", "set", "sorted"}
 
-// writeCollection changes a collection. What a watch tells of them depends on when it reads, and is not compared.
+// writeCollection changes a collection. The changes that a watch yields then depend on its time, and are not compared.
 func (x *followLife) writeCollection() {
 	key := followCollections[x.rng.IntN(4)]
 	x.log("change %s", key)
@@ -639,7 +639,7 @@ func (x *followLife) compareWatch(w *followWatch) (lost bool) {
 	return false
 }
 
-// same compares what a way of reading shows.
+// same compares the results of a way of reading.
 func (x *followLife) same(way string, got, want []string) {
 	x.t.Helper()
 	if !slices.Equal(got, want) {
@@ -964,7 +964,7 @@ func (m *followMap[V]) compareIn(tx *copal.Tx) {
 	}
 }
 
-// reads compares what the map shows, in one of three ways, with what there is.
+// reads compares the map, in one of three ways, with the expected entries.
 func (m *followMap[V]) reads(what string, r *copal.Map[string, V], all content) {
 	x := m.x
 	x.t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A reader opens a store, and a map in it, before the first write. What is written then shows in that
+// A reader opens a store, and a map in it, before the first write. Later writes show in that
 // map in every way of reading.
 func TestMapOpenedBeforeTheFirstWrite(t *testing.T) {
 	mem := vfs.NewMem()
@@ -81,7 +81,7 @@ func TestSnapshotBeforeTheFirstWrite(t *testing.T) {
 	}
 }
 
-// A watch of a store without a record tells the first writes as soon as a look has found them. It does
+// A watch of a store without a record yields the first writes as soon as a look has found them. It does
 // not wait for later ones.
 func TestWatchBeforeTheFirstWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWatchBeforeTheFirstWrite(t *testing.T) {
 	})
 }
 
-// listener hears what a watch tells while it waits, within a bubble of synctest.
+// listener reads a watch while it waits, within a bubble of synctest.
 type listener struct {
 	t    *testing.T
 	keys []string
@@ -131,7 +131,7 @@ func listen(t *testing.T, db *copal.DB, opts ...copal.WatchOption) *listener {
 	return h
 }
 
-// want compares what was told since the last time.
+// want compares the changes since its last call.
 func (h *listener) want(keys ...string) {
 	h.t.Helper()
 	synctest.Wait()
