@@ -72,55 +72,6 @@ func TestCodecs(t *testing.T) {
 	check(kit.OpenOn(t, mem))
 }
 
-// TestStructsEvolve writes with one struct and reads with another, across a reopening.
-func TestStructsEvolve(t *testing.T) {
-	type before struct {
-		A int8
-		B string
-		C []int
-	}
-	type after struct {
-		C   []int64
-		New string
-		A   int
-	}
-	type misfit struct {
-		A bool
-	}
-	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
-		t.Run(c.Name(), func(t *testing.T) {
-			mem := vfs.NewMem()
-			db := kit.OpenOn(t, mem, copal.WithCodec(c))
-			old := kit.MapOf[int, before](t, db, "things")
-			for i := range 3 {
-				if err := old.Set(i, before{A: int8(i - 100), B: "dropped", C: []int{i, 2}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			kit.MustClose(t, db)
-			db = kit.OpenOn(t, mem, copal.WithCodec(c))
-			now := kit.MapOf[int, after](t, db, "things")
-			if err := now.Set(9, after{New: "new"}); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 3 {
-				want := after{A: i - 100, C: []int64{int64(i), 2}}
-				if v, err := now.Load(i); err != nil || !reflect.DeepEqual(v, want) {
-					t.Errorf("%d is %+v, %v; want %+v", i, v, err, want)
-				}
-			}
-			if v, err := now.Load(9); err != nil || v.New != "new" {
-				t.Errorf("written after the change: %+v, %v", v, err)
-			}
-			kit.MustClose(t, db)
-			db = kit.OpenOn(t, mem, copal.WithCodec(c))
-			if _, err := copal.OpenMap[int, misfit](db, "things"); !errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrCorrupt) {
-				t.Errorf("an int read as a bool: %v", err)
-			}
-		})
-	}
-}
-
 // borrowed is a codec for []byte that returns the value itself instead of appending it.
 type borrowed struct{}
 

@@ -167,28 +167,6 @@ func TestOpenMapTakesRawBytes(t *testing.T) {
 	})
 }
 
-// A value that alone does not fit is an error of its read, and no obstacle to the others.
-func TestOpenMapTakesWhatMayFit(t *testing.T) {
-	type wide struct{ N int64 }
-	type narrow struct{ N int8 }
-	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
-		t.Run(c.Name(), func(t *testing.T) {
-			kit.Lives(t, func(t *testing.T, db *copal.DB) {
-				m := kit.MapOf[string, wide](t, db, "numbers")
-				kit.MustSet(t, m, "small", wide{-128})
-				kit.MustSet(t, m, "large", wide{128})
-				kit.MustClose(t, m)
-			}, func(t *testing.T, db *copal.DB) {
-				m := kit.MapOf[string, narrow](t, db, "numbers")
-				kit.WantLoad(t, m, "small", narrow{-128})
-				_, err := m.Load("large")
-				kit.WantErr(t, "Load", err, copal.ErrType)
-				kit.MustClose(t, m)
-			}, copal.WithCodec(c))
-		})
-	}
-}
-
 // TestRawObjectOfOtherFields: raw JSON of another program is not read as the zero value of
 // a type taken by mistake, and an Update does not overwrite it.
 func TestRawObjectOfOtherFields(t *testing.T) {
@@ -196,10 +174,10 @@ func TestRawObjectOfOtherFields(t *testing.T) {
 		db := kit.Memory(t)
 		text := `{"Street":"Long Lane"}`
 		kit.MustPut(t, db, "people:alice", text)
-		m := kit.MapOf[string, struct{ Name string }](t, db, "people", copal.WithCodec(c))
+		m := kit.MapOf[string, kit.User](t, db, "people", copal.WithCodec(c))
 		_, err := m.Load("alice")
 		kit.WantErr(t, "Load", err, copal.ErrType)
-		_, _, err = m.Update("alice", func(e *copal.Entry[struct{ Name string }]) error { return nil })
+		_, _, err = m.Update("alice", func(e *copal.Entry[kit.User]) error { return nil })
 		kit.WantErr(t, "Update", err, copal.ErrType)
 		if raw, ok := db.Raw().Get([]byte("people:alice")); !ok || string(raw) != text {
 			t.Errorf("%s: the entry is %s, %v", c.Name(), raw, ok)
@@ -218,7 +196,7 @@ func TestMisfitsElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		one, two := kit.MapOf[string, resident](t, db, "one"), kit.MapOf[string, struct{ Name []byte }](t, db, "none")
+		one, two := kit.MapOf[string, resident](t, db, "one"), kit.MapOf[string, kit.User](t, db, "none")
 		wantMisfit[oddResident](t, db, "two", ".Homes[].Zip")
 		kit.MustClose(t, kit.MapOf[string, resident](t, db, "two"))
 		if v, err := one.Load("alice"); err != nil || v.Name != "Alice" {
