@@ -13,7 +13,6 @@ import (
 // TestFileSizeLimit: a limit on the size of files is a full disk, whether the ring fits within it or not. The
 // disk itself is so large that segments are longer than the limit.
 func TestFileSizeLimit(t *testing.T) {
-	t.Parallel()
 	bothDisks(t, 160, func(t *testing.T, disk string) {
 		for name, limit := range map[string]uint64{"ringless": 2<<20 + 123, "ring": 6<<20 + 4321} {
 			start(t, order{Do: "limit", Dir: filepath.Join(disk, name), Limit: limit}).end()
