@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // copyOpenStore copies the files of a store that is open, and returns the name of the copy.
@@ -51,7 +52,7 @@ func TestCopiedStore(t *testing.T) {
 	run := func(want int, says string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		code := newApp(strings.NewReader("{}\n"), &out, &errs).run(args)
+		code := carryOut(cli.NewApp(strings.NewReader("{}\n"), &out, &errs), args)
 		if text := out.String() + errs.String(); code != want || !strings.Contains(text, says) {
 			t.Errorf("%q: code %d, %s", args, code, text)
 		}
@@ -62,21 +63,21 @@ func TestCopiedStore(t *testing.T) {
 		{"serve", dir, "--redis", "", "--http", "", "--unix", filepath.Join(t.TempDir(), "s")}, {"stat", dir}, {"schema", dir}, {"history", dir},
 		{"sync", dir}, {"compact", dir}, {"backup", dir, dir + ".backup"}, {"copy", dir, dir + ".copy"}, {"watch", dir}, {"shell", dir},
 	} {
-		run(exitError, dir+" is a copy of a store that was not closed", args...)
+		run(cli.ExitError, dir+" is a copy of a store that was not closed", args...)
 	}
-	run(exitError, "1 key: intact", "check", dir)
-	run(exitError, "is a copy of a store", "check", dir)
-	run(exitError, `"sound":false,"copied":true`, "check", dir, "--json")
-	run(exitOK, "last writes that were acknowledged there may be missing", "check", dir, "--copied")
-	run(exitOK, "v", "get", dir, "k", "--copied")
-	run(exitOK, `"k"`, "--copied", "export", dir)
-	run(exitOK, "the last writes that were acknowledged there may be missing", "repair", dir, dir+".mended")
-	run(exitOK, "v", "get", dir+".mended", "k")
-	run(exitOK, "sound", "check", dir+".mended")
-	run(exitOK, "is repaired", "repair", dir, "--yes")
-	run(exitOK, "sound", "check", dir)
-	run(exitError, "is a copy", "get", dir+".damaged", "k")
-	run(exitOK, "", "set", dir+".damaged", "k", "w", "--copied")
-	run(exitOK, "w", "get", dir+".damaged", "k")
-	run(exitOK, "sound", "check", dir+".damaged")
+	run(cli.ExitError, "1 key: intact", "check", dir)
+	run(cli.ExitError, "is a copy of a store", "check", dir)
+	run(cli.ExitError, `"sound":false,"copied":true`, "check", dir, "--json")
+	run(cli.ExitOK, "last writes that were acknowledged there may be missing", "check", dir, "--copied")
+	run(cli.ExitOK, "v", "get", dir, "k", "--copied")
+	run(cli.ExitOK, `"k"`, "--copied", "export", dir)
+	run(cli.ExitOK, "the last writes that were acknowledged there may be missing", "repair", dir, dir+".mended")
+	run(cli.ExitOK, "v", "get", dir+".mended", "k")
+	run(cli.ExitOK, "sound", "check", dir+".mended")
+	run(cli.ExitOK, "is repaired", "repair", dir, "--yes")
+	run(cli.ExitOK, "sound", "check", dir)
+	run(cli.ExitError, "is a copy", "get", dir+".damaged", "k")
+	run(cli.ExitOK, "", "set", dir+".damaged", "k", "w", "--copied")
+	run(cli.ExitOK, "w", "get", dir+".damaged", "k")
+	run(cli.ExitOK, "sound", "check", dir+".damaged")
 }

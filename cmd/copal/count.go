@@ -2,87 +2,51 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/entries"
 )
 
 const countHelp = `Count the entries of a store, those whose keys begin with PREFIX if it is given, and that
 --match stands for.
 
-Without PREFIX, and for a whole map such as users: nothing is read; the store knows. ` + matchHelp + `
+Without PREFIX, and for a whole map such as users: nothing is read; the store knows. ` + cli.MatchHelp + `
 
 --at MOMENT counts those that there were then; see copal --help.
 
 With --json the output is {"keys":…}.`
 
-func newCount(a *app) *cobra.Command {
+func newCount(a *cli.App) *cobra.Command {
 	var asJSON bool
-	var f selectionFlags
-	var at *momentFlag
-	var exists existsFlag
+	var f cli.SelectionFlags
+	var at *cli.MomentFlag
+	var exists cli.ExistsFlag
 	cmd := &cobra.Command{
 		Use:               "count DIR [PREFIX]",
 		Short:             "Count entries",
 		Long:              countHelp,
 		Example:           "  copal count app.db\n  copal count app.db users:\n  copal count app.db --match 'users:*@example.com'",
-		Args:              arguments(1, 2),
-		ValidArgsFunction: a.completeKey(1),
+		Args:              cli.Arguments(1, 2),
+		ValidArgsFunction: a.CompleteKey(1),
 	}
-	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
-		s, err := f.parse(cmd, args[1:])
+	cmd.RunE = a.Runs(func(args []string, out *bufio.Writer) error {
+		s, err := f.Parse(cmd, args[1:])
 		if err != nil {
 			return err
 		}
-		return at.view(args[0], func(from source) error {
-			if err := exists.check(a, from, s.prefix); err != nil {
+		return at.View(args[0], func(from cli.Source) error {
+			if err := exists.Check(a, from, s.Prefix); err != nil {
 				return err
 			}
-			return a.count(from, s, asJSON, out)
+			return entries.Count(a, from, s, asJSON, out)
 		})
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the number as JSON")
-	f.addMatch(cmd)
-	f.addQuoted(cmd, "PREFIX")
-	exists.add(cmd)
-	at = a.addAt(cmd, "read")
+	f.AddMatch(cmd)
+	f.AddQuoted(cmd, "PREFIX")
+	exists.Add(cmd)
+	at = a.AddAt(cmd, "read")
 	return cmd
-}
-
-func (a *app) count(from source, s selection, asJSON bool, out *bufio.Writer) error {
-	n, err := a.countKeys(from, s, "counting")
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return writeJSON(out, struct {
-			Keys int64 `json:"keys"`
-		}{n})
-	}
-	_, err = fmt.Fprintln(out, n)
-	return err
-}
-
-// countKeys counts the selected entries. On a terminal it shows how far it is, as what.
-func (a *app) countKeys(from source, s selection, what string) (n int64, err error) {
-	if s.everything() {
-		return int64(from.raw().Len()), nil
-	}
-	if s.pattern == nil {
-		for name, keys := range from.maps() {
-			if bytes.Equal(s.prefix, copal.MapPrefix(name)) {
-				return int64(keys), nil
-			}
-		}
-	}
-	meter := a.newMeter(what, "keys", -1)
-	defer meter.end()
-	for range a.keys(from, s) {
-		n++
-		meter.add()
-	}
-	return n, a.ctx.Err()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
@@ -76,7 +77,7 @@ func lookAtDamaged(t *testing.T, dir string, kept []string) {
 	run := func(want int, args ...string) (out, errs string) {
 		t.Helper()
 		var o, e bytes.Buffer
-		if code := newApp(strings.NewReader(""), &o, &e).run(args); code != want {
+		if code := carryOut(cli.NewApp(strings.NewReader(""), &o, &e), args); code != want {
 			t.Errorf("copal %s: exit code %d, want %d: %.300s %.600s", strings.Join(args, " "), code, want, o.String(), e.String())
 		}
 		return o.String(), e.String()

@@ -4,6 +4,9 @@ import (
 	"bufio"
 
 	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/entries"
 )
 
 const getHelp = `Print the value under a key.
@@ -31,50 +34,28 @@ const getExample = `  copal get app.db users:alice
   copal get app.db --quoted '"ids:\x00\xff"'
   copal get app.db --json users:alice`
 
-func newGet(a *app) *cobra.Command {
+func newGet(a *cli.App) *cobra.Command {
 	var asJSON, quoted, raw bool
-	var at *momentFlag
+	var at *cli.MomentFlag
 	cmd := &cobra.Command{
 		Use:               "get DIR KEY",
 		Short:             "Print the value under a key",
 		Long:              getHelp,
 		Example:           getExample,
-		Args:              arguments(2, 2),
-		ValidArgsFunction: a.completeKey(1),
-		RunE: a.runs(func(args []string, out *bufio.Writer) error {
-			key, err := parseKey(args[1], quoted)
+		Args:              cli.Arguments(2, 2),
+		ValidArgsFunction: a.CompleteKey(1),
+		RunE: a.Runs(func(args []string, out *bufio.Writer) error {
+			key, err := cli.ParseKey(args[1], quoted)
 			if err != nil {
 				return err
 			}
-			return at.view(args[0], func(s source) error { return a.get(s, key, asJSON, raw, out) })
+			return at.View(args[0], func(s cli.Source) error { return entries.Get(a, s, key, asJSON, raw, out) })
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print key and value as JSON")
 	cmd.Flags().BoolVar(&raw, "raw", false, "send the stored bytes to a terminal as they are")
-	cmd.Flags().BoolVarP(&quoted, "quoted", "Q", false, quotedUsage)
-	exclude(cmd, "json", "raw")
-	at = a.addAt(cmd, "read")
+	cmd.Flags().BoolVarP(&quoted, "quoted", "Q", false, cli.QuotedUsage)
+	cli.Exclude(cmd, "json", "raw")
+	at = a.AddAt(cmd, "read")
 	return cmd
-}
-
-func (a *app) get(s source, key []byte, asJSON, raw bool, out *bufio.Writer) error {
-	value, err := s.raw().Load(key)
-	var expires *jsonTime
-	if err == nil && asJSON {
-		expires, err = expiry(s.raw(), key)
-	}
-	if err != nil {
-		return a.missing(s, err, key)
-	}
-	if asJSON {
-		return writeEntry(out, key, expires, value)
-	}
-	if isTerminal(a.stdout) && !raw {
-		value = []byte(plain(string(value)))
-	}
-	if isTerminal(a.stdout) || a.host != nil {
-		value = append(value, '\n')
-	}
-	_, err = out.Write(value)
-	return err
 }

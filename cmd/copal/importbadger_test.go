@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // TestImportOfBadger: a directory of badger is imported, and a damaged one is an error that makes no store.
@@ -33,7 +35,7 @@ func TestImportOfBadger(t *testing.T) {
 	}
 	run := func(args ...string) (code int, out, wrong string) {
 		var o, w bytes.Buffer
-		code = newApp(strings.NewReader(""), &o, &w).run(args)
+		code = carryOut(cli.NewApp(strings.NewReader(""), &o, &w), args)
 		return code, o.String(), w.String()
 	}
 	code, out, wrong := run("import", in("db"), in("old"))

@@ -21,7 +21,9 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/cmd/copal/internal/importing"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/redisserver"
 	"github.com/copaldb/copal/internal/resp"
@@ -316,13 +318,13 @@ func TestImportFromOldRedis(t *testing.T) {
 	c.do("PEXPIREAT", "k", "4102444800123")
 	c.do("XADD", "s", "1-1", "f", "v")
 	store := filepath.Join(t.TempDir(), "s")
-	if code, _, errs := command(nil, "import", store, "redis://"+address); code != exitError || !strings.Contains(errs, "NOAUTH") {
+	if code, _, errs := command(nil, "import", store, "redis://"+address); code != cli.ExitError || !strings.Contains(errs, "NOAUTH") {
 		t.Errorf("without a password: exit code %d, %s", code, errs)
 	}
 	if _, err := os.Stat(store); err == nil {
 		t.Error("an import that was refused has made a store")
 	}
-	if code, _, errs := command(nil, "import", store, "redis://:wrong@"+address); code != exitError || !strings.Contains(errs, "WRONGPASS") || strings.Contains(errs, "wrong@") {
+	if code, _, errs := command(nil, "import", store, "redis://:wrong@"+address); code != cli.ExitError || !strings.Contains(errs, "WRONGPASS") || strings.Contains(errs, "wrong@") {
 		t.Errorf("with a wrong password: exit code %d, %s", code, errs)
 	}
 	for _, password := range []string{"", ":secret@", "default:secret@"} {
@@ -428,7 +430,7 @@ func TestImportIsVerified(t *testing.T) {
 					}
 					return
 				}
-				if code != exitError || !strings.Contains(errs, ": "+c.want) || strings.Contains(errs, "once more") != (live && strings.Contains(c.want, `"`)) {
+				if code != cli.ExitError || !strings.Contains(errs, ": "+c.want) || strings.Contains(errs, "once more") != (live && strings.Contains(c.want, `"`)) {
 					t.Errorf("exit code %d: %s %s, want %s", code, out, errs, c.want)
 				}
 			})
@@ -459,7 +461,7 @@ func TestImportTwiceTheSameMember(t *testing.T) {
 	from := rdbFile(t, "\x05\x01z\x03\x01m"+score(1)+"\x01n"+score(3)+"\x01m"+score(2), "\x02\x01s\x03\x01a\x01b\x01a", "\x04\x01h\x02\x01f\x01v\x01f\x01w")
 	dir := filepath.Join(t.TempDir(), "s")
 	code, _, errs := command(nil, "import", dir, from)
-	if code != exitError || !strings.Contains(errs, `the store and `+from+` differ in 3 entries: "z", "s", "h"`) {
+	if code != cli.ExitError || !strings.Contains(errs, `the store and `+from+` differ in 3 entries: "z", "s", "h"`) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if got := contentsOfStore(t, dir); got["z"] != `zset ["m" "2" "n" "3"] until 0` || got["s"] != `set ["a" "b"] until 0` || got["h"] != `hash map["f":"w"] until 0` {
@@ -470,8 +472,8 @@ func TestImportTwiceTheSameMember(t *testing.T) {
 
 // An import that a cut file has ended goes on with the whole file, amid a list, too.
 func TestImportRedisResumed(t *testing.T) {
-	defer func(n int) { batchEntries = n }(batchEntries)
-	batchEntries = 10
+	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
+	importing.BatchEntries = 10
 	var operations []string
 	for i := range 30 {
 		operations = append(operations, "\x00"+rdbString(fmt.Sprint("key ", i))+rdbString(fmt.Sprint("value ", i)))
@@ -494,7 +496,7 @@ func TestImportRedisResumed(t *testing.T) {
 		if err := os.WriteFile(from, text[:n], 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if code, _, errs := command(nil, "import", dir, from); code != exitError || !strings.Contains(errs, "the file ends in it") {
+		if code, _, errs := command(nil, "import", dir, from); code != cli.ExitError || !strings.Contains(errs, "the file ends in it") {
 			t.Fatalf("of %d bytes: exit code %d: %s", n, code, errs)
 		}
 		if err := os.WriteFile(from, text, 0o666); err != nil {
@@ -526,7 +528,7 @@ func importBesideTypedMap(t *testing.T, c codec.Codec) {
 		t.Fatal(err)
 	}
 	from := rdbFile(t, "\x00\x03n:a\x01\x35", "\x00\x03n:b\x01x", "\x01\x03n:c\x01\x01e", "\x00\x03o:b\x01x", "\xfe\x40\x64\x00\x01k\x01v")
-	if code, _, errs := command(nil, "import", dir, from); code != exitError || !strings.Contains(errs, `key "n:b"`) {
+	if code, _, errs := command(nil, "import", dir, from); code != cli.ExitError || !strings.Contains(errs, `key "n:b"`) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	out := mustCommand(t, nil, "import", dir, from, "--skip-bad")
@@ -541,9 +543,9 @@ func importBesideTypedMap(t *testing.T, c codec.Codec) {
 // What is too long for a store is an error, or left out.
 func TestImportRedisTooLong(t *testing.T) {
 	long := rdbString(strings.Repeat("m", 70_000))
-	from := rdbFile(t, "\x02\x01s\x02"+long+"\x01a", "\x04\x01h\x02"+long+"\x01v\x01f"+long, "\x05\x01z\x02"+rdbString(strings.Repeat("m", mostName))+"12345678"+long+"12345678", "\x02\x01t\x01"+long, "\x00"+long+"\x01v", "\x00\x01k\x01v")
+	from := rdbFile(t, "\x02\x01s\x02"+long+"\x01a", "\x04\x01h\x02"+long+"\x01v\x01f"+long, "\x05\x01z\x02"+rdbString(strings.Repeat("m", importing.MostName))+"12345678"+long+"12345678", "\x02\x01t\x01"+long, "\x00"+long+"\x01v", "\x00\x01k\x01v")
 	dir := filepath.Join(t.TempDir(), "s")
-	if code, _, errs := command(nil, "import", dir, from); code != exitError || !strings.Contains(errs, `key "s" has an element with a name of 70000 bytes, and the most is 65504; --skip-bad leaves it out`) {
+	if code, _, errs := command(nil, "import", dir, from); code != cli.ExitError || !strings.Contains(errs, `key "s" has an element with a name of 70000 bytes, and the most is 65504; --skip-bad leaves it out`) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	out := mustCommand(t, nil, "import", dir, from, "--skip-bad")

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -47,7 +48,7 @@ func TestPlacesOfAStranger(t *testing.T) {
 			in := func(name string) string { return filepath.Join(home, name) }
 			run := func(args string) (int, string) {
 				var out, wrong bytes.Buffer
-				code := newApp(strings.NewReader(""), &out, &wrong).run(strings.Fields(strings.ReplaceAll(args, "DIR", home)))
+				code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), strings.Fields(strings.ReplaceAll(args, "DIR", home)))
 				return code, out.String() + wrong.String()
 			}
 			if code, text := run("set DIR/db a 1"); code != 0 {
@@ -66,7 +67,7 @@ func TestPlacesOfAStranger(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if code, text := run(c.args); c.fails && code == 0 || code == exitUsage || code != 0 && strings.TrimSpace(text) == "" {
+			if code, text := run(c.args); c.fails && code == 0 || code == cli.ExitUsage || code != 0 && strings.TrimSpace(text) == "" {
 				t.Errorf("%s, %s as a %s, ends with %d: %s", c.args, c.name, kind, code, text)
 			}
 			if text, err := os.ReadFile(in("victim")); err != nil || string(text) != secret {
@@ -84,16 +85,17 @@ func TestPlacesOfAStranger(t *testing.T) {
 func TestStreamsAreNoFiles(t *testing.T) {
 	home := t.TempDir()
 	var out, wrong bytes.Buffer
-	code := newApp(strings.NewReader(""), &out, &wrong).run([]string{"import", filepath.Join(home, "db"), "/dev/zero", "--from", "bbolt"})
-	if code != exitUsage || !strings.Contains(wrong.String(), "cannot be read from a pipe or a device") {
+	code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), []string{"import", filepath.Join(home, "db"), "/dev/zero", "--from", "bbolt"})
+	if code != cli.ExitUsage || !strings.Contains(wrong.String(), "cannot be read from a pipe or a device") {
 		t.Errorf("it ends with %d: %s", code, wrong.String())
 	}
 	victim, page := filepath.Join(home, "victim"), filepath.Join(home, "page.html")
-	if err := errors.Join(os.WriteFile(victim, []byte("secret"), 0o600), os.Symlink(victim, page+partSuffix)); err != nil {
+	if err := errors.Join(os.WriteFile(victim, []byte("secret"), 0o600), os.Symlink(victim, page+cli.PartSuffix)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newPage(page); !errors.Is(err, vfs.ErrIrregular) {
-		t.Errorf("the error is %v", err)
+	wrong.Reset()
+	if code := carryOut(cli.NewApp(nil, &out, &wrong), []string{"bench", "--dir", home, "--html", page}); code != cli.ExitError || !strings.Contains(wrong.String(), cli.Message(vfs.ErrIrregular)) {
+		t.Errorf("bench ends with %d: %s", code, wrong.String())
 	}
 	if text, err := os.ReadFile(victim); err != nil || string(text) != "secret" {
 		t.Errorf("the linked file has %q, %v", text, err)

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/changes"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 const logHelp = `Print what an entry was, version by version, the newest first; or without KEY all changes
@@ -36,79 +36,43 @@ const logExample = `  copal log app.db users:alice
   copal log app.db --since "1 hour ago"
   copal log app.db --since 2026-11-24 --prefix users: --json`
 
-// terminalLimit is how many changes a terminal gets unless it asks for more.
-const terminalLimit = 50
-
-// logFlags say what is told, and how.
-type logFlags struct {
-	since  *momentFlag
-	prefix string
-	quoted bool
-	json   bool
-	limit  int64 // negative for none
-}
-
-func newLog(a *app) *cobra.Command {
-	var f logFlags
+func newLog(a *cli.App) *cobra.Command {
+	var f changes.Log
 	cmd := &cobra.Command{
 		Use:               "log DIR [KEY]",
 		Short:             "Tell what an entry was before, or what has changed",
 		Long:              logHelp,
 		Example:           logExample,
-		Args:              arguments(1, 2),
-		ValidArgsFunction: a.completeKey(1),
+		Args:              cli.Arguments(1, 2),
+		ValidArgsFunction: a.CompleteKey(1),
 	}
-	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
-		words := append(args[1:len(args):len(args)], f.prefix)
-		keys, err := parseKeys(words, f.quoted)
+	cmd.RunE = a.Runs(func(args []string, out *bufio.Writer) error {
+		words := append(args[1:len(args):len(args)], f.Prefix)
+		keys, err := cli.ParseKeys(words, f.Quoted)
 		switch {
 		case err != nil:
 			return err
-		case len(args) == 2 && f.prefix != "":
-			return usageError{"--prefix is for the log of a store, and this one is of the entry " + showKey(keys[0])}
-		case f.limit < 0:
-			return usageError{"--limit: the number of changes cannot be negative"}
+		case len(args) == 2 && f.Prefix != "":
+			return cli.UsageError("--prefix is for the log of a store, and this one is of the entry " + cli.ShowKey(keys[0]))
+		case f.Limit < 0:
+			return cli.UsageError("--limit: the number of changes cannot be negative")
 		case !cmd.Flags().Changed("limit"):
-			f.limit = a.defaultLimit(f.json)
+			f.Limit = changes.DefaultLimit(a, f.JSON)
 		}
-		if a.host == nil {
-			defer a.catchSignals()()
+		if a.Host == nil {
+			defer a.CatchSignals()()
 		}
-		return a.view(args[0], func(db *copal.DB) error {
+		return a.View(args[0], func(db *copal.DB) error {
 			if len(args) == 2 {
-				return a.logEntry(db, keys[0], &f, out)
+				return changes.LogEntry(a, db, keys[0], &f, out)
 			}
-			return a.logStore(db, keys[0], &f, out)
+			return changes.LogStore(a, db, keys[0], &f, out)
 		})
 	})
-	cmd.Flags().Int64VarP(&f.limit, "limit", "n", 0, "print the newest so many")
-	f.since = a.addMoment(cmd, "since", "tell what came after this `MOMENT`, such as 10m or \"2 days ago\"")
-	cmd.Flags().StringVarP(&f.prefix, "prefix", "p", "", "tell of entries whose keys begin with this")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each change")
-	cmd.Flags().BoolVarP(&f.quoted, "quoted", "Q", false, "read KEY and --prefix as ls shows a key: a Go string literal if it begins with \"")
+	cmd.Flags().Int64VarP(&f.Limit, "limit", "n", 0, "print the newest so many")
+	f.Since = a.AddMoment(cmd, "since", "tell what came after this `MOMENT`, such as 10m or \"2 days ago\"")
+	cmd.Flags().StringVarP(&f.Prefix, "prefix", "p", "", "tell of entries whose keys begin with this")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print a line of JSON for each change")
+	cmd.Flags().BoolVarP(&f.Quoted, "quoted", "Q", false, "read KEY and --prefix as ls shows a key: a Go string literal if it begins with \"")
 	return cmd
-}
-
-// defaultLimit is how many changes are printed where nothing is said.
-func (a *app) defaultLimit(asJSON bool) int64 {
-	if isTerminal(a.stdout) && !asJSON {
-		return terminalLimit
-	}
-	return -1
-}
-
-// showWhen is the time and the number of a record, as a person reads them.
-func showWhen(paint painter, at time.Time, seq uint64) string {
-	number := "—"
-	if seq > 0 {
-		number = fmt.Sprintf("#%d", seq)
-	}
-	return paint.paint(styleDim, at.Format("2006-01-02 15:04:05.000")+"  "+fmt.Sprintf("%-8s", number))
-}
-
-// tellMore says on a terminal that there is more than was printed.
-func (f *logFlags) tellMore(a *app, out *bufio.Writer, what string) {
-	if !f.json && isTerminal(a.stdout) {
-		fmt.Fprintln(out, painterFor(a.stdout).paint(styleDim, what+": --limit shows more"))
-	}
 }

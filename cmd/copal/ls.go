@@ -2,14 +2,11 @@ package main
 
 import (
 	"bufio"
-	"errors"
-	"fmt"
-	"iter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/ndjson"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/entries"
 )
 
 const lsHelp = `List the keys of a store, those that begin with PREFIX if it is given.
@@ -21,7 +18,7 @@ key; get --quoted takes it back. With --null keys are written as they are, each
 followed by a NUL byte.
 
 --from and --to select keys as copal range does, --match those that a pattern stands for.
-` + matchHelp + `
+` + cli.MatchHelp + `
 
 --at MOMENT lists those that there were then; see copal --help.
 
@@ -35,128 +32,41 @@ const lsExample = `  copal ls app.db
   copal ls app.db --long | sort -rn | head    # the largest values
   copal ls app.db --null | xargs -0 -n1 copal get app.db --`
 
-// lsFlags say how a key is written.
-type lsFlags struct {
-	selectionFlags
-	json, null, long bool
-}
-
-func newLs(a *app) *cobra.Command {
-	var f lsFlags
-	var at *momentFlag
-	var exists existsFlag
+func newLs(a *cli.App) *cobra.Command {
+	var f entries.List
+	var at *cli.MomentFlag
+	var exists cli.ExistsFlag
 	cmd := &cobra.Command{
 		Use:               "ls DIR [PREFIX]",
 		Short:             "List the keys of a store, in order",
 		Long:              lsHelp,
 		Example:           lsExample,
-		Args:              arguments(1, 2),
-		ValidArgsFunction: a.completeKey(1),
+		Args:              cli.Arguments(1, 2),
+		ValidArgsFunction: a.CompleteKey(1),
 	}
-	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
-		if f.null && (f.json || f.long) {
-			return usageError{"--null goes with neither --json nor --long"}
+	cmd.RunE = a.Runs(func(args []string, out *bufio.Writer) error {
+		if f.Null && (f.JSON || f.Long) {
+			return cli.UsageError("--null goes with neither --json nor --long")
 		}
-		s, err := f.parse(cmd, args[1:])
+		s, err := f.Parse(cmd, args[1:])
 		if err != nil {
 			return err
 		}
-		return at.view(args[0], func(from source) error {
-			if err := exists.check(a, from, s.prefix, s.from); err != nil {
+		return at.View(args[0], func(from cli.Source) error {
+			if err := exists.Check(a, from, s.Prefix, s.From); err != nil {
 				return err
 			}
-			return f.list(a, from, s, out)
+			return f.List(a, from, s, out)
 		})
 	})
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each key")
-	cmd.Flags().BoolVarP(&f.null, "null", "0", false, "print keys as they are, each followed by a NUL byte")
-	cmd.Flags().BoolVarP(&f.long, "long", "l", false, "print the size of each value too")
-	f.addRange(cmd)
-	f.addLimit(cmd, "keys")
-	f.addMatch(cmd)
-	f.addQuoted(cmd, "PREFIX, --from and --to")
-	exists.add(cmd)
-	at = a.addAt(cmd, "read")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print a line of JSON for each key")
+	cmd.Flags().BoolVarP(&f.Null, "null", "0", false, "print keys as they are, each followed by a NUL byte")
+	cmd.Flags().BoolVarP(&f.Long, "long", "l", false, "print the size of each value too")
+	f.AddRange(cmd)
+	f.AddLimit(cmd, "keys")
+	f.AddMatch(cmd)
+	f.AddQuoted(cmd, "PREFIX, --from and --to")
+	exists.Add(cmd)
+	at = a.AddAt(cmd, "read")
 	return cmd
-}
-
-func (f *lsFlags) list(a *app, from source, s selection, out *bufio.Writer) error {
-	failed := error(nil)
-	meter, endFirst := a.newOutputMeter("listing", "keys", s, from.raw().Len())
-	defer meter.end()
-	a.collection = func(c *copal.CollectionError) { f.writeCollection(c, out) }
-	defer func() { a.collection = nil }()
-	for key, size := range f.entries(a, from, s) {
-		if meter.add(); endFirst {
-			meter.end()
-		}
-		var expires *jsonTime
-		if f.json {
-			var err error
-			if expires, err = expiry(from.raw(), key); isGone(err) {
-				continue
-			} else if failed == nil {
-				failed = err // and the keys go on
-			}
-		}
-		if err := f.write(out, key, size, expires); err != nil {
-			return err
-		}
-	}
-	return errors.Join(failed, a.ctx.Err())
-}
-
-// isGone reports whether err says that an entry has gone since its key was found.
-func isGone(err error) bool { return errors.Is(err, copal.ErrNotFound) }
-
-// entries yields keys and, if they are asked for, the sizes of their values.
-func (f *lsFlags) entries(a *app, from source, s selection) iter.Seq2[[]byte, int] {
-	return func(yield func([]byte, int) bool) {
-		if !f.long {
-			for key := range a.keys(from, s) {
-				if !yield(key, 0) {
-					return
-				}
-			}
-			return
-		}
-		for key, value := range a.valuesOf(from, a.keys(from, s)) {
-			if !yield(key, len(value)) {
-				return
-			}
-		}
-	}
-}
-
-// writeCollection writes what has no value, and no size.
-func (f *lsFlags) writeCollection(c *copal.CollectionError, out *bufio.Writer) {
-	if f.json {
-		out.Write(ndjson.AppendKey([]byte(`{"key":`), c.Key))
-		fmt.Fprintf(out, ",\"collection\":%q}\n", c.Type)
-		return
-	}
-	fmt.Fprintf(out, "%10s  %s\n", c.Type, showKey(c.Key))
-}
-
-func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *jsonTime) (err error) {
-	switch {
-	case f.json && f.long:
-		return writeJSON(out, struct {
-			Key        any       `json:"key"`
-			Expires    *jsonTime `json:"expires,omitempty"`
-			ValueBytes int       `json:"valueBytes"`
-		}{jsonKey(key), expires, size})
-	case f.json:
-		return writeJSON(out, struct {
-			Key     any       `json:"key"`
-			Expires *jsonTime `json:"expires,omitempty"`
-		}{jsonKey(key), expires})
-	case f.null:
-		_, err = out.Write(append(key, 0))
-	case f.long:
-		_, err = fmt.Fprintf(out, "%10d  %s\n", size, showKey(key))
-	default:
-		_, err = out.WriteString(showKey(key) + "\n")
-	}
-	return err
 }

@@ -6,9 +6,16 @@
 // measures by internal/bench.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+)
 
 func main() {
 	beChild()
-	os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).run(os.Args[1:]))
+	os.Exit(carryOut(cli.NewApp(os.Stdin, os.Stdout, os.Stderr), os.Args[1:]))
 }
+
+// carryOut carries out a command line and returns the exit code.
+func carryOut(a *cli.App, args []string) int { return a.CarryOut(newRoot(a), args) }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // docs/command.md has a section for each command, which names each of its flags.
@@ -22,7 +24,7 @@ func TestManualIsComplete(t *testing.T) {
 		body, _, _ = strings.Cut(body, "\n## ")
 		sections[name] = body
 	}
-	commands := newRoot(newApp(nil, io.Discard, io.Discard)).Commands()
+	commands := newRoot(cli.NewApp(nil, io.Discard, io.Discard)).Commands()
 	if len(commands) < 20 {
 		t.Fatalf("there are only %d commands", len(commands))
 	}

@@ -2,10 +2,14 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-// measuring commands are left out of the image, which serves: they and the stores that they measure
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+)
+
+// measurements are none: the commands are left out of the image, which serves: they and the stores that they measure
 // would be an eighth of it.
-func measuring(*app) []*cobra.Command { return nil }
+func measurements(*cli.App) []*cobra.Command { return nil }
 
 func beChild() {}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // storeOfMaps is a store with maps of several types of keys.
@@ -46,13 +47,13 @@ func TestKeyInTheWrongSpelling(t *testing.T) {
 	} {
 		for _, args := range [][]string{{"set", dir, key, "1"}, {"get", dir, key}, {"has", dir, key}, {"ttl", dir, key}, {"ttl", dir, key, "1h"}, {"del", dir, key}, {"log", dir, key}} {
 			code, out, told := command(nil, args...)
-			if code != exitError || out != "" || !strings.Contains(told, "it is no key of map") || !strings.Contains(told, right) {
+			if code != cli.ExitError || out != "" || !strings.Contains(told, "it is no key of map") || !strings.Contains(told, right) {
 				t.Errorf("%s %s: code %d, %q, %q; want an example with %s", args[0], key, code, out, told, right)
 			}
 		}
 	}
 	for _, key := range []string{"ages:8", "users:07", "raw:07", "07"} {
-		if code, _, told := command(nil, "get", dir, key); code != exitNotFound || !strings.Contains(told, "not found: "+key) {
+		if code, _, told := command(nil, "get", dir, key); code != cli.ExitNotFound || !strings.Contains(told, "not found: "+key) {
 			t.Errorf("get %s: code %d, %q", key, code, told)
 		}
 	}
@@ -71,31 +72,16 @@ func TestUnknownMap(t *testing.T) {
 		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"scan"}, {"scan", "--keys"}, {"range"}, {"count"}} {
 			args = append([]string{args[0], dir, c.prefix}, args[1:]...)
 			code, out, told := command(nil, append(args, "--exists")...)
-			if want := map[bool]int{true: exitOK, false: exitNotFound}[c.says == ""]; code != want || !strings.Contains(told, c.says) || c.says != "" && out != "" {
+			if want := map[bool]int{true: cli.ExitOK, false: cli.ExitNotFound}[c.says == ""]; code != want || !strings.Contains(told, c.says) || c.says != "" && out != "" {
 				t.Errorf("%q --exists: code %d, %q, %q, want %d and %q", args, code, out, told, want, c.says)
 			}
-			if code, _, told := command(nil, args...); code != exitOK || told != "" {
+			if code, _, told := command(nil, args...); code != cli.ExitOK || told != "" {
 				t.Errorf("%q: code %d, %q", args, code, told)
 			}
 		}
 	}
-	if code, _, told := command(nil, "export", dir, "--map", "usres"); code != exitNotFound || !strings.Contains(told, "the nearest name is users") {
+	if code, _, told := command(nil, "export", dir, "--map", "usres"); code != cli.ExitNotFound || !strings.Contains(told, "the nearest name is users") {
 		t.Errorf("export: code %d, %q", code, told)
-	}
-}
-
-// TestDistance: of two names as people mistype them.
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"users", "users", 0}, {"usres", "users", 1}, {"user", "users", 1}, {"susers", "users", 1}, {"uxers", "users", 1}, {"xyz", "users", 5}, {"", "abc", 3}, {"abcd", "badc", 2}} {
-		if got := distance(c.a, c.b, 9); got != c.want || distance(c.b, c.a, 9) != got {
-			t.Errorf("%q and %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-	if distance("a", "abcdef", 2) <= 2 {
-		t.Error("what is far is near")
 	}
 }
 
@@ -110,7 +96,7 @@ func TestArgumentsAreCounted(t *testing.T) {
 		{[]string{"get", "dir"}, "the arguments are DIR KEY, and there are 1"},
 		{[]string{"copy", "a"}, ", and there are 1"},
 	} {
-		if code, _, told := command(nil, c.args...); code != exitUsage || !strings.Contains(told, c.says) {
+		if code, _, told := command(nil, c.args...); code != cli.ExitUsage || !strings.Contains(told, c.says) {
 			t.Errorf("%q: code %d, %q, want %q", c.args, code, told, c.says)
 		}
 	}

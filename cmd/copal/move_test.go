@@ -18,6 +18,9 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/exporting"
+	"github.com/copaldb/copal/cmd/copal/internal/importing"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/ndjson"
 )
@@ -25,7 +28,7 @@ import (
 // command runs a command line in this process.
 func command(in io.Reader, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = newApp(in, &out, &errs).run(args)
+	code = carryOut(cli.NewApp(in, &out, &errs), args)
 	return code, out.String(), errs.String()
 }
 
@@ -249,26 +252,26 @@ func sameContent(t *testing.T, a, b string) {
 
 // An export and an import that are interrupted anywhere are continued, and the result is the same.
 func TestInterruptedAndContinued(t *testing.T) {
-	defer func(n int) { batchEntries = n }(batchEntries)
-	batchEntries = 7
+	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
+	importing.BatchEntries = 7
 	dir := t.TempDir()
 	from, to, file := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "dump.ndjson")
 	db := openForTest(t, from)
 	fillForMoving(t, db, rand.New(rand.NewPCG(3, 4)), 50, []int{3, 2 << 20, 100, 3 << 20, 7})
 	n := db.Raw().Len()
 	for run := 0; ; run++ {
-		x := &export{app: appUntil(31 * (run + 1)), exportFlags: exportFlags{again: run > 0}}
-		err := x.parse(false)
+		x := &exporting.Export{App: appUntil(31 * (run + 1)), Flags: exporting.Flags{Again: run > 0}}
+		err := x.Parse(false)
 		if err == nil {
-			err = x.run(source{db: db}, file, bufio.NewWriter(io.Discard))
+			err = x.Run(cli.Source{DB: db}, file, bufio.NewWriter(io.Discard))
 		}
 		if err == nil {
-			if run < 2 || x.result.Entries != int64(n) {
-				t.Errorf("%d of %d entries were exported after %d interruptions", x.result.Entries, n, run)
+			if run < 2 || x.Result.Entries != int64(n) {
+				t.Errorf("%d of %d entries were exported after %d interruptions", x.Result.Entries, n, run)
 			}
 			break
 		}
-		if !errors.Is(err, errInterrupted) || !strings.Contains(err.Error(), "--continue goes on there") || exists(file) {
+		if !errors.Is(err, cli.ErrInterrupted) || !strings.Contains(err.Error(), "--continue goes on there") || cli.Exists(file) {
 			t.Fatal(err)
 		}
 	}
@@ -289,28 +292,28 @@ func TestInterruptedAndContinued(t *testing.T) {
 		t.Fatal(err)
 	}
 	for run := 0; ; run++ {
-		in := &intake{app: appUntil(31 * (run + 1)), importFlags: importFlags{resume: run > 0}, dir: to, path: file}
+		in := &importing.Intake{App: appUntil(31 * (run + 1)), Flags: importing.Flags{Resume: run > 0}, Dir: to, Path: file}
 		db := openForTest(t, to)
-		err := in.open()
+		err := in.Open()
 		if err == nil {
-			err = in.into(db)
+			err = in.Into(db)
 		}
-		in.close()
+		in.Close()
 		if closed := db.Close(); closed != nil {
 			t.Fatal(closed)
 		}
 		if err == nil {
-			if run < 2 || in.result.Resumed == 0 || in.result.Resumed+in.result.Entries != int64(n) {
-				t.Errorf("it was resumed %d times; in the end %+v of %d", run, in.result, n)
+			if run < 2 || in.Result.Resumed == 0 || in.Result.Resumed+in.Result.Entries != int64(n) {
+				t.Errorf("it was resumed %d times; in the end %+v of %d", run, in.Result, n)
 			}
 			break
 		}
-		if !errors.Is(err, errInterrupted) || !strings.Contains(err.Error(), "--resume goes on there") || run > 2*n || !exists(filepath.Join(to, progressName)) {
+		if !errors.Is(err, cli.ErrInterrupted) || !strings.Contains(err.Error(), "--resume goes on there") || run > 2*n || !cli.Exists(filepath.Join(to, importing.ProgressName)) {
 			t.Fatal(err)
 		}
 	}
-	if exists(filepath.Join(to, progressName)) {
-		t.Errorf("%s is left", progressName)
+	if cli.Exists(filepath.Join(to, importing.ProgressName)) {
+		t.Errorf("%s is left", importing.ProgressName)
 	}
 	sameContent(t, from, to)
 }
@@ -339,21 +342,21 @@ func TestInterruptedAtACollection(t *testing.T) {
 		for run := range 2 {
 			a := appUntil(n)
 			if run == 1 {
-				a.ctx = context.Background()
+				a.Ctx = context.Background()
 			}
-			in := &intake{app: a, importFlags: importFlags{resume: run > 0}, dir: to, path: file}
+			in := &importing.Intake{App: a, Flags: importing.Flags{Resume: run > 0}, Dir: to, Path: file}
 			db := openForTest(t, to)
 			if run == 0 {
 				if err := db.Raw().Set([]byte("h"), []byte("old")); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := in.open(); err != nil {
+			if err := in.Open(); err != nil {
 				t.Fatal(err)
 			}
-			err := in.into(db)
-			in.close()
-			if closed := db.Close(); closed != nil || (run == 0) != errors.Is(err, errInterrupted) || run == 1 && err != nil {
+			err := in.Into(db)
+			in.Close()
+			if closed := db.Close(); closed != nil || (run == 0) != errors.Is(err, cli.ErrInterrupted) || run == 1 && err != nil {
 				t.Fatalf("interrupted after %d, run %d: %v, %v", n, run, err, closed)
 			}
 		}
@@ -362,9 +365,9 @@ func TestInterruptedAtACollection(t *testing.T) {
 }
 
 // appUntil is a command that is interrupted after it has dealt with so many entries.
-func appUntil(n int) *app {
-	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	a.ctx = &stopAfter{Context: a.ctx, most: n}
+func appUntil(n int) *cli.App {
+	a := cli.NewApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.Ctx = &stopAfter{Context: a.Ctx, most: n}
 	return a
 }
 
@@ -397,7 +400,7 @@ func TestExportIsOneMoment(t *testing.T) {
 	}
 	write()
 	var out bytes.Buffer
-	if code := newApp(nil, writeFirst{&out, write}, io.Discard).run([]string{"export", dir}); code != 0 || n < 4 {
+	if code := carryOut(cli.NewApp(nil, writeFirst{&out, write}, io.Discard), []string{"export", dir}); code != 0 || n < 4 {
 		t.Fatalf("exit code %d, and %d batches were written beside it", code, n-1)
 	}
 	values, entries := map[string]bool{}, 0

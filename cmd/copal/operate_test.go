@@ -15,13 +15,14 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // ran runs the command, and returns what it printed and its exit code.
 func ran(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var out strings.Builder
-	code := newApp(strings.NewReader(""), &out, io.Discard).run(args)
+	code := carryOut(cli.NewApp(strings.NewReader(""), &out, io.Discard), args)
 	return out.String(), code
 }
 
@@ -111,8 +112,8 @@ func TestServeByVariables(t *testing.T) {
 	t.Setenv("COPAL_REDIS", "0.0.0.0:0")
 	t.Setenv("COPAL_HTTP", "0.0.0.0:0")
 	told := &strings.Builder{}
-	a := newApp(strings.NewReader(""), io.Discard, told)
-	if code := a.run([]string{"serve", filepath.Join(dir, "store")}); code != 2 || !strings.Contains(told.String(), "COPAL_PASSWORD") || !strings.Contains(told.String(), "COPAL_NO_PASSWORD=true") {
+	a := cli.NewApp(strings.NewReader(""), io.Discard, told)
+	if code := carryOut(a, []string{"serve", filepath.Join(dir, "store")}); code != 2 || !strings.Contains(told.String(), "COPAL_PASSWORD") || !strings.Contains(told.String(), "COPAL_NO_PASSWORD=true") {
 		t.Errorf("%d %s", code, told)
 	}
 	t.Setenv("COPAL_PASSWORD", "s3cret")
@@ -163,7 +164,7 @@ func TestCommandsOfTheOperationsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := newRoot(newApp(nil, io.Discard, io.Discard))
+	root := newRoot(cli.NewApp(nil, io.Discard, io.Discard))
 	for _, m := range regexp.MustCompile("`copal ([a-z]+)").FindAllSubmatch(page, -1) {
 		if cmd, _, err := root.Find([]string{string(m[1])}); err != nil || cmd == root {
 			t.Errorf("the page names copal %s: %v", m[1], err)
@@ -192,7 +193,7 @@ func TestCommandsOfTheOperationsPage(t *testing.T) {
 				}
 			}
 			var out, wrong bytes.Buffer
-			if code := newApp(strings.NewReader(""), &out, &wrong).run(words[1:]); code != exitOK || wrong.Len() > 0 {
+			if code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), words[1:]); code != cli.ExitOK || wrong.Len() > 0 {
 				t.Errorf("%s ends with %d: %s", line, code, wrong.String())
 			}
 			run++

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/exporting"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/pagetest"
 	"github.com/copaldb/copal/internal/record"
@@ -259,11 +261,11 @@ func fromThePage(t *testing.T, shown, dir string) {
 func exported(t *testing.T, dir string) string {
 	t.Helper()
 	var out bytes.Buffer
-	x := &export{app: newApp(strings.NewReader(""), &out, io.Discard)}
+	x := &exporting.Export{App: cli.NewApp(strings.NewReader(""), &out, io.Discard)}
 	w := bufio.NewWriter(&out)
-	err := x.parse(false)
+	err := x.Parse(false)
 	if err == nil {
-		err = x.view(dir, func(db *copal.DB) error { return x.run(source{db: db}, "-", w) })
+		err = x.View(dir, func(db *copal.DB) error { return x.Run(cli.Source{DB: db}, "-", w) })
 	}
 	if err := errors.Join(err, w.Flush()); err != nil {
 		t.Fatalf("export of %s: %v", dir, err)

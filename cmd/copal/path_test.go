@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // TestPathsMeanWhatTheSystemMeans: commands find a store, and the files that they read and write, where the
@@ -30,7 +32,7 @@ func TestPathsMeanWhatTheSystemMeans(t *testing.T) {
 		run := func(in string, args ...string) string {
 			t.Helper()
 			var out, wrong bytes.Buffer
-			if code := newApp(strings.NewReader(in), &out, &wrong).run(args); code != 0 {
+			if code := carryOut(cli.NewApp(strings.NewReader(in), &out, &wrong), args); code != 0 {
 				t.Errorf("PWD %v: copal %s ends with %d: %s", pwd, strings.Join(args, " "), code, wrong.String())
 			}
 			return out.String()
@@ -66,10 +68,10 @@ func TestPathsMeanWhatTheSystemMeans(t *testing.T) {
 			t.Errorf("PWD %v: something was made elsewhere: %q", pwd, made)
 		}
 		var out, wrong bytes.Buffer
-		if code := newApp(strings.NewReader(""), &out, &wrong).run([]string{"copy", "../data.db", "../../releases/data.db"}); code != exitUsage {
+		if code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), []string{"copy", "../data.db", "../../releases/data.db"}); code != cli.ExitUsage {
 			t.Errorf("a copy of a store to itself ends with %d: %s", code, wrong.String())
 		}
-		if code := newApp(strings.NewReader(""), &out, &wrong).run([]string{"backup", "../data.db", "../../current/../data.db/sub"}); code == 0 {
+		if code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), []string{"backup", "../data.db", "../../current/../data.db/sub"}); code == 0 {
 			t.Error("a backup within the store is made")
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/pagetest"
 	"github.com/copaldb/copal/internal/seglog"
@@ -47,7 +48,7 @@ func told(t *testing.T, dir string) (a pagetest.Answer, now time.Time) {
 		t.Fatal(err)
 	}
 	var out, problems bytes.Buffer
-	code := newApp(strings.NewReader(""), &out, &problems).run([]string{"export", "--copied", dir})
+	code := carryOut(cli.NewApp(strings.NewReader(""), &out, &problems), []string{"export", "--copied", dir})
 	if code != 0 {
 		t.Fatalf("export of %s: code %d: %s", dir, code, problems.String())
 	}

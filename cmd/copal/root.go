@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/internal/built"
 )
 
@@ -23,9 +24,9 @@ it. A store that is not there is made by set, import and copy alone.
 Every command takes --json. "-" stands for standard input or output where a value or a
 file is asked for. A key of a map is the map's name, a colon, and the key: users:alice.
 
-` + serversHelp + "\n\n" + momentHelp + "\n\n" + exitCodesHelp
+` + cli.ServersHelp + "\n\n" + cli.MomentHelp + "\n\n" + cli.ExitCodesHelp
 
-func newRoot(a *app) *cobra.Command {
+func newRoot(a *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "copal",
 		Short:                      "Look into copal stores, and change them",
@@ -47,15 +48,15 @@ func newRoot(a *app) *cobra.Command {
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
 	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newLog(a), newDiff(a), newUndo(a), newWatch(a), newExport(a), newImport(a), newCopy(a))
 	addGroup(root, "The store:", newServe(a), newToken(a), newHealth(a), newStat(a), newSchema(a), newCheck(a), newRepair(a), newHistory(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
-	addGroup(root, "Else:", append(measuring(a), newShell(a), newVersion(a))...)
+	addGroup(root, "Else:", append(measurements(a), newShell(a), newVersion(a))...)
 	root.SetHelpCommandGroupID("Else:")
 	root.SetCompletionCommandGroupID("Else:")
-	if a.host != nil {
-		a.host.adapt(root)
+	if a.Host != nil {
+		a.Host.Adapt(root)
 		return root
 	}
-	root.PersistentFlags().BoolVar(&a.copied, "copied", false, "open a copy of a store that was not closed, though writes may be missing")
-	root.PersistentFlags().Var(&a.fileMode, "file-mode", "the permissions of the files that are made, whatever the umask")
+	root.PersistentFlags().BoolVar(&a.Copied, "copied", false, "open a copy of a store that was not closed, though writes may be missing")
+	root.PersistentFlags().Var(&a.FileMode, "file-mode", "the permissions of the files that are made, whatever the umask")
 	refuseUnknownShells(root)
 	return root
 }
@@ -84,17 +85,17 @@ func knownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if isServer(args[0]) {
-		return usageError{"a server comes behind a command: copal stat " + redacted(args[0])}
+	if cli.IsServer(args[0]) {
+		return cli.UsageError("a server comes behind a command: copal stat " + cli.Redacted(args[0]))
 	}
 	reason := "unknown command " + strconv.Quote(args[0])
-	if requireStore(args[0]) == nil {
-		return usageError{reason + "; it is a store, which comes behind a command: copal stat " + args[0]}
+	if cli.RequireStore(args[0]) == nil {
+		return cli.UsageError(reason + "; it is a store, which comes behind a command: copal stat " + args[0])
 	}
 	if similar := suggestions(root, args[0]); len(similar) > 0 {
 		reason += "; did you mean " + strings.Join(similar, " or ") + "?"
 	}
-	return usageError{reason}
+	return cli.UsageError(reason)
 }
 
 // explainFlag says of a flag's value what it should be, and of an unknown flag what else it may have been meant as.
@@ -102,12 +103,12 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		flag := invalid.GetFlag()
-		if own := (usageError{}); errors.As(err, &own) {
-			return usageError{"--" + flag.Name + ": " + own.reason}
+		if own := cli.UsageError(""); errors.As(err, &own) {
+			return cli.UsageError("--" + flag.Name + ": " + string(own))
 		}
 		takes := map[string]string{"bool": "true or false", "int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on",
 			"duration": "a time such as 10s or 5m"}[flag.Value.Type()]
-		return usageError{fmt.Sprintf("--%s takes %s, and %q is none", flag.Name, takes, invalid.GetValue())}
+		return cli.UsageError(fmt.Sprintf("--%s takes %s, and %q is none", flag.Name, takes, invalid.GetValue()))
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" && strings.Contains(cmd.Use, " KEY") {
@@ -153,53 +154,4 @@ func newHelp() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-}
-
-// anyNumber stands for no upper limit.
-const anyNumber = -1
-
-// arguments refuses a number of arguments that the command's synopsis does not allow.
-func arguments(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		n := len(args)
-		if least <= len(args) && (len(args) <= most || most == anyNumber) {
-			return nil
-		}
-		_, synopsis, _ := strings.Cut(strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())
-		if synopsis == "" {
-			return usageError{cmd.CommandPath() + " takes no arguments"}
-		}
-		if cmd.Annotations[impliedAnnotation] != "" {
-			n-- // the store of the shell
-		}
-		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(n)}
-	}
-}
-
-// exclude refuses two flags together.
-func exclude(cmd *cobra.Command, one, other string) {
-	cmd.MarkFlagsMutuallyExclusive(one, other) // completion offers one of them
-	check := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
-			return usageError{"--" + one + " and --" + other + " exclude each other"}
-		}
-		return check(cmd, args)
-	}
-}
-
-// completeDir completes the first argument as a directory and no other.
-func completeDir(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeDirs completes the first two arguments as directories.
-func completeDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) < 2 {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
 }

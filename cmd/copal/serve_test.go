@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // server is a run of copal serve.
@@ -27,11 +28,11 @@ type server struct {
 func serve(t *testing.T, args ...string) *server {
 	t.Helper()
 	r, w := io.Pipe()
-	a := newApp(strings.NewReader(""), io.Discard, w)
+	a := cli.NewApp(strings.NewReader(""), io.Discard, w)
 	s := &server{code: make(chan int, 1), log: make(chan []string, 1)}
-	a.ctx, s.stop = context.WithCancel(context.Background())
+	a.Ctx, s.stop = context.WithCancel(context.Background())
 	go func() {
-		s.code <- a.run(append([]string{"serve", "--log", "json", "--http", ""}, args...))
+		s.code <- carryOut(a, append([]string{"serve", "--log", "json", "--http", ""}, args...))
 		w.Close()
 	}()
 	listening := make(chan string, 8) // more than there are doors
@@ -118,7 +119,7 @@ func TestServeAtASocket(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	var told strings.Builder
-	if code := newApp(nil, io.Discard, &told).run([]string{"serve", filepath.Join(dir, "other"), "--redis", "", "--http", "", "--unix", path}); code != exitError {
+	if code := carryOut(cli.NewApp(nil, io.Discard, &told), []string{"serve", filepath.Join(dir, "other"), "--redis", "", "--http", "", "--unix", path}); code != cli.ExitError {
 		t.Errorf("a second server at one socket: exit code %d: %s", code, told.String())
 	}
 	if code := s.end(); code != 0 {
@@ -196,38 +197,38 @@ func TestServeRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--redis", "0.0.0.0:0"}, exitUsage, "needs a password"},
-		{[]string{"--redis", ":0"}, exitUsage, "needs a password"},
-		{[]string{"--redis", "example.com:1"}, exitUsage, "needs a password"},
-		{[]string{"--redis", "nonsense"}, exitUsage, "--redis"},
-		{[]string{"--http", "0.0.0.0:0"}, exitUsage, "needs a password"},
-		{[]string{"--http", "nonsense"}, exitUsage, "--http"},
-		{[]string{"--redis", ""}, exitUsage, "nothing to serve"},
-		{[]string{"--durability", "maybe"}, exitUsage, "--durability"},
-		{[]string{"--max-memory", "lots"}, exitUsage, "a size"},
-		{[]string{"--log", "xml"}, exitUsage, "--log"},
-		{[]string{"--log-level", "loud"}, exitUsage, "--log-level"},
-		{[]string{"--max-clients", "-1"}, exitUsage, "positive"},
-		{[]string{"--max-request", "0"}, exitUsage, "positive"},
-		{[]string{"--idle-timeout", "-1s"}, exitUsage, "negative"},
-		{[]string{"--auth-timeout", "-1s"}, exitUsage, "negative"},
-		{[]string{"--sync-interval", "0s"}, exitUsage, "positive"},
-		{[]string{"--cluster-mode", "on"}, exitUsage, "one-shard"},
-		{[]string{"--cluster-announce", "host:1"}, exitUsage, "one-shard"},
-		{[]string{"--cluster-mode", "one-shard", "--cluster-announce", "host"}, exitUsage, "HOST:PORT"},
-		{[]string{"--cluster-mode", "one-shard", "--cluster-announce", ":1"}, exitUsage, "HOST:PORT"},
-		{[]string{"--cluster-mode", "one-shard", "--redis", "0.0.0.0:0", "--no-password"}, exitUsage, "HOST:PORT"},
-		{[]string{"--tls-cert", "x"}, exitUsage, "TLS needs"},
-		{[]string{"--history", "long"}, exitUsage, "history"},
-		{[]string{"--password-file", empty}, exitError, "empty"},
-		{[]string{"--max-clients", "some"}, exitUsage, "a whole number"},
-		{[]string{"--grace", "soon"}, exitUsage, "a time"},
-		{[]string{"--config", bad}, exitUsage, `no setting "max_memory"`},
-		{[]string{"--config", filepath.Join(dir, "none")}, exitError, "none"},
+		{[]string{"--redis", "0.0.0.0:0"}, cli.ExitUsage, "needs a password"},
+		{[]string{"--redis", ":0"}, cli.ExitUsage, "needs a password"},
+		{[]string{"--redis", "example.com:1"}, cli.ExitUsage, "needs a password"},
+		{[]string{"--redis", "nonsense"}, cli.ExitUsage, "--redis"},
+		{[]string{"--http", "0.0.0.0:0"}, cli.ExitUsage, "needs a password"},
+		{[]string{"--http", "nonsense"}, cli.ExitUsage, "--http"},
+		{[]string{"--redis", ""}, cli.ExitUsage, "nothing to serve"},
+		{[]string{"--durability", "maybe"}, cli.ExitUsage, "--durability"},
+		{[]string{"--max-memory", "lots"}, cli.ExitUsage, "a size"},
+		{[]string{"--log", "xml"}, cli.ExitUsage, "--log"},
+		{[]string{"--log-level", "loud"}, cli.ExitUsage, "--log-level"},
+		{[]string{"--max-clients", "-1"}, cli.ExitUsage, "positive"},
+		{[]string{"--max-request", "0"}, cli.ExitUsage, "positive"},
+		{[]string{"--idle-timeout", "-1s"}, cli.ExitUsage, "negative"},
+		{[]string{"--auth-timeout", "-1s"}, cli.ExitUsage, "negative"},
+		{[]string{"--sync-interval", "0s"}, cli.ExitUsage, "positive"},
+		{[]string{"--cluster-mode", "on"}, cli.ExitUsage, "one-shard"},
+		{[]string{"--cluster-announce", "host:1"}, cli.ExitUsage, "one-shard"},
+		{[]string{"--cluster-mode", "one-shard", "--cluster-announce", "host"}, cli.ExitUsage, "HOST:PORT"},
+		{[]string{"--cluster-mode", "one-shard", "--cluster-announce", ":1"}, cli.ExitUsage, "HOST:PORT"},
+		{[]string{"--cluster-mode", "one-shard", "--redis", "0.0.0.0:0", "--no-password"}, cli.ExitUsage, "HOST:PORT"},
+		{[]string{"--tls-cert", "x"}, cli.ExitUsage, "TLS needs"},
+		{[]string{"--history", "long"}, cli.ExitUsage, "history"},
+		{[]string{"--password-file", empty}, cli.ExitError, "empty"},
+		{[]string{"--max-clients", "some"}, cli.ExitUsage, "a whole number"},
+		{[]string{"--grace", "soon"}, cli.ExitUsage, "a time"},
+		{[]string{"--config", bad}, cli.ExitUsage, `no setting "max_memory"`},
+		{[]string{"--config", filepath.Join(dir, "none")}, cli.ExitError, "none"},
 	} {
 		var told strings.Builder
 		store := filepath.Join(dir, "store")
-		code := newApp(nil, io.Discard, &told).run(append([]string{"serve", store, "--redis", "127.0.0.1:0", "--http", ""}, c.args...))
+		code := carryOut(cli.NewApp(nil, io.Discard, &told), append([]string{"serve", store, "--redis", "127.0.0.1:0", "--http", ""}, c.args...))
 		if code != c.code || !strings.Contains(told.String(), c.says) {
 			t.Errorf("%q: exit code %d: %s", c.args, code, told.String())
 		}

@@ -21,7 +21,11 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/cmd/copal/internal/importing"
+	"github.com/copaldb/copal/cmd/copal/internal/scratch"
+	"github.com/copaldb/copal/cmd/copal/internal/upkeep"
 	"github.com/copaldb/copal/internal/copying"
 	"github.com/copaldb/copal/internal/redisserver"
 )
@@ -109,7 +113,7 @@ func TestExportAndImportByCopalServe(t *testing.T) {
 	for _, args := range [][]string{{"--map", "json:\xff"}, {"--prefix", "set", "--prefix", "list"}, {"--after", "list"}, {"--map", "binary:\xff", "--after", "json"}} {
 		wantSameEntries(t, fmt.Sprint(args), mustCommand(t, nil, append([]string{"export", at}, args...)...), mustCommand(t, nil, append([]string{"export", dir}, args...)...))
 	}
-	if code, _, told := command(nil, "export", at, "--map", "nowhere"); code != exitNotFound || !strings.Contains(told, "map nowhere") {
+	if code, _, told := command(nil, "export", at, "--map", "nowhere"); code != cli.ExitNotFound || !strings.Contains(told, "map nowhere") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 
@@ -171,7 +175,7 @@ func TestExportAndImportByRedis(t *testing.T) {
 	}
 	mustCommand(t, nil, "del", at, typed, "page")
 	file := writeFile(t, strings.Join(strings.SplitAfter(got, "\n")[:20], ""))
-	if code, _, told := command(nil, "export", at, file, "--continue"); code != exitError || !strings.Contains(told, "with --mixed") {
+	if code, _, told := command(nil, "export", at, file, "--continue"); code != cli.ExitError || !strings.Contains(told, "with --mixed") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 	mustCommand(t, nil, "export", at, file, "--continue", "--mixed")
@@ -249,7 +253,7 @@ func TestImportFromRedisIntoAServer(t *testing.T) {
 	fillRedis(t, from, 7, 0)
 	dir := filepath.Join(t.TempDir(), "s")
 	address, _ := serveCopal(t, dir)
-	var report importJSON
+	var report importing.Result
 	if err := json.Unmarshal([]byte(mustCommand(t, nil, "import", "redis://"+address, "redis://"+from, "--json")), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -260,30 +264,30 @@ func TestImportFromRedisIntoAServer(t *testing.T) {
 		t.Errorf("exit code %d: %q, %q", code, out, told)
 	}
 
-	defer func(n int) { batchEntries = n }(batchEntries)
-	batchEntries = 5 // so that much is compared in parts
+	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
+	importing.BatchEntries = 5 // so that much is compared in parts
 	c := dialRedis(t, address)
 	c.do("FLUSHALL")
-	in := &intake{app: newApp(nil, io.Discard, io.Discard), dir: "redis://" + address, path: "redis://" + from}
-	defer in.close()
-	if err := errors.Join(in.open(), in.run()); err != nil || in.result.Verified != report.Entries {
-		t.Fatalf("%v, %+v", err, in.result)
+	in := &importing.Intake{App: cli.NewApp(nil, io.Discard, io.Discard), Dir: "redis://" + address, Path: "redis://" + from}
+	defer in.Close()
+	if err := errors.Join(in.Open(), in.Run()); err != nil || in.Result.Verified != report.Entries {
+		t.Fatalf("%v, %+v", err, in.Result)
 	}
 	keys := dialRedis(t, from).list("KEYS", "*")
 	c.do("DEL", keys[0])
 	c.do("DEL", keys[1])
 	c.do("SET", keys[1], "something else")
-	in.result.Verified = 0
-	err := in.reach(in.dir, func(db *copal.DB) error { in.db = db; return in.verify() })
-	if err != nil || in.result.Different != 2 || in.result.Verified != report.Entries-2 {
-		t.Errorf("%v, %+v", err, in.result)
+	in.Result.Verified = 0
+	err := in.Reach(in.Dir, func(db *copal.DB) error { in.DB = db; return in.Verify() })
+	if err != nil || in.Result.Different != 2 || in.Result.Verified != report.Entries-2 {
+		t.Errorf("%v, %+v", err, in.Result)
 	}
 }
 
 // TestInterruptedImportIntoAServer ends an import anywhere. Done again, it gives the same.
 func TestInterruptedImportIntoAServer(t *testing.T) {
-	defer func(n int) { batchEntries = n }(batchEntries)
-	batchEntries = 7
+	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
+	importing.BatchEntries = 7
 	dir := storeOf(t, 40)
 	db := openForTest(t, dir)
 	err := errors.Join(db.Raw().Hash([]byte("hash")).SetAll(map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": nil}), db.Close())
@@ -294,19 +298,19 @@ func TestInterruptedImportIntoAServer(t *testing.T) {
 	address, _ := serveCopal(t, filepath.Join(t.TempDir(), "to"))
 	at := "redis://" + address
 	for most := 1; ; most += 9 {
-		in := &intake{app: appUntil(most), dir: at, path: file}
-		err := in.open()
+		in := &importing.Intake{App: appUntil(most), Dir: at, Path: file}
+		err := in.Open()
 		if err == nil {
-			err = in.reach(at, in.into)
+			err = in.Reach(at, in.Into)
 		}
-		in.close()
+		in.Close()
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errInterrupted) && !errors.Is(err, context.Canceled) || most > 1000 {
+		if !errors.Is(err, cli.ErrInterrupted) && !errors.Is(err, context.Canceled) || most > 1000 {
 			t.Fatal(err)
 		}
-		if in.db != nil && !strings.Contains(err.Error(), "done again from the beginning gives the same") {
+		if in.DB != nil && !strings.Contains(err.Error(), "done again from the beginning gives the same") {
 			t.Error(err)
 		}
 	}
@@ -337,9 +341,9 @@ func TestInterruptedImportWritesWhatItHasRead(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var told bytes.Buffer
-	a := newApp(&endsAfter{strings.NewReader(lines.String()), cancel}, io.Discard, &told)
-	a.ctx = ctx
-	if code := a.run([]string{"import", at}); code != exitError || !strings.HasPrefix(told.String(), "copal: interrupted") {
+	a := cli.NewApp(&endsAfter{strings.NewReader(lines.String()), cancel}, io.Discard, &told)
+	a.Ctx = ctx
+	if code := carryOut(a, []string{"import", at}); code != cli.ExitError || !strings.HasPrefix(told.String(), "copal: interrupted") {
 		t.Errorf("exit code %d, %q", code, told.String())
 	}
 	wantCommand(t, "3000\n", "", "count", at)
@@ -364,7 +368,7 @@ func TestImportBySocket(t *testing.T) {
 	if code != 0 || out != "imported 2 entries from redis, 1 left out, 2 verified\n" || !strings.Contains(told, "is open in a copal serve") || !strings.Contains(told, "typed:carol") {
 		t.Errorf("exit code %d: %q, %q", code, out, told)
 	}
-	if code, _, told := command(nil, "import", dir, writeFile(t, `{"key":"a","value":1}`), "--resume"); code != exitUsage || !strings.Contains(told, "--resume needs a directory") {
+	if code, _, told := command(nil, "import", dir, writeFile(t, `{"key":"a","value":1}`), "--resume"); code != cli.ExitUsage || !strings.Contains(told, "--resume needs a directory") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 	s.end()
@@ -417,7 +421,7 @@ func TestStreamsOfServers(t *testing.T) {
 	c.do("DEL", keys[1])
 	c.do("XGROUP", "CREATECONSUMER", keys[2], "first", "another")
 	code, out, _ := command(nil, "diff", dir, redis)
-	if lines := strings.Split(out, "\n"); code != 0 || len(lines) != 5 || !strings.HasPrefix(lines[0], "- "+showKey([]byte(keys[1]))+"\t(stream of ") || lines[1] != "~ "+showKey([]byte(keys[2])) || !strings.Contains(lines[2], "another") {
+	if lines := strings.Split(out, "\n"); code != 0 || len(lines) != 5 || !strings.HasPrefix(lines[0], "- "+cli.ShowKey([]byte(keys[1]))+"\t(stream of ") || lines[1] != "~ "+cli.ShowKey([]byte(keys[2])) || !strings.Contains(lines[2], "another") {
 		t.Errorf("exit code %d: %q", code, out)
 	}
 }
@@ -487,19 +491,19 @@ func TestModulesOfServers(t *testing.T) {
 	c.do("SET", "k", "v")
 	at, dir := "redis://"+rewriting(t, address, func(line string) string { return strings.Replace(line, "+hash\r", "+ReJSON-RL\r", 1) }), filepath.Join(t.TempDir(), "dir")
 	const says = `key "json": a ReJSON-RL, which cannot be read`
-	if code, _, told := command(nil, "export", at); code != exitError || !strings.Contains(told, says) || !strings.Contains(told, "--skip-bad leaves out") {
+	if code, _, told := command(nil, "export", at); code != cli.ExitError || !strings.Contains(told, says) || !strings.Contains(told, "--skip-bad leaves out") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
-	if code, out, told := command(nil, "export", at, "--skip-bad"); code != exitError || strings.Count(out, "\n") != 3 || !strings.Contains(told, says) {
+	if code, out, told := command(nil, "export", at, "--skip-bad"); code != cli.ExitError || strings.Count(out, "\n") != 3 || !strings.Contains(told, says) {
 		t.Errorf("exit code %d, %q, %q", code, out, told)
 	}
 	mustCommand(t, nil, "import", dir, "redis://"+address)
 	mustCommand(t, nil, "set", dir, "l", "v")
 	mustCommand(t, strings.NewReader(`{"key":"json","value":1}`), "import", dir)
-	if code, out, told := command(nil, "diff", dir, at); code != exitError || !strings.Contains(told, says) || out != "- l\tv\n1 entry differs: 1 gone, 0 new, 0 changed\n" {
+	if code, out, told := command(nil, "diff", dir, at); code != cli.ExitError || !strings.Contains(told, says) || out != "- l\tv\n1 entry differs: 1 gone, 0 new, 0 changed\n" {
 		t.Errorf("exit code %d, %q, %q", code, out, told)
 	}
-	if code, out, told := command(nil, "copy", at, dir, "--replace"); code != exitError || !strings.Contains(told, says) {
+	if code, out, told := command(nil, "copy", at, dir, "--replace"); code != cli.ExitError || !strings.Contains(told, says) {
 		t.Errorf("exit code %d, %q, %q", code, out, told)
 	}
 }
@@ -508,7 +512,7 @@ func TestModulesOfServers(t *testing.T) {
 func TestStatOfServers(t *testing.T) {
 	dir := storeOf(t, 100)
 	address, _ := serveCopal(t, dir)
-	var s farJSON
+	var s upkeep.Server
 	if err := json.Unmarshal([]byte(mustCommand(t, nil, "stat", "redis://"+address, "--json")), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -524,7 +528,7 @@ func TestStatOfServers(t *testing.T) {
 	_, address = redisserver.Start(t)
 	at := "redis://" + address
 	mustCommand(t, nil, "set", at, "k", "v")
-	s = farJSON{}
+	s = upkeep.Server{}
 	if err := json.Unmarshal([]byte(mustCommand(t, nil, "stat", at, "--json")), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -545,7 +549,7 @@ func TestStatOfACluster(t *testing.T) {
 	for i := range 20 {
 		mustCommand(t, nil, "set", at, fmt.Sprint("key ", i), "v")
 	}
-	var s farJSON
+	var s upkeep.Server
 	if err := json.Unmarshal([]byte(mustCommand(t, nil, "stat", at, "--json")), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -594,15 +598,15 @@ func TestSchemaOfServers(t *testing.T) {
 	for _, args := range [][]string{{}, {"--json"}, {"--ts"}, {"--go"}, {"--json-schema"}, {"users"}, {"odd: name", "--json"}} {
 		wantCommand(t, mustCommand(t, nil, append([]string{"schema", dir}, args...)...), "", append([]string{"schema", at}, args...)...)
 	}
-	if code, _, _ := command(nil, "schema", at, "nowhere"); code != exitNotFound {
+	if code, _, _ := command(nil, "schema", at, "nowhere"); code != cli.ExitNotFound {
 		t.Errorf("exit code %d", code)
 	}
-	if code, _, told := command(nil, "schema", at, "--openapi"); code != exitUsage || !strings.Contains(told, "/openapi.json") {
+	if code, _, told := command(nil, "schema", at, "--openapi"); code != cli.ExitUsage || !strings.Contains(told, "/openapi.json") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 	_, redis := redisserver.Start(t)
 	for name, why := range map[string]string{"schema": "keeps no types", "watch": "tells no changes"} {
-		if code, _, told := command(nil, name, "redis://"+redis); code != exitUsage || !strings.Contains(told, name+" needs a directory or a copal serve") || !strings.Contains(told, why) {
+		if code, _, told := command(nil, name, "redis://"+redis); code != cli.ExitUsage || !strings.Contains(told, name+" needs a directory or a copal serve") || !strings.Contains(told, why) {
 			t.Errorf("exit code %d, %q", code, told)
 		}
 	}
@@ -618,13 +622,9 @@ func TestShellOnAServer(t *testing.T) {
 	}
 	wantCommand(t, "3", "", "get", at, "k")
 	for _, line := range []string{"check", "log k", "history 1h", "get k --at 1h", "diff --from 1h", "export --seq"} {
-		if code, _, told := command(strings.NewReader(line), "shell", at); code != exitUsage || !strings.Contains(told, "needs a directory") {
+		if code, _, told := command(strings.NewReader(line), "shell", at); code != cli.ExitUsage || !strings.Contains(told, "needs a directory") {
 			t.Errorf("%s: exit code %d, %q", line, code, told)
 		}
-	}
-	s := &shell{dir: "redis://me:secret@host:1/2"}
-	if got := s.prompt(); got != "redis://me:***@host:1/2> " {
-		t.Errorf("%q", got)
 	}
 }
 
@@ -634,7 +634,7 @@ func TestSyncOfServers(t *testing.T) {
 	wantCommand(t, "", "", "sync", "redis://"+address)
 	wantCommand(t, "{\"records\":null}\n", "", "sync", "redis://"+address, "--json")
 	_, redis := redisserver.Start(t)
-	if code, _, told := command(nil, "sync", "redis://"+redis); code != exitError || !strings.Contains(told, "cannot promise") {
+	if code, _, told := command(nil, "sync", "redis://"+redis); code != cli.ExitError || !strings.Contains(told, "cannot promise") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 }
@@ -643,30 +643,30 @@ func TestSyncOfServers(t *testing.T) {
 func TestInstead(t *testing.T) {
 	const server = "redis://me:secret@host:1/2"
 	arguments := map[string][]string{"repair": {server, "x"}, "backup": {"x", server}, "restore": {"x", server}, "undo": {server, "--since", "1h"}}
-	for name, what := range instead {
+	for name, what := range cli.Instead {
 		args := append([]string{name}, arguments[name]...)
 		if len(args) == 1 {
 			args = append(args, server)
 		}
 		code, _, told := command(nil, args...)
-		if code != exitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server; "+what) || strings.Contains(told, "secret") {
+		if code != cli.ExitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server; "+what) || strings.Contains(told, "secret") {
 			t.Errorf("%q: exit code %d, %q", args, code, told)
 		}
 	}
 	for _, args := range [][]string{{server}, {"study", "--own", server, "users"}, {"diff", "x", server, "--from", "1h"}, {"export", server, "--seq"}, {"import", server, "x", "--resume"}} {
-		if code, _, told := command(nil, args...); code != exitUsage || strings.Contains(told, "secret") {
+		if code, _, told := command(nil, args...); code != cli.ExitUsage || strings.Contains(told, "secret") {
 			t.Errorf("%q: exit code %d, %q", args, code, told)
 		}
 	}
 	for server, want := range map[string]string{"redis://u:p/a:ss@h:1/2": "redis://u:***@h:1/2", "redis://:p@h": "redis://:***@h", "redis://u@h/1": "redis://u@h/1", "redis://h/1": "redis://h/1", "unix://u:p@/run/s": "unix://u:***@/run/s"} {
-		if got := redacted(server); got != want {
+		if got := cli.Redacted(server); got != want {
 			t.Errorf("%s is shown as %s", server, got)
 		}
 	}
 	known := map[string]bool{"help": true, "token": true, "bench": true, "study": true, "version": true, "completion": true}
-	for _, cmd := range newRoot(newApp(nil, io.Discard, io.Discard)).Commands() {
-		known[cmd.Name()] = known[cmd.Name()] || instead[cmd.Name()] != ""
-		for _, name := range onServers {
+	for _, cmd := range newRoot(cli.NewApp(nil, io.Discard, io.Discard)).Commands() {
+		known[cmd.Name()] = known[cmd.Name()] || cli.Instead[cmd.Name()] != ""
+		for _, name := range cli.OnServers {
 			known[cmd.Name()] = known[cmd.Name()] || name == cmd.Name()
 		}
 		if !known[cmd.Name()] {
@@ -705,14 +705,14 @@ func TestContentTypesOfServers(t *testing.T) {
 
 // TestLostServer imports into a server that goes away. The error says what it may have.
 func TestLostServer(t *testing.T) {
-	defer func(n int) { batchEntries = n }(batchEntries)
-	batchEntries = 3
+	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
+	importing.BatchEntries = 3
 	address, stop := serveCopal(t, filepath.Join(t.TempDir(), "s"))
 	var told bytes.Buffer
 	r, w := io.Pipe()
-	a := newApp(r, io.Discard, &told)
+	a := cli.NewApp(r, io.Discard, &told)
 	ended := make(chan int)
-	go func() { ended <- a.run([]string{"import", "redis://" + address, "--from", "jsonl"}) }()
+	go func() { ended <- carryOut(a, []string{"import", "redis://" + address, "--from", "jsonl"}) }()
 	go func() {
 		for err := error(nil); err == nil; {
 			_, err = io.WriteString(w, "{\"key\":\"k\",\"value\":1}\n")
@@ -721,7 +721,7 @@ func TestLostServer(t *testing.T) {
 	for c := dialRedis(t, address); c.do("EXISTS", "k") == int64(0); {
 	}
 	stop()
-	if code := <-ended; code != exitError || !strings.Contains(told.String(), "done again from the beginning gives the same") {
+	if code := <-ended; code != cli.ExitError || !strings.Contains(told.String(), "done again from the beginning gives the same") {
 		t.Errorf("exit code %d, %q", code, told.String())
 	}
 	r.Close()
@@ -749,10 +749,10 @@ func TestExportOfWhatHasChanged(t *testing.T) {
 // TestImportOfWhatServersDoNotTake names the key of a value that is too long.
 func TestImportOfWhatServersDoNotTake(t *testing.T) {
 	address, _ := serveCopal(t, filepath.Join(t.TempDir(), "s"))
-	in := &intake{app: newApp(nil, io.Discard, io.Discard), far: true}
-	err := in.reach("redis://"+address, func(db *copal.DB) error {
-		in.db, in.to = db, copying.Into(db)
-		return in.put(&importers.Item{Entry: admin.Entry{Key: []byte("long"), Value: make([]byte, 512<<20)}})
+	in := &importing.Intake{App: cli.NewApp(nil, io.Discard, io.Discard), Far: true}
+	err := in.Reach("redis://"+address, func(db *copal.DB) error {
+		in.DB, in.To = db, copying.Into(db)
+		return in.Put(&importers.Item{Entry: admin.Entry{Key: []byte("long"), Value: make([]byte, 512<<20)}})
 	})
 	if !errors.Is(err, copal.ErrTooLarge) || !strings.Contains(err.Error(), `key "long"`) {
 		t.Error(err)
@@ -763,19 +763,19 @@ func TestImportOfWhatServersDoNotTake(t *testing.T) {
 // time.
 func TestScratchForgets(t *testing.T) {
 	address, _ := serveCopal(t, storeOf(t, 3))
-	err := newApp(nil, io.Discard, io.Discard).reach("redis://"+address, func(db *copal.DB) error {
+	err := cli.NewApp(nil, io.Discard, io.Discard).Reach("redis://"+address, func(db *copal.DB) error {
 		from, err := copying.Look(t.Context(), db)
 		if err != nil {
 			return err
 		}
 		defer from.Close()
-		var s scratch
-		defer s.close()
+		var s scratch.Scratch
+		defer s.Close()
 		for e, err := range from.Entries(nil, nil) {
 			if err != nil {
 				return err
 			}
-			now, err := s.take(t.Context(), from, true, &e)
+			now, err := s.Take(t.Context(), from, true, &e)
 			if err != nil {
 				return err
 			}
@@ -793,13 +793,13 @@ func TestScratchForgets(t *testing.T) {
 
 // TestRefusalsAreToldOnce of an import into a server that takes nothing.
 func TestRefusalsAreToldOnce(t *testing.T) {
-	defer func(n int) { batchEntries = n }(batchEntries)
-	batchEntries = 2
+	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
+	importing.BatchEntries = 2
 	_, address := redisserver.Start(t)
 	dialRedis(t, address).do("ACL", "SETUSER", "shy", "on", ">word", "+@all", "~people:*")
 	file := writeFile(t, strings.Repeat("{\"key\":\"a\",\"value\":1}\n", 3))
 	code, _, told := command(nil, "import", "redis://shy:word@"+address, file)
-	if code != exitError || strings.Count(told, "NOPERM") != 1 || strings.Count(told, "\n") != 1 {
+	if code != cli.ExitError || strings.Count(told, "NOPERM") != 1 || strings.Count(told, "\n") != 1 {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 }

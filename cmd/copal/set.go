@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/entries"
 )
 
 const setHelp = `Store a value under a key, in place of the one that is there.
@@ -28,91 +28,45 @@ const setExample = `  copal set app.db greeting hello
   copal set app.db session:7f3a alice --ttl 24h
   copal set app.db -- -dash 'a key that begins with a dash'`
 
-// setFlags say how a value is written.
-type setFlags struct {
-	json, quoted, fsync bool
-	ttl, until          string
-}
-
-func newSet(a *app) *cobra.Command {
-	var f setFlags
+func newSet(a *cli.App) *cobra.Command {
+	var f entries.Set
 	cmd := &cobra.Command{
 		Use:               "set DIR KEY VALUE",
 		Short:             "Store a value under a key",
 		Long:              setHelp,
 		Example:           setExample,
-		Args:              arguments(3, 3),
-		ValidArgsFunction: a.completeKey(1),
+		Args:              cli.Arguments(3, 3),
+		ValidArgsFunction: a.CompleteKey(1),
 	}
-	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
-		key, err := parseKey(args[1], f.quoted)
+	cmd.RunE = a.Runs(func(args []string, out *bufio.Writer) error {
+		key, err := cli.ParseKey(args[1], f.Quoted)
 		if err != nil {
 			return err
 		}
-		if _, err = f.deadline(); err != nil {
+		if _, err = f.Deadline(); err != nil {
 			return err
 		}
 		for _, name := range []string{"ttl", "until"} {
-			if cmd.Flags().Changed(name) && f.ttl+f.until == "" { // of a script's variable that is not set
-				return usageError{"--" + name + " is empty"}
+			if cmd.Flags().Changed(name) && f.TTL+f.Until == "" { // of a script's variable that is not set
+				return cli.UsageError("--" + name + " is empty")
 			}
 		}
-		value, err := a.readValue(args[2]) // before the store is opened: it may take long
+		value, err := a.ReadValue(args[2]) // before the store is opened: it may take long
 		if err != nil {
 			return err
 		}
-		return a.updateOrCreate(args[0], func(db *copal.DB) error {
-			if err := a.fitsServed(args[0], key, value); err != nil {
+		return a.UpdateOrCreate(args[0], func(db *copal.DB) error {
+			if err := a.FitsServed(args[0], key, value); err != nil {
 				return err
 			}
-			return f.set(db, key, value, out)
+			return f.Set(db, key, value, out)
 		})
 	})
-	cmd.Flags().BoolVar(&f.json, "json", false, "print what was written as JSON")
-	cmd.Flags().BoolVarP(&f.quoted, "quoted", "Q", false, quotedUsage)
-	cmd.Flags().BoolVar(&f.fsync, "fsync", false, "sync this write by itself; without, the store is synced when it is closed")
-	cmd.Flags().StringVar(&f.ttl, "ttl", "", "let the entry expire after this `time`, such as 90s, 36h or 7d")
-	cmd.Flags().StringVar(&f.until, "until", "", "let the entry expire at this `moment`, such as 2030-12-31T23:59:59Z")
-	exclude(cmd, "ttl", "until")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print what was written as JSON")
+	cmd.Flags().BoolVarP(&f.Quoted, "quoted", "Q", false, cli.QuotedUsage)
+	cmd.Flags().BoolVar(&f.FSync, "fsync", false, "sync this write by itself; without, the store is synced when it is closed")
+	cmd.Flags().StringVar(&f.TTL, "ttl", "", "let the entry expire after this `time`, such as 90s, 36h or 7d")
+	cmd.Flags().StringVar(&f.Until, "until", "", "let the entry expire at this `moment`, such as 2030-12-31T23:59:59Z")
+	cli.Exclude(cmd, "ttl", "until")
 	return cmd
-}
-
-// deadline is when the entry is to expire, the zero time for never.
-func (f *setFlags) deadline() (time.Time, error) {
-	switch {
-	case f.ttl != "":
-		ttl, err := parseTTL(f.ttl)
-		return time.Now().Add(ttl), err
-	case f.until != "":
-		return parseDeadlineAt(f.until)
-	}
-	return time.Time{}, nil
-}
-
-func (f *setFlags) set(db *copal.DB, key, value []byte, out *bufio.Writer) error {
-	deadline, err := f.deadline()
-	if err != nil {
-		return err
-	}
-	raw := admin.Typed(db)
-	if f.fsync {
-		raw = raw.With(copal.FSync)
-	}
-	if deadline.IsZero() {
-		err = raw.Set(key, value)
-	} else {
-		err = raw.SetUntil(key, value, deadline)
-	}
-	if err != nil || !f.json {
-		return err
-	}
-	expires, err := expiry(raw, key)
-	if err != nil {
-		return err
-	}
-	return writeJSON(out, struct {
-		Key        any       `json:"key"`
-		Expires    *jsonTime `json:"expires,omitempty"`
-		ValueBytes int       `json:"valueBytes"`
-	}{jsonKey(key), expires, len(value)})
 }

@@ -2,251 +2,32 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/shell"
 )
-
-const shellHelp = `Look into a store and change it, command by command.
-
-The commands are those of copal without the store: get users:alice. Words are divided by
-spaces. One that begins with " is a Go string literal: "\x00\xff"; one that begins with
-' goes to the next ' and is taken as it is: '{"Name": "Alice"}'. A line that begins with #
-is passed over. help lists the commands, exit and Ctrl-D end the shell, Ctrl-C ends what
-is running.
-
-On a terminal there is a history, in which a line that begins with a space is not kept,
-and the tab key completes commands, flags and keys. An error does not end the shell. A
-command that writes holds the store's lock while it runs, so that other programs can
-write in between; reading follows them.
-
-When standard input is no terminal it is a script: the first error ends it, with the exit
-code of that command. From the first command that writes to the end it holds the lock.
-
-On a server each command counts at once, and there is no lock; keys are not completed. In
-the directory of a store that a copal serve has open, a shell reads and cannot write;
-use copal shell unix:///…/app.db/SOCKET.
-
-` + momentHelp
 
 const shellExample = `  copal shell app.db
   echo 'incr visits' | copal shell app.db
   copal shell app.db < change.copal`
 
-func newShell(a *app) *cobra.Command {
+func newShell(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:               "shell DIR",
 		Short:             "Work in a store interactively, or by a script",
-		Long:              shellHelp,
+		Long:              shell.Help,
 		Example:           shellExample,
-		Args:              arguments(1, 1),
-		ValidArgsFunction: completeDir,
-		RunE: a.runs(func(args []string, _ *bufio.Writer) error {
-			if !isServer(args[0]) {
-				if err := requireStore(args[0]); err != nil {
+		Args:              cli.Arguments(1, 1),
+		ValidArgsFunction: cli.CompleteDir,
+		RunE: a.Runs(func(args []string, _ *bufio.Writer) error {
+			if !cli.IsServer(args[0]) {
+				if err := cli.RequireStore(args[0]); err != nil {
 					return err
 				}
 			}
-			return a.shell(args[0])
+			return shell.Run(a, args[0], newRoot)
 		}),
-	}
-}
-
-func (a *app) shell(dir string) error {
-	interactive := isTerminal(a.stdin) && isTerminal(a.stdout)
-	if interactive {
-		defer a.catch(syscall.SIGTERM)() // Ctrl-C ends commands
-	} else {
-		defer a.catchSignals()()
-	}
-	open := func(dir string) (*copal.DB, error) { return a.openStore(dir, copal.ReadOnly()) }
-	if isServer(dir) {
-		open = a.openServer
-	}
-	reads, err := open(dir)
-	if err != nil {
-		return err
-	}
-	s := &shell{app: a, dir: dir, reads: reads}
-	if interactive {
-		err = s.converse()
-	} else {
-		err = s.script(bufio.NewReader(a.input()))
-	}
-	return errors.Join(err, s.close())
-}
-
-// shell is the host of its commands. It has the store open for reading all the time, and follows
-// its writer. One on a server is read and written through the same.
-type shell struct {
-	app    *app
-	dir    string // or the server
-	reads  *copal.DB
-	writes *copal.DB // what a script that has written has open, or nil
-	editor *editor   // nil for a script
-}
-
-// script runs the lines of a script up to the first that fails.
-func (s *shell) script(in *bufio.Reader) error {
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil && err != io.EOF {
-			return err
-		}
-		end := err == io.EOF
-		words, err := splitWords(line)
-		if err != nil {
-			return usageError{err.Error()}
-		}
-		if leaves(words) {
-			return nil
-		}
-		if code := s.run(s.app.ctx, words); code != exitOK {
-			return failedLine(code)
-		}
-		if end {
-			return nil
-		}
-	}
-}
-
-// failedLine is the end of a script by an error that has been printed; the exit code is the line's.
-type failedLine int
-
-func (e failedLine) Error() string {
-	return fmt.Sprintf("a command of the script failed with exit code %d", int(e))
-}
-
-func leaves(words []string) bool {
-	return len(words) == 1 && (words[0] == "exit" || words[0] == "quit")
-}
-
-// run carries out a command and returns its exit code.
-func (s *shell) run(ctx context.Context, words []string) int {
-	if len(words) == 0 {
-		return exitOK
-	}
-	sub := newApp(nil, s.app.stdout, s.app.stderr)
-	sub.ctx, sub.host, sub.now, sub.served = ctx, s, s.app.now, isFar(s.reads)
-	return sub.run(words)
-}
-
-func (s *shell) view(f func(db *copal.DB) error) error {
-	switch {
-	case isFar(s.reads):
-		return f(s.reads)
-	case s.writes != nil:
-		return f(s.writes)
-	}
-	if err := s.reads.Refresh(); err != nil {
-		return err
-	}
-	return f(s.reads)
-}
-
-// update lends the store to write. Where options are given, one that a script has open is opened anew.
-func (s *shell) update(f func(db *copal.DB) error, opts ...copal.Option) error {
-	if isFar(s.reads) {
-		return f(s.reads)
-	}
-	if s.writes != nil && opts != nil {
-		if err := s.writes.Close(); err != nil {
-			return err
-		}
-		s.writes = nil
-	}
-	if s.writes != nil {
-		return f(s.writes)
-	}
-	db, err := s.app.openStore(s.dir, opts...)
-	if err != nil {
-		return err
-	}
-	if s.editor == nil {
-		s.writes = db
-		return f(db)
-	}
-	return errors.Join(f(db), db.Close())
-}
-
-func (s *shell) confirm(question string) error {
-	if s.editor == nil {
-		return usageError{question + " There is nobody to ask: say --yes, or --dry-run to see what would be done"}
-	}
-	answer, err := s.editor.ask(question + " [y/N] ")
-	if err != nil {
-		return errDeclined
-	}
-	return affirmed(answer)
-}
-
-func (s *shell) close() error {
-	err := s.reads.Close()
-	if s.writes != nil {
-		err = errors.Join(err, s.writes.Close())
-	}
-	return err
-}
-
-// outside are the commands that make no sense where the store is open.
-var outside = []string{"shell", "repair", "restore"}
-
-// adapt makes the root of all commands the root of a shell: the store in dir is their first
-// argument without a word.
-func (s *shell) adapt(root *cobra.Command) {
-	root.Long = shellHelp
-	root.Example = ""
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetUsageTemplate(strings.NewReplacer(
-		"{{if .Runnable}}", "{{if .HasParent}}",
-		"{{.UseLine}}", "{{slice .UseLine "+strconv.Itoa(len(root.Name()+" "))+"}}",
-		`"{{.CommandPath}} [command] --help"`, `"help COMMAND"`,
-		"{{.CommandPath}} [command]", "COMMAND [ARGUMENT...]",
-	).Replace(root.UsageTemplate()))
-	for _, cmd := range root.Commands() {
-		switch synopsis, ok := withoutDir(cmd.Use); {
-		case cmd.Name() == "help" || cmd.Name() == "version":
-		case ok && !slices.Contains(outside, cmd.Name()):
-			impliedDir(cmd, s.dir)
-			cmd.Use = synopsis
-			cmd.Example = ""
-		default:
-			root.RemoveCommand(cmd)
-		}
-	}
-}
-
-// withoutDir takes the store's directory out of a synopsis.
-func withoutDir(use string) (_ string, ok bool) {
-	name, rest, ok := strings.Cut(use, " DIR")
-	return name + rest, ok
-}
-
-// impliedAnnotation is on commands whose first argument, the store, the shell gives.
-const impliedAnnotation = "copal.implied"
-
-// impliedDir puts the store's directory before the arguments of a command.
-func impliedDir(cmd *cobra.Command, dir string) {
-	if cmd.Annotations == nil {
-		cmd.Annotations = map[string]string{}
-	}
-	cmd.Annotations[impliedAnnotation] = "yes"
-	full := func(args []string) []string { return append([]string{dir}, args...) }
-	check, run, complete := cmd.Args, cmd.RunE, cmd.ValidArgsFunction
-	cmd.Args = func(cmd *cobra.Command, args []string) error { return check(cmd, full(args)) }
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, full(args)) }
-	if complete != nil {
-		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			return complete(cmd, full(args), word)
-		}
 	}
 }

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // storeOf makes a store of n entries.
@@ -28,28 +26,6 @@ func storeOf(t *testing.T, n int) (dir string) {
 	return dir
 }
 
-// The first signal ends the context, and the process goes on.
-func TestSignalsEndTheContext(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no process can send a signal to itself")
-	}
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		a := newApp(nil, io.Discard, io.Discard)
-		release := a.catchSignals()
-		self, err := os.FindProcess(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := self.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
-		<-a.ctx.Done()
-		if release(); a.ctx.Err() != nil {
-			t.Errorf("%v: the context of before has ended, too", signal)
-		}
-	}
-}
-
 // An interrupted command says so, and what it has not reached is as it was.
 func TestInterruptedCommands(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // bench has a lock there
@@ -62,14 +38,14 @@ func TestInterruptedCommands(t *testing.T) {
 		{"bench", "--dir", files, "--run", "^allocs$"}, {"study", "--out", results, "--sizes", "10"},
 	} {
 		var out, errs bytes.Buffer
-		a := newApp(nil, &out, &errs)
-		a.ctx = ctx
-		if code := a.run(args); code != exitError || errs.String() != "copal: interrupted\n" {
+		a := cli.NewApp(nil, &out, &errs)
+		a.Ctx = ctx
+		if code := carryOut(a, args); code != cli.ExitError || errs.String() != "copal: interrupted\n" {
 			t.Errorf("%q: exit code %d, %q", args, code, errs.String())
 		}
 	}
 	var out bytes.Buffer
-	if newApp(nil, &out, io.Discard).run([]string{"count", dir}); out.String() != "100\n" {
+	if carryOut(cli.NewApp(nil, &out, io.Discard), []string{"count", dir}); out.String() != "100\n" {
 		t.Errorf("afterwards there are %q entries", out.String())
 	}
 	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {
@@ -77,35 +53,5 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 	if left, err := os.ReadDir(results); err != nil || len(left) != 1 || left[0].Name() != "results.csv" {
 		t.Errorf("study leaves %v, %v", left, err)
-	}
-}
-
-// A read that nothing can end does not keep a command from ending.
-func TestInputEndsWithTheContext(t *testing.T) {
-	r, w := io.Pipe()
-	defer w.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	a := newApp(r, io.Discard, io.Discard)
-	a.ctx = ctx
-	in := a.input()
-	go w.Write([]byte("abc"))
-	p := make([]byte, 2)
-	for _, want := range []string{"ab", "c"} {
-		n, err := in.Read(p)
-		if err != nil || string(p[:n]) != want {
-			t.Errorf("%q, %v", p[:n], err)
-		}
-	}
-	cancel()
-	if n, err := in.Read(p); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d, %v", n, err)
-	}
-}
-
-func TestInputIsAllOfStandardInput(t *testing.T) {
-	want := strings.Repeat("0123456789", 20_000)
-	got, err := io.ReadAll(newApp(strings.NewReader(want), nil, nil).input())
-	if err != nil || string(got) != want {
-		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/internal/redisserver"
 )
 
@@ -41,7 +42,7 @@ func TestOwnSocket(t *testing.T) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	path := socketOf(dir)
+	path := cli.SocketOf(dir)
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, dir, "--redis", "127.0.0.1:0")
-	note := "copal: " + dir + " is open in a copal serve, and is changed by that, through " + socketOf(dir) + "\n"
+	note := "copal: " + dir + " is open in a copal serve, and is changed by that, through " + cli.SocketOf(dir) + "\n"
 	wantCommand(t, "", note, "set", dir, "users:alice", "1", "--until", "2099-01-01T00:00:00.125Z")
 	wantCommand(t, "8\n", note, "incr", dir, "users:alice", "7")
 	wantCommand(t, "8", "", "get", dir, "users:alice")
@@ -100,19 +101,19 @@ func TestSecondProcess(t *testing.T) {
 	wantCommand(t, "", note, "ttl", dir, "users:alice", "none")
 	wantCommand(t, "none\n", "", "ttl", dir, "users:alice")
 	wantCommand(t, "1 key deleted\n", note, "del", dir, "--prefix", "users:", "--yes")
-	if code, _, _ := command(nil, "has", dir, "users:alice"); code != exitNotFound {
+	if code, _, _ := command(nil, "has", dir, "users:alice"); code != cli.ExitNotFound {
 		t.Errorf("the entry is there: exit code %d", code)
 	}
-	if code, _, told := command(nil, "set", dir, "typed:carol", `{"Name":1}`); code != exitError || !strings.Contains(told, "typed:carol") {
+	if code, _, told := command(nil, "set", dir, "typed:carol", `{"Name":1}`); code != cli.ExitError || !strings.Contains(told, "typed:carol") {
 		t.Errorf("a value that is none of its map: exit code %d, %q", code, told)
 	}
 	wantCommand(t, "", note, "set", dir, "typed:carol", `{"Name":"Carol","Age":1}`)
-	if code, _, told := command(nil, "compact", dir); code != exitLocked || !strings.Contains(told, "is locked by") {
+	if code, _, told := command(nil, "compact", dir); code != cli.ExitLocked || !strings.Contains(told, "is locked by") {
 		t.Errorf("compact: exit code %d, %q", code, told)
 	}
 	s.end()
 	s = serve(t, dir, "--redis", "127.0.0.1:0", "--no-socket")
-	if code, _, told := command(nil, "set", dir, "k", "v"); code != exitLocked || !strings.Contains(told, "is locked by") {
+	if code, _, told := command(nil, "set", dir, "k", "v"); code != cli.ExitLocked || !strings.Contains(told, "is locked by") {
 		t.Errorf("set without a socket: exit code %d, %q", code, told)
 	}
 	s.end()
@@ -136,11 +137,11 @@ func TestStoresOnServers(t *testing.T) {
 	wantCommand(t, "other\n", "", "ls", at, "--match", "o*")
 	for _, args := range [][]string{{"compact", at}, {"export", at, "--at", "1h"}, {"undo", at, "--since", "1h"}, {"backup", "x", at}, {"get", at, "other", "--at", "1h"}} {
 		code, _, told := command(nil, args...)
-		if code != exitUsage || !strings.Contains(told, "needs a directory") {
+		if code != cli.ExitUsage || !strings.Contains(told, "needs a directory") {
 			t.Errorf("copal %q: exit code %d, %q", args, code, told)
 		}
 	}
-	if code, _, told := command(nil, "check", "redis://me:secret@host:1/2"); code != exitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server") {
+	if code, _, told := command(nil, "check", "redis://me:secret@host:1/2"); code != cli.ExitUsage || !strings.Contains(told, "redis://me:***@host:1/2 is a server") {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 	copied := filepath.Join(t.TempDir(), "copied")
@@ -154,7 +155,7 @@ func TestStoresOnServers(t *testing.T) {
 		t.Errorf("exit code %d: %q, %q", code, out, told)
 	}
 	s.end()
-	if code, _, told := command(nil, "get", at, "other"); code != exitError || told == "" {
+	if code, _, told := command(nil, "get", at, "other"); code != cli.ExitError || told == "" {
 		t.Errorf("nobody answers: exit code %d, %q", code, told)
 	}
 }
@@ -172,30 +173,13 @@ func TestCopyFromARedis(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	for _, in := range []string{"", "y"} { // which is no line
-		if code, out, told := command(strings.NewReader(in), "copy", at, to, "--cutover"); code != exitError || out != "" || !strings.Contains(told, "standard input has ended") {
+		if code, out, told := command(strings.NewReader(in), "copy", at, to, "--cutover"); code != cli.ExitError || out != "" || !strings.Contains(told, "standard input has ended") {
 			t.Errorf("%q: exit code %d: %q, %q", in, code, out, told)
 		}
 	}
 	code, out, told := command(strings.NewReader("\n"), "copy", at, to, "--cutover")
 	if code != 0 || !strings.Contains(out, " is equal to "+at+": 2 entries, 0 set") || !strings.Contains(told, "copal: copied, and going on.") {
 		t.Errorf("exit code %d: %q, %q", code, out, told)
-	}
-}
-
-// TestNamesOfServers: a copy is of the same store whatever the time limit, which is a minute unless the user says it.
-func TestNamesOfServers(t *testing.T) {
-	for _, c := range [][3]string{
-		{"redis://h:1", "redis://h:1", "redis://h:1?timeout=1m"},
-		{"redis://u:secret@h:1/2?timeout=9s", "redis://u:***@h:1/2", "redis://u:secret@h:1/2?timeout=9s"},
-		{"unix:///a/b?db=1&cache=9", "unix:///a/b?db=1", "unix:///a/b?db=1&cache=9&timeout=1m"},
-		{"redis://h?%zz", "redis://h", "redis://h?%zz&timeout=1m"}, // which is refused when it is opened
-	} {
-		if name, err := nameOf(c[0]); name != c[1] || err != nil || patient(c[0]) != c[2] {
-			t.Errorf("%s is %s, %v, and opened as %s", c[0], name, err, patient(c[0]))
-		}
-	}
-	if dir := "a?b"; patient(dir) != dir {
-		t.Errorf("a directory is opened as %s", patient(dir))
 	}
 }
 
@@ -244,8 +228,8 @@ func TestCopyHidesPasswords(t *testing.T) {
 		{[]string{dir, at}, 0, "1 entry were not copied: redis://me:***@"},
 		{[]string{dir, at, "--json"}, 0, `"to":"redis://me:***@`},
 		{[]string{dir, at, "--cutover"}, 0, "is equal to"},
-		{[]string{other, at}, exitError, "has entries"},
-		{[]string{at, other}, exitError, "has entries"},
+		{[]string{other, at}, cli.ExitError, "has entries"},
+		{[]string{at, other}, cli.ExitError, "has entries"},
 		{[]string{at, other, "--replace"}, 0, "copied, not compared"},
 		{[]string{at, other, "--cutover"}, 0, "is equal to"},
 	} {

@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/serving"
 	"github.com/copaldb/copal/cmd/copal/internal/socket"
 )
 
 // sockets serves a store with each socket that there is, and returns the paths of --unix, --admin and the store's own.
 func sockets(t *testing.T, dir string, args ...string) (s *server, paths [3]string) {
 	t.Helper()
-	paths = [3]string{filepath.Join(dir, "redis.sock"), filepath.Join(dir, "admin.sock"), socketOf(filepath.Join(dir, "store"))}
+	paths = [3]string{filepath.Join(dir, "redis.sock"), filepath.Join(dir, "admin.sock"), cli.SocketOf(filepath.Join(dir, "store"))}
 	return serve(t, append([]string{filepath.Join(dir, "store"), "--redis", "127.0.0.1:0", "--unix", paths[0], "--admin", paths[1]}, args...)...), paths
 }
 
@@ -34,7 +36,7 @@ func TestPermissionsOfSockets(t *testing.T) {
 				if err := os.Chmod(filepath.Join(dir, "store"), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if l, err := listenUnix(filepath.Join(dir, "s"), 0o600); err != nil {
+				if l, err := serving.ListenUnix(filepath.Join(dir, "s"), 0o600); err != nil {
 					t.Errorf("umask %04o: %v", umask, err)
 				} else {
 					wantSocket(t, filepath.Join(dir, "s"), 0o600)
@@ -112,8 +114,8 @@ func TestSocketsReplaceNothingElse(t *testing.T) {
 				}
 				empty := name == "directory" && end != "" // as a server that was killed leaves it
 				for _, listen := range []func() (net.Listener, error){
-					func() (net.Listener, error) { return listenUnix(path, 0o600) },
-					func() (net.Listener, error) { return listenAdmin(path) },
+					func() (net.Listener, error) { return serving.ListenUnix(path, 0o600) },
+					func() (net.Listener, error) { return serving.ListenAdmin(path) },
 					func() (net.Listener, error) { return socket.Listen(path, 0o600) },
 				} {
 					l, err := listen()
@@ -146,14 +148,14 @@ func TestOwnSocketIsALink(t *testing.T) {
 	decoy := serve(t, filepath.Join(dir, "decoy"), "--redis", "", "--unix", filepath.Join(dir, "decoy.sock"))
 	store := filepath.Join(dir, "store")
 	mustCommand(t, nil, "set", store, "k", "v")
-	if err := os.Symlink(filepath.Join(dir, "decoy.sock"), socketOf(store)); err != nil {
+	if err := os.Symlink(filepath.Join(dir, "decoy.sock"), cli.SocketOf(store)); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, store, "--redis", "127.0.0.1:0")
 	if got := ask(t, "tcp", s.addr, "GET k\r\nQUIT\r\n"); got != "$1\r\nv\r\n+OK\r\n" {
 		t.Errorf("%q", got)
 	}
-	if code, _, told := command(nil, "set", store, "k", "w"); code != exitLocked {
+	if code, _, told := command(nil, "set", store, "k", "w"); code != cli.ExitLocked {
 		t.Errorf("exit code %d, %q", code, told)
 	}
 	if got := ask(t, "unix", filepath.Join(dir, "decoy.sock"), "GET k\r\nQUIT\r\n"); got != "$-1\r\n+OK\r\n" {

@@ -2,19 +2,12 @@ package main
 
 import (
 	"bufio"
-	"fmt"
-	"io"
-	"iter"
-	"strconv"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/copying"
-	"github.com/copaldb/copal/internal/driver"
-	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/upkeep"
 )
 
 const statHelp = `Count what a store holds, and what it takes.
@@ -40,203 +33,28 @@ Of a server it tells the same as far as that does, and also:
 A copal serve tells all of the list above but torn bytes. A Redis has the keys counted one by one,
 and knows no maps. With --json what a server does not tell is left out.`
 
-func newStat(a *app) *cobra.Command {
+func newStat(a *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "stat DIR",
 		Short:             "Count keys, records and bytes",
 		Long:              statHelp,
 		Example:           "  copal stat app.db\n  copal stat app.db --json | jq .ratio",
-		Args:              arguments(1, 1),
-		ValidArgsFunction: completeDir,
-		RunE: a.runs(func(args []string, out *bufio.Writer) error {
-			return a.view(args[0], func(db *copal.DB) error {
-				if isFar(db) {
-					return a.statFar(db, asJSON, out)
+		Args:              cli.Arguments(1, 1),
+		ValidArgsFunction: cli.CompleteDir,
+		RunE: a.Runs(func(args []string, out *bufio.Writer) error {
+			return a.View(args[0], func(db *copal.DB) error {
+				if cli.IsFar(db) {
+					return upkeep.StatFar(a, db, asJSON, out)
 				}
 				s := db.Stats()
 				if asJSON {
-					return writeJSON(out, toStatJSON(s, db.Maps()))
+					return cli.WriteJSON(out, upkeep.ToStatJSON(s, db.Maps()))
 				}
-				return writeStat(out, s, db.Maps())
+				return upkeep.WriteStat(out, s, db.Maps())
 			})
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the counts as one JSON object")
 	return cmd
-}
-
-// statJSON is copal.Stats for machines. The memory of decoded values is left out: it would be the
-// memory of this command, which decodes none.
-type statJSON struct {
-	Keys       int64   `json:"keys"`
-	Records    int64   `json:"records"`
-	Ratio      float64 `json:"ratio"`
-	LiveBytes  int64   `json:"liveBytes"`
-	LogBytes   int64   `json:"logBytes"`
-	Segments   int     `json:"segments"`
-	IndexBytes int64   `json:"indexBytes"`
-	TornBytes  int64   `json:"tornBytes"`
-
-	ClockBehindSeconds float64 `json:"clockBehindSeconds,omitempty"`
-
-	Maps []mapJSON `json:"maps"`
-}
-
-type mapJSON struct {
-	Name string `json:"name"`
-	Keys int    `json:"keys"`
-}
-
-func toStatJSON(s copal.Stats, maps iter.Seq2[string, int]) statJSON {
-	list := []mapJSON{}
-	for name, keys := range maps {
-		list = append(list, mapJSON{name, keys})
-	}
-	return statJSON{Keys: s.Keys, Records: s.Records, Ratio: s.Ratio(), LiveBytes: s.LiveBytes,
-		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, ClockBehindSeconds: s.ClockBehind.Seconds(), Maps: list}
-}
-
-func writeStat(out io.Writer, s copal.Stats, maps iter.Seq2[string, int]) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "keys\t%d\n", s.Keys)
-	fmt.Fprintf(w, "records\t%d\n", s.Records)
-	fmt.Fprintf(w, "ratio\t%.2f\n", s.Ratio())
-	fmt.Fprintf(w, "live bytes\t%s\n", showBytes(s.LiveBytes))
-	fmt.Fprintf(w, "log bytes\t%s\n", showBytes(s.LogBytes))
-	fmt.Fprintf(w, "segments\t%d\n", s.Segments)
-	fmt.Fprintf(w, "index bytes\t%s\n", showBytes(s.IndexBytes))
-	fmt.Fprintf(w, "torn bytes\t%s\n", showBytes(s.TornBytes))
-	if s.ClockBehind > 0 {
-		fmt.Fprintf(w, "clock behind\t%v\n", s.ClockBehind.Round(time.Second))
-	}
-	for name, keys := range maps {
-		fmt.Fprintf(w, "map %s\t%d\n", showKey([]byte(name)), keys)
-	}
-	return w.Flush()
-}
-
-// farJSON is what a server tells about itself and its entries. What it does not tell is left out.
-type farJSON struct {
-	Server      string    `json:"server"` // copal serve, redis 7.0.15
-	Nodes       int       `json:"nodes,omitempty"`
-	Keys        int       `json:"keys"`
-	Records     *int64    `json:"records,omitempty"`
-	Ratio       float64   `json:"ratio,omitempty"`
-	LiveBytes   *int64    `json:"liveBytes,omitempty"`
-	LogBytes    *int64    `json:"logBytes,omitempty"`
-	Segments    *int64    `json:"segments,omitempty"`
-	IndexBytes  *int64    `json:"indexBytes,omitempty"`
-	MemoryBytes *int64    `json:"memoryBytes,omitempty"`
-	FileBytes   *int64    `json:"fileBytes,omitempty"`
-	Maps        []mapJSON `json:"maps,omitempty"`
-}
-
-// statFar is stat of a server.
-func (a *app) statFar(db *copal.DB, asJSON bool, out io.Writer) error {
-	far, err := copying.Look(a.ctx, db)
-	if err != nil {
-		return err
-	}
-	defer far.Close()
-	d := opened.DriverOf(db)
-	s := farJSON{Server: "a server that tells nothing of itself"}
-	if s.Keys, err = d.Len(a.ctx, nil); err != nil {
-		return err
-	}
-	maps, err := far.Maps(a.ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range maps {
-		n, err := d.Len(a.ctx, copal.MapPrefix(name))
-		if err != nil {
-			return err
-		}
-		s.Maps = append(s.Maps, mapJSON{name, n})
-	}
-	if d, ok := d.(driver.Informing); ok {
-		nodes, err := d.Info(a.ctx)
-		if err != nil { // it may be refused to the user
-			a.note(message(err))
-		} else {
-			s.take(nodes, far.Typed())
-		}
-	}
-	if asJSON {
-		return writeJSON(out, s)
-	}
-	return s.write(out)
-}
-
-// take takes what the nodes of a server say of themselves.
-func (s *farJSON) take(nodes []map[string]string, copal bool) {
-	if s.Nodes = len(nodes); s.Nodes == 1 {
-		s.Nodes = 0
-	}
-	for i, says := range nodes {
-		number := func(name string) *int64 {
-			n, err := strconv.ParseInt(says[name], 10, 64)
-			if err != nil {
-				return nil
-			}
-			return &n
-		}
-		sum := func(to **int64, n *int64) {
-			switch {
-			case n != nil && *to == nil && i == 0:
-				*to = n
-			case n != nil && *to != nil:
-				**to += *n
-			default:
-				*to = nil // for it would not be all
-			}
-		}
-		sum(&s.MemoryBytes, number("used_memory"))
-		if copal {
-			s.Server = "copal serve"
-			s.Records, s.LiveBytes, s.LogBytes = number("records"), number("live_bytes"), number("log_bytes")
-			s.Segments, s.IndexBytes = number("segments"), number("index_bytes")
-			continue
-		}
-		if sum(&s.FileBytes, number("aof_current_size")); i > 0 {
-			continue
-		}
-		s.Server = "redis " + says["redis_version"]
-		if version := says["valkey_version"]; version != "" {
-			s.Server = "valkey " + version
-		}
-	}
-	if s.Records != nil && s.Keys > 0 {
-		s.Ratio = float64(*s.Records) / float64(s.Keys)
-	}
-}
-
-func (s *farJSON) write(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	line := func(name string, n *int64, show func(int64) string) {
-		if n != nil {
-			fmt.Fprintf(w, "%s\t%s\n", name, show(*n))
-		}
-	}
-	plain := func(n int64) string { return strconv.FormatInt(n, 10) }
-	fmt.Fprintf(w, "server\t%s\n", s.Server)
-	if s.Nodes > 0 {
-		fmt.Fprintf(w, "nodes\t%d\n", s.Nodes)
-	}
-	fmt.Fprintf(w, "keys\t%d\n", s.Keys)
-	line("records", s.Records, plain)
-	if s.Ratio > 0 {
-		fmt.Fprintf(w, "ratio\t%.2f\n", s.Ratio)
-	}
-	line("live bytes", s.LiveBytes, showBytes)
-	line("log bytes", s.LogBytes, showBytes)
-	line("segments", s.Segments, plain)
-	line("index bytes", s.IndexBytes, showBytes)
-	line("memory bytes", s.MemoryBytes, showBytes)
-	line("file bytes", s.FileBytes, showBytes)
-	for _, m := range s.Maps {
-		fmt.Fprintf(w, "map %s\t%d\n", showKey([]byte(m.Name)), m.Keys)
-	}
-	return w.Flush()
 }

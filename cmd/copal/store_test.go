@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/codec"
 )
 
@@ -190,7 +191,7 @@ func write(ts *testscript.TestScript, arg string, f func(db *copal.DB) error) {
 }
 
 func goLiteral(ts *testscript.TestScript, arg string) []byte {
-	b, err := parseKey(arg, true)
+	b, err := cli.ParseKey(arg, true)
 	ts.Check(err)
 	return b
 }

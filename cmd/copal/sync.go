@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 const syncHelp = `Make everything that was written durable.
@@ -20,17 +21,17 @@ On a server it ends when what was written there before is on a disk. A Redis can
 With --json the output is {"records":…}, of the log that is durable; null where a
 server has the store.`
 
-func newSync(a *app) *cobra.Command {
+func newSync(a *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "sync DIR",
 		Short:             "Make durable what was written",
 		Long:              syncHelp,
 		Example:           "  copal sync app.db",
-		Args:              arguments(1, 1),
-		ValidArgsFunction: completeDir,
-		RunE: a.runs(func(args []string, out *bufio.Writer) error {
-			return a.update(args[0], func(db *copal.DB) error { return syncStore(db, asJSON, out) })
+		Args:              cli.Arguments(1, 1),
+		ValidArgsFunction: cli.CompleteDir,
+		RunE: a.Runs(func(args []string, out *bufio.Writer) error {
+			return a.Update(args[0], func(db *copal.DB) error { return syncStore(db, asJSON, out) })
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print how many records there are as JSON")
@@ -42,10 +43,10 @@ func syncStore(db *copal.DB, asJSON bool, out *bufio.Writer) error {
 		return err
 	}
 	var records *int64
-	if n := db.Stats().Records; !isFar(db) {
+	if n := db.Stats().Records; !cli.IsFar(db) {
 		records = &n
 	}
-	return writeJSON(out, struct {
+	return cli.WriteJSON(out, struct {
 		Records *int64 `json:"records"`
 	}{records})
 }

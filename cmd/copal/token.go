@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+	"github.com/copaldb/copal/cmd/copal/internal/serving"
 )
 
 const tokenHelp = `Make a token for a user of a server, and print the lines that the file of copal serve --users has
@@ -21,7 +23,7 @@ server as well: CONFIG SET, FLUSHALL, MONITOR.
 A running server takes the file anew at SIGHUP. Connections end then of users who are not there
 any more, or have other tokens or rights.`
 
-func newToken(a *app) *cobra.Command {
+func newToken(a *cli.App) *cobra.Command {
 	var read, write []string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -29,29 +31,29 @@ func newToken(a *app) *cobra.Command {
 		Short:             "Make a token for a user of a server",
 		Long:              tokenHelp,
 		Example:           "  copal token dashboard --read orders --read users >>users.toml\n  copal token shop --write orders --read '*' >>users.toml\n  copal serve app.db --users users.toml",
-		Args:              arguments(1, 1),
+		Args:              cli.Arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+	cmd.RunE = a.Runs(func(args []string, out *bufio.Writer) error {
 		token := access.NewToken()
-		user := userRights{Tokens: []string{access.Hash(token)}, Read: read, Write: write}
+		user := serving.Rights{Tokens: []string{access.Hash(token)}, Read: read, Write: write}
 		if _, err := access.New(access.User{Name: args[0], Tokens: user.Tokens, Read: read, Write: write}); err != nil {
-			return usageError{plainAccess(err)}
+			return cli.UsageError(serving.PlainAccess(err))
 		}
 		if asJSON {
-			return writeJSON(out, struct {
+			return cli.WriteJSON(out, struct {
 				User  string `json:"user"`
 				Token string `json:"token"`
-				userRights
+				serving.Rights
 			}{args[0], token, user})
 		}
-		if err := toml.NewEncoder(out).Encode(map[string]userRights{args[0]: user}); err != nil {
+		if err := toml.NewEncoder(out).Encode(map[string]serving.Rights{args[0]: user}); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(a.stderr, "The token of %s, which is kept nowhere:\n%s\n", args[0], token)
+		_, err := fmt.Fprintf(a.Stderr, "The token of %s, which is kept nowhere:\n%s\n", args[0], token)
 		return err
 	})
 	cmd.Flags().StringArrayVar(&read, "read", nil, "a map that the user may read")

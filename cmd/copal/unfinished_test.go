@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -49,7 +50,7 @@ func TestKilledAndRunAgain(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var out, wrong bytes.Buffer
-		if code := newApp(strings.NewReader(""), &out, &wrong).run(args); code != want {
+		if code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), args); code != want {
 			t.Fatalf("copal %s ends with %d: %s", strings.Join(args, " "), code, wrong.String())
 		}
 		return out.String() + wrong.String()
@@ -79,18 +80,18 @@ func TestKilledAndRunAgain(t *testing.T) {
 				killed++
 			}
 			var out, wrong bytes.Buffer
-			code := newApp(strings.NewReader(""), &out, &wrong).run([]string{"check", path("new")})
+			code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), []string{"check", path("new")})
 			says := out.String() + wrong.String()
 			switch {
 			case strings.Contains(says, "is unfinished"):
 				if unfinished++; strings.Contains(says, "corrupt") || strings.Contains(says, "copal repair") {
 					t.Fatalf("%s: it is said to be %s", where, says)
 				}
-			case code == exitCorrupt && c.name != "repair in place":
+			case code == cli.ExitCorrupt && c.name != "repair in place":
 				t.Fatalf("%s: it is said to be %s", where, says)
 			}
-			if code != exitOK || c.name != "repair in place" {
-				if c.name == "restore" && code == exitOK {
+			if code != cli.ExitOK || c.name != "repair in place" {
+				if c.name == "restore" && code == cli.ExitOK {
 					os.RemoveAll(path("new")) // it was through
 				}
 				run(0, c.args...)
@@ -166,7 +167,7 @@ func TestUnfinishedImport(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var out, wrong bytes.Buffer
-		if code := newApp(strings.NewReader(""), &out, &wrong).run(args); code != want {
+		if code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), args); code != want {
 			t.Errorf("copal %s ends with %d: %s", strings.Join(args, " "), code, wrong.String())
 		}
 		return wrong.String()
@@ -177,20 +178,20 @@ func TestUnfinishedImport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(exitError, "import", "new.db", "bad.jsonl")
+	run(cli.ExitError, "import", "new.db", "bad.jsonl")
 	for _, args := range [][]string{{"get", "new.db", "a"}, {"stat", "new.db"}, {"ls", "new.db"}, {"check", "new.db"}, {"set", "new.db", "b", "1"}} {
-		if says := run(exitOK, args...); !strings.Contains(says, "is unfinished: its import of "+filepath.Join(dir, "bad.jsonl")) {
+		if says := run(cli.ExitOK, args...); !strings.Contains(says, "is unfinished: its import of "+filepath.Join(dir, "bad.jsonl")) {
 			t.Errorf("copal %s says %q", strings.Join(args, " "), says)
 		}
 	}
-	run(exitOK, "import", "new.db", "other.jsonl")
-	if says := run(exitOK, "stat", "new.db"); !strings.Contains(says, "is unfinished") {
+	run(cli.ExitOK, "import", "new.db", "other.jsonl")
+	if says := run(cli.ExitOK, "stat", "new.db"); !strings.Contains(says, "is unfinished") {
 		t.Errorf("after another import: %q", says)
 	}
-	if says := run(exitOK, "import", "new.db", "bad.jsonl", "--skip-bad"); strings.Contains(says, "is unfinished") {
+	if says := run(cli.ExitOK, "import", "new.db", "bad.jsonl", "--skip-bad"); strings.Contains(says, "is unfinished") {
 		t.Errorf("the same import says %q", says)
 	}
-	if says := run(exitOK, "stat", "new.db"); strings.Contains(says, "is unfinished") {
+	if says := run(cli.ExitOK, "stat", "new.db"); strings.Contains(says, "is unfinished") {
 		t.Errorf("afterwards: %q", says)
 	}
 }
@@ -203,13 +204,13 @@ func TestSwappedRestoreIsRunAgain(t *testing.T) {
 	run := func(want int, args ...string) {
 		t.Helper()
 		var out, wrong bytes.Buffer
-		if code := newApp(strings.NewReader(""), &out, &wrong).run(args); code != want {
+		if code := carryOut(cli.NewApp(strings.NewReader(""), &out, &wrong), args); code != want {
 			t.Errorf("copal %s ends with %d: %s", strings.Join(args, " "), code, wrong.String())
 		}
 	}
-	run(exitOK, "set", "db", "k", "v")
-	run(exitOK, "backup", "db", "copy")
-	run(exitError, "restore", "copy", "db") // both exist
+	run(cli.ExitOK, "set", "db", "k", "v")
+	run(cli.ExitOK, "backup", "db", "copy")
+	run(cli.ExitError, "restore", "copy", "db") // both exist
 	if err := os.Mkdir("made", 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestSwappedRestoreIsRunAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(exitError, "restore", "db", "made") // of another source
-	run(exitOK, "restore", "copy", "made")
-	run(exitOK, "get", "made", "k")
+	run(cli.ExitError, "restore", "db", "made") // of another source
+	run(cli.ExitOK, "restore", "copy", "made")
+	run(cli.ExitOK, "get", "made", "k")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/internal/built"
 )
 
@@ -13,18 +14,18 @@ const versionHelp = `Print the version of this command, of the file format it wr
 
 A command reads stores of its own format version and of every earlier one.`
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "version",
 		Short:             "Print versions",
 		Long:              versionHelp,
 		Example:           "  copal version\n  copal version --json",
-		Args:              arguments(0, 0),
+		Args:              cli.Arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: a.runs(func(_ []string, out *bufio.Writer) error {
+		RunE: a.Runs(func(_ []string, out *bufio.Writer) error {
 			if asJSON {
-				return writeJSON(out, built.Read())
+				return cli.WriteJSON(out, built.Read())
 			}
 			_, err := fmt.Fprintln(out, built.Read())
 			return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
 // stopAt ends a context when so many lines have been written.
@@ -38,9 +39,9 @@ func TestWatchEndsWithSuccess(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &stopAt{lines: 3, stop: cancel}, &bytes.Buffer{}
-	a := newApp(nil, out, errs)
-	a.ctx = ctx
-	if code := a.run([]string{"watch", dir, "--after", "0"}); code != exitOK {
+	a := cli.NewApp(nil, out, errs)
+	a.Ctx = ctx
+	if code := carryOut(a, []string{"watch", dir, "--after", "0"}); code != cli.ExitOK {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	if got := strings.Count(out.String(), " set key-"); got != 3 {
@@ -51,7 +52,7 @@ func TestWatchEndsWithSuccess(t *testing.T) {
 // A watch of a store that has no record yet prints the first writes within a tenth of a second.
 func TestWatchOfAStoreWithoutARecord(t *testing.T) {
 	dir := t.TempDir()
-	newApp(nil, nil, nil).catchSignals()() // its goroutine is the process's, and stands outside of the bubble
+	cli.NewApp(nil, nil, nil).CatchSignals()() // its goroutine is the process's, and stands outside of the bubble
 	synctest.Test(t, func(t *testing.T) {
 		db, err := copal.Open(dir)
 		if err != nil {
@@ -61,17 +62,17 @@ func TestWatchOfAStoreWithoutARecord(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out, errs := &stopAt{lines: 3, stop: cancel}, &bytes.Buffer{}
-		a := newApp(nil, out, errs)
-		a.ctx = ctx
+		a := cli.NewApp(nil, out, errs)
+		a.Ctx = ctx
 		done := make(chan int, 1)
-		go func() { done <- a.run([]string{"watch", dir}) }()
+		go func() { done <- carryOut(a, []string{"watch", dir}) }()
 		synctest.Wait()
 		if err := fillStore(db, 3); err != nil {
 			t.Fatal(err)
 		}
 		select {
 		case code := <-done:
-			if got := strings.Count(out.String(), " set key-"); code != exitOK || got != 3 {
+			if got := strings.Count(out.String(), " set key-"); code != cli.ExitOK || got != 3 {
 				t.Errorf("exit code %d, %d lines: %s%s", code, got, out, errs)
 			}
 		case <-time.After(100 * time.Millisecond): // of the bubble's clock
@@ -85,7 +86,7 @@ func TestWatchOfAStoreWithoutARecord(t *testing.T) {
 // An entry that has expired is told so, in text and in JSON.
 func TestWatchTellsWhatExpires(t *testing.T) {
 	dir := t.TempDir()
-	newApp(nil, nil, nil).catchSignals()() // its goroutine is the process's, and stands outside of the bubble
+	cli.NewApp(nil, nil, nil).CatchSignals()() // its goroutine is the process's, and stands outside of the bubble
 	synctest.Test(t, func(t *testing.T) {
 		db, err := copal.Open(dir, copal.ExpiryEvents())
 		if err != nil {
@@ -98,16 +99,16 @@ func TestWatchTellsWhatExpires(t *testing.T) {
 		time.Sleep(2 * time.Second) // of the bubble's clock
 		for _, args := range [][]string{{}, {"--json"}} {
 			var out, errs bytes.Buffer
-			code := newApp(nil, &out, &errs).run(append([]string{"watch", dir, "--after", "0", "--limit", "2"}, args...))
+			code := carryOut(cli.NewApp(nil, &out, &errs), append([]string{"watch", dir, "--after", "0", "--limit", "2"}, args...))
 			want := map[bool]string{false: " expired token\n", true: `"op":"expired","key":"token"`}[len(args) > 0]
-			if code != exitOK || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "del") {
+			if code != cli.ExitOK || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "del") {
 				t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errs)
 			}
 		}
 		for want, args := range map[string][]string{`"expired":1`: {"log", dir, "--json"}, " expired\n": {"log", dir, "token"}} {
 			var out, errs bytes.Buffer
-			code := newApp(nil, &out, &errs).run(args)
-			if code != exitOK || strings.Count(out.String(), want) != 1 {
+			code := carryOut(cli.NewApp(nil, &out, &errs), args)
+			if code != cli.ExitOK || strings.Count(out.String(), want) != 1 {
 				t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errs)
 			}
 		}

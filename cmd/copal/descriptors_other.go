@@ -1,6 +1,0 @@
-//go:build !unix
-
-package main
-
-// descriptorLimit is not known here.
-func descriptorLimit() (limit int, known bool) { return 0, false }

@@ -1,0 +1,2 @@
+// Package changes prints changes of a store: those of the past, and those that come.
+package changes

@@ -1,0 +1,45 @@
+package changes
+
+import (
+	"bufio"
+	"fmt"
+	"time"
+
+	"github.com/copaldb/copal/cmd/copal/internal/cli"
+)
+
+// terminalLimit is how many changes a terminal gets unless it asks for more.
+const terminalLimit = 50
+
+// Log say what is told, and how.
+type Log struct {
+	Since  *cli.MomentFlag
+	Prefix string
+	Quoted bool
+	JSON   bool
+	Limit  int64 // negative for none
+}
+
+// DefaultLimit is how many changes are printed where nothing is said.
+func DefaultLimit(a *cli.App, asJSON bool) int64 {
+	if cli.IsTerminal(a.Stdout) && !asJSON {
+		return terminalLimit
+	}
+	return -1
+}
+
+// showWhen is the time and the number of a record, as a person reads them.
+func showWhen(paint cli.Painter, at time.Time, seq uint64) string {
+	number := "—"
+	if seq > 0 {
+		number = fmt.Sprintf("#%d", seq)
+	}
+	return paint.Paint(cli.StyleDim, at.Format("2006-01-02 15:04:05.000")+"  "+fmt.Sprintf("%-8s", number))
+}
+
+// tellMore says on a terminal that there is more than was printed.
+func (f *Log) tellMore(a *cli.App, out *bufio.Writer, what string) {
+	if !f.JSON && cli.IsTerminal(a.Stdout) {
+		fmt.Fprintln(out, cli.PainterFor(a.Stdout).Paint(cli.StyleDim, what+": --limit shows more"))
+	}
+}

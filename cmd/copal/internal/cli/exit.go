@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/copaldb/copal"
+)
+
+// Exit codes. They are part of the command's interface and do not change.
+const (
+	ExitOK       = 0
+	ExitError    = 1
+	ExitUsage    = 2
+	ExitNotFound = 3
+	ExitLocked   = 5
+	ExitCorrupt  = 6
+)
+
+const ExitCodesHelp = `Exit codes:
+  0  done
+  1  an error that is none of the others
+  2  the command line is wrong
+  3  there is no entry for the key, in a store that is sound
+  5  another process has the store open for writing
+  6  the store is corrupt`
+
+// UsageError is what a command itself finds wrong with the command line.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+func isUsage(err error) bool {
+	var usage UsageError
+	return errors.As(err, &usage)
+}
+
+// silent is an error of which the exit code alone tells.
+type silent struct{ err error }
+
+func (e silent) Error() string { return e.err.Error() }
+func (e silent) Unwrap() error { return e.err }
+
+// Quiet makes err one that is not printed.
+func Quiet(err error) error { return silent{err} }
+
+// exitCode is the code that tells err to a script.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return ExitOK
+	case isUsage(err):
+		return ExitUsage
+	case errors.Is(err, copal.ErrNotFound):
+		return ExitNotFound
+	case errors.Is(err, copal.ErrLocked):
+		return ExitLocked
+	case errors.Is(err, copal.ErrCorrupt):
+		return ExitCorrupt
+	}
+	return ExitError
+}
+
+// Message is the text of err as it stands behind the command's own "copal: ".
+func Message(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(strings.TrimPrefix(line, "copal: "), ": copal: ", ": ")
+	}
+	return Plain(strings.Join(lines, "; "))
+}
+
+// ErrInterrupted ends a run that the user has had enough of.
+var ErrInterrupted = errors.New("interrupted")
+
+// FailedLine is the end of a script by an error that has been printed; the exit code is the line's.
+type FailedLine int
+
+func (e FailedLine) Error() string {
+	return fmt.Sprintf("a command of the script failed with exit code %d", int(e))
+}

@@ -1,0 +1,12 @@
+//go:build !windows
+
+package cli
+
+import (
+	"errors"
+	"syscall"
+)
+
+// isClosedPipe reports whether err says that nobody reads the output any more. For the
+// real standard output the Go runtime ends the process with SIGPIPE before that.
+func isClosedPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

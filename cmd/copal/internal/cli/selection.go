@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/glob"
+)
+
+// Selection says which entries of a store a command is about. In each field nil stands for
+// no bound.
+type Selection struct {
+	Prefix   []byte
+	From, To []byte // half-open: from is in it, and to is not
+	Pattern  []byte
+	reverse  bool
+	Limit    int64 // negative for none
+}
+
+// SelectionFlags are a selection as it stands on the command line.
+type SelectionFlags struct {
+	Quoted   bool
+	match    string
+	from, to string
+	Reverse  bool
+	Limit    int64
+}
+
+const MatchHelp = `In a pattern * stands for any bytes, ? for one, [a-z] for one of those, [^a-z] for one of
+the others, and \ takes the meaning from what follows it.`
+
+func (f *SelectionFlags) AddQuoted(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVarP(&f.Quoted, "quoted", "Q", false, "read "+what+" as ls shows a key: a Go string literal if it begins with \"")
+}
+
+func (f *SelectionFlags) AddMatch(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.match, "match", "m", "", "only keys that this `pattern` stands for, such as 'users:*'")
+}
+
+func (f *SelectionFlags) AddLimit(cmd *cobra.Command, noun string) {
+	cmd.Flags().Int64VarP(&f.Limit, "limit", "n", 0, "print at most this many "+noun)
+}
+
+func (f *SelectionFlags) AddRange(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.from, "from", "", "only keys from this `KEY` on")
+	cmd.Flags().StringVar(&f.to, "to", "", "only keys before this `KEY`")
+	cmd.Flags().BoolVarP(&f.Reverse, "reverse", "r", false, "go backward, from the last key")
+}
+
+// Parse makes a selection of what the command line says, of which args is a prefix or nothing.
+func (f *SelectionFlags) Parse(cmd *cobra.Command, args []string) (s Selection, err error) {
+	s.reverse, s.Limit = f.Reverse, -1
+	if cmd.Flags().Changed("limit") {
+		if s.Limit = f.Limit; s.Limit < 0 {
+			return s, UsageError("--limit: the number of entries cannot be negative")
+		}
+	}
+	if cmd.Flags().Changed("match") {
+		s.Pattern = []byte(f.match)
+	}
+	if len(args) > 0 {
+		if s.Prefix, err = ParseKey(args[0], f.Quoted); err != nil {
+			return s, err
+		}
+	}
+	if cmd.Flags().Changed("from") {
+		if s.From, err = ParseKey(f.from, f.Quoted); err != nil {
+			return s, err
+		}
+	}
+	if cmd.Flags().Changed("to") {
+		s.To, err = ParseKey(f.to, f.Quoted)
+	}
+	return s, err
+}
+
+// bounds is the range of keys outside of which there are none of the selection. An empty one
+// has low not before high.
+func (s Selection) bounds() (low, high []byte) {
+	low, high = s.From, s.To
+	for _, prefix := range [][]byte{s.Prefix, glob.Literal(s.Pattern)} {
+		if bytes.Compare(prefix, low) > 0 {
+			low = prefix
+		}
+		if end := Behind(prefix); end != nil && (high == nil || bytes.Compare(end, high) < 0) {
+			high = end
+		}
+	}
+	return low, high
+}
+
+// Everything reports whether all entries are selected.
+func (s Selection) Everything() bool {
+	return len(s.Prefix) == 0 && s.From == nil && s.To == nil && s.Pattern == nil && s.Limit < 0
+}
+
+func (s Selection) empty(low, high []byte) bool {
+	return s.Limit == 0 || high != nil && bytes.Compare(low, high) >= 0
+}
+
+// Keys yields the selected keys in order. It ends when a.Ctx does, and the caller looks whether it did.
+func (a *App) Keys(from Source, s Selection) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		n := int64(0)
+		for key := range a.candidates(from, s) {
+			if n++; !yield(key) || n == s.Limit {
+				return
+			}
+		}
+	}
+}
+
+// candidates yields the selected keys whatever the limit is, but none for a limit of 0.
+func (a *App) candidates(from Source, s Selection) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		low, high := s.bounds()
+		if s.empty(low, high) {
+			return
+		}
+		for key, err := range from.keys(low, high, s.reverse) {
+			if err != nil {
+				a.Report(err)
+				continue
+			}
+			if a.Ctx.Err() != nil {
+				return
+			}
+			if s.Pattern != nil && !glob.Match(s.Pattern, key) {
+				continue
+			}
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// Entries yields the selected entries as keys does. An error of reading one is reported, and the others go on.
+func (a *App) Entries(from Source, s Selection) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		n := int64(0)
+		for key, value := range a.candidateEntries(from, s) {
+			if n++; !yield(key, value) || n == s.Limit || a.Ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+func (a *App) candidateEntries(from Source, s Selection) iter.Seq2[[]byte, []byte] {
+	low, high := s.bounds()
+	switch {
+	case s.Pattern != nil || s.empty(low, high) || a.Served:
+		return a.ValuesOf(from, a.candidates(from, s)) // no value is read of what is not selected
+	case s.reverse:
+		return from.Raw().Backward().Between(low, high)
+	}
+	return from.Raw().Between(low, high)
+}
+
+func (a *App) ValuesOf(from Source, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for key := range keys {
+			value, err := from.Raw().Load(key)
+			switch {
+			case errors.Is(err, copal.ErrNotFound): // it has gone meanwhile
+			case err != nil:
+				a.Report(err)
+			case !yield(key, value):
+				return
+			}
+		}
+	}
+}
+
+// Watched is what all selected keys begin with, as far as prefix and pattern tell.
+func (s Selection) Watched() []byte {
+	if start := glob.Literal(s.Pattern); len(start) > len(s.Prefix) {
+		return start
+	}
+	return s.Prefix
+}
+
+// Has reports whether key is selected by prefix and pattern.
+func (s Selection) Has(key []byte) bool {
+	return strings.HasPrefix(string(key), string(s.Prefix)) && (s.Pattern == nil || glob.Match(s.Pattern, key))
+}

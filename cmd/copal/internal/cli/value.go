@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// ReadValue is the value that arg stands for: arg itself, or what standard input holds for "-".
+func (a *App) ReadValue(arg string) ([]byte, error) {
+	if arg != "-" {
+		return []byte(arg), nil
+	}
+	if a.Stdin == nil {
+		return nil, UsageError("there is no standard input here: give the value itself")
+	}
+	const most = 1<<30 + 1 // one byte over the longest value, which the store refuses then
+	value, err := io.ReadAll(io.LimitReader(a.Input(), most))
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return value, nil
+}
+
+// ShowValue is value as a person sees it: on one line, and different for different values. JSON and
+// other text is shown as it is; what is empty, or would not be seen as it is, as a Go string literal behind a b.
+func ShowValue(value []byte) string {
+	s := string(value)
+	if s == "" || strings.HasPrefix(s, `b"`) || !isVisible(s) {
+		return "b" + strconv.Quote(s)
+	}
+	return s
+}

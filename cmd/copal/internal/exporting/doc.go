@@ -1,0 +1,2 @@
+// Package exporting writes entries as lines of JSON.
+package exporting

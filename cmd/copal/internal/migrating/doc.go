@@ -1,0 +1,2 @@
+// Package migrating copies a store that is written to into another one.
+package migrating
