@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// arrows has, for each package of the library, its servers and its tests, the other packages of the module that it
-// imports. Those of outer may import any.
+// arrows has, for each package of the library, its servers and its tests, and for each part of the command, the other
+// packages of the module that it imports. Those of outer may import any.
 var arrows = map[string][]string{
 	".":                         {"codec", "internal/backup", "internal/cache", "internal/compaction", "internal/detach", "internal/driver", "internal/engine", "internal/feed", "internal/files", "internal/keycodec", "internal/opened", "internal/positions", "internal/record", "internal/render", "internal/seglog", "internal/store", "internal/stream", "internal/vfs"},
 	"access":                    {".", "internal/sparing"},
@@ -91,6 +91,23 @@ var arrows = map[string][]string{
 	"internal/wire":             {"internal/engine"},
 	"redisapi":                  {".", "access", "admin", "internal/budget", "internal/engine", "internal/exposition", "internal/glob", "internal/opened", "internal/rdb", "internal/redisstream", "internal/resp", "internal/sparing", "internal/strangers", "internal/sysmem", "internal/turns", "internal/wire"},
 	"remote":                    {".", "internal/driver", "internal/engine", "internal/wire"},
+
+	"cmd/copal/internal/changes":   {".", "admin", "cmd/copal/internal/cli", "cmd/copal/internal/fields", "internal/ndjson"},
+	"cmd/copal/internal/cli":       {".", "admin", "cmd/copal/internal/socket", "internal/copying", "internal/files", "internal/glob", "internal/ndjson", "internal/opened", "internal/seglog", "internal/vfs", "remote"},
+	"cmd/copal/internal/comparing": {".", "admin", "cmd/copal/internal/changes", "cmd/copal/internal/cli", "cmd/copal/internal/fields", "cmd/copal/internal/scratch", "internal/copying", "internal/ndjson"},
+	"cmd/copal/internal/entries":   {".", "admin", "cmd/copal/internal/cli", "internal/ndjson"},
+	"cmd/copal/internal/exporting": {".", "admin", "cmd/copal/internal/cli", "cmd/copal/internal/scratch", "internal/ndjson", "internal/vfs"},
+	"cmd/copal/internal/fields":    {},
+	"cmd/copal/internal/importers": {".", "admin", "internal/files", "internal/ndjson", "internal/positions", "internal/rdb", "internal/resp", "internal/vfs", "redisapi"},
+	"cmd/copal/internal/importing": {".", "admin", "cmd/copal/internal/cli", "cmd/copal/internal/importers", "cmd/copal/internal/scratch", "codec", "internal/copying", "internal/files", "internal/ndjson", "internal/seglog", "internal/vfs"},
+	"cmd/copal/internal/measuring": {".", "admin", "cmd/copal/internal/cli", "internal/bench/rivals", "internal/bench/study", "internal/bench/table", "internal/files", "internal/vfs"},
+	"cmd/copal/internal/migrating": {".", "cmd/copal/internal/cli", "internal/copying", "internal/files", "internal/seglog"},
+	"cmd/copal/internal/scratch":   {".", "admin", "internal/copying"},
+	"cmd/copal/internal/serving":   {".", "access", "cmd/copal/internal/cli", "cmd/copal/internal/socket", "cmd/copal/internal/tlsfiles", "httpapi", "internal/budget", "internal/exposition", "internal/sparing", "internal/strangers", "internal/vfs", "redisapi"},
+	"cmd/copal/internal/shell":     {".", "cmd/copal/internal/cli", "internal/files"},
+	"cmd/copal/internal/socket":    {},
+	"cmd/copal/internal/tlsfiles":  {},
+	"cmd/copal/internal/upkeep":    {".", "admin", "cmd/copal/internal/cli", "httpapi", "internal/copying", "internal/driver", "internal/files", "internal/opened", "internal/seglog", "internal/typedoc", "internal/vfs"},
 }
 
 // outer are the directories that nobody else imports, and that alone use other people's packages. What stands
