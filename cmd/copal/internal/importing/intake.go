@@ -88,12 +88,8 @@ func (f *Flags) Run(a *cli.App, args []string, ofMap bool, out *bufio.Writer) er
 	return in.finish(out)
 }
 
-// Intake is one run of the command.
-type Intake struct {
-	*cli.App
-	Flags
-	Dir, Path string // path without the password of a server
-
+// input is a file or a server that is read.
+type input struct {
 	format importers.Format
 	source importers.Source
 	file   *os.File
@@ -106,7 +102,27 @@ type Intake struct {
 	stop    func()                                // ends that
 	first   *importers.Item                       // what it begins with
 	pending bool                                  // if it has anything
-	broken  bool                                  // the store takes no more
+}
+
+// collection is the collection whose elements are being read.
+type collection struct {
+	whole    admin.Entry     // the collection that the elements are of
+	elements []admin.Element // that are to be written
+	scores   []float64       // theirs, in a sorted set that has them
+	at       int64           // its place among the items
+	anew     bool            // nothing of it is in the store
+	unsent   bool            // it is in the scratch alone
+	gone     bool            // it is left out
+}
+
+// Intake is one run of the command.
+type Intake struct {
+	*cli.App
+	Flags
+	Dir, Path string // path without the password of a server
+
+	input
+	broken bool // the store takes no more
 
 	DB      *copal.DB       // nil in a dry run
 	To      copying.Target  // the same
@@ -122,13 +138,7 @@ type Intake struct {
 	added   int64 // of them, that are in the store or in the batch, or need not be
 	done    int64 // of them, that are in the store, or need not be
 
-	whole    admin.Entry     // the collection that the elements are of
-	elements []admin.Element // that are to be written
-	scores   []float64       // theirs, in a sorted set that has them
-	at       int64           // its place among the items
-	anew     bool            // nothing of it is in the store
-	unsent   bool            // it is in the scratch alone
-	gone     bool            // it is left out
+	collection
 
 	wrong   []string // keys that differ from what was read
 	lasting int64    // entries without a deadline
