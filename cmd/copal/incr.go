@@ -42,7 +42,7 @@ func newIncr(a *cli.App) *cobra.Command {
 				return cli.UsageError(strconv.Quote(args[2]) + " is no whole number of 64 bits")
 			}
 		}
-		return a.Update(args[0], func(db *copal.DB) error { return f.Incr(db, key, out) })
+		return a.Update(args[0], func(db *copal.DB) error { return f.Add(db, key, out) })
 	})
 	cmd.Flags().Int64Var(&f.By, "by", 1, "what to add, as N")
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print key and sum as JSON")

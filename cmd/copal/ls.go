@@ -56,7 +56,7 @@ func newLs(a *cli.App) *cobra.Command {
 			if err := exists.Check(a, from, s.Prefix, s.From); err != nil {
 				return err
 			}
-			return f.List(a, from, s, out)
+			return f.Print(a, from, s, out)
 		})
 	})
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print a line of JSON for each key")

@@ -59,7 +59,7 @@ func newSet(a *cli.App) *cobra.Command {
 			if err := a.FitsServed(args[0], key, value); err != nil {
 				return err
 			}
-			return f.Set(db, key, value, out)
+			return f.Store(db, key, value, out)
 		})
 	})
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print what was written as JSON")

@@ -162,7 +162,7 @@ func AppendFields(line []byte, list []fields.Field) []byte {
 	return append(line, ']')
 }
 
-// ShowField is how a part of a value has changed, as a person reads it. It is the whole value where there is no path.
+// ShowField returns the change of a part of a value for a person. Without a path it is the whole value.
 func ShowField(paint cli.Painter, f fields.Field) string {
 	name := ""
 	if f.Path != "" {

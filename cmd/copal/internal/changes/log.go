@@ -11,7 +11,7 @@ import (
 // terminalLimit is how many changes a terminal gets unless it asks for more.
 const terminalLimit = 50
 
-// Log say what is told, and how.
+// Log has the flags of log.
 type Log struct {
 	Since  *cli.MomentFlag
 	Prefix string
@@ -20,7 +20,7 @@ type Log struct {
 	Limit  int64 // negative for none
 }
 
-// DefaultLimit is how many changes are printed where nothing is said.
+// DefaultLimit returns the number of changes that are printed without --limit.
 func DefaultLimit(a *cli.App, asJSON bool) int64 {
 	if cli.IsTerminal(a.Stdout) && !asJSON {
 		return terminalLimit

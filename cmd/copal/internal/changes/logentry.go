@@ -26,6 +26,7 @@ type life struct {
 	full  bool // as many are told as are wanted
 }
 
+// LogEntry prints the versions of an entry, the newest first.
 func LogEntry(a *cli.App, db *copal.DB, key []byte, f *Log, out *bufio.Writer) error {
 	l := &life{app: a, flags: f, out: out, key: key}
 	err := l.all(db)

@@ -35,6 +35,7 @@ type total struct {
 	Ranges  int64  `json:"delranges"`
 }
 
+// LogStore prints the changes of a store, and their totals.
 func LogStore(a *cli.App, db *copal.DB, prefix []byte, f *Log, out *bufio.Writer) error {
 	after, err := logFrom(a, db, f.Since.Moment)
 	if err != nil {

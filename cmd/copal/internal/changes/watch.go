@@ -10,13 +10,14 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// Watch say what is told, and how.
+// Watch has the flags of watch.
 type Watch struct {
 	cli.SelectionFlags
 	JSON  bool
 	After uint64
 }
 
+// Follow prints changes until the run ends, or the limit.
 func Follow(a *cli.App, db *copal.DB, s cli.Selection, f *Watch, opts []copal.WatchOption, out *bufio.Writer) error {
 	if s.Limit == 0 {
 		return nil

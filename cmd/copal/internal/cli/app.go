@@ -53,6 +53,7 @@ type host interface {
 	Confirm(question string) error
 }
 
+// NewApp returns a run that reads and writes the given streams.
 func NewApp(stdin io.Reader, stdout, stderr io.Writer) *App {
 	return &App{Ctx: context.Background(), Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now}
 }
@@ -100,6 +101,7 @@ func (a *App) Note(text string) {
 	fmt.Fprintln(a.Stderr, PainterFor(a.Stderr).Paint(StyleDim, "copal:"), Plain(text))
 }
 
+// Tell prints an error.
 func (a *App) Tell(err error) {
 	prefix := PainterFor(a.Stderr).Paint(StyleBad, "copal:")
 	fmt.Fprintln(a.Stderr, prefix, Message(err))
@@ -113,7 +115,7 @@ func (a *App) helpFor(cmd *cobra.Command) string {
 	return strings.TrimSpace("help" + strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 }
 
-// Runs is the RunE of a command. An error before it is one of the command line.
+// Runs returns the RunE of a command. An error before it is one of the command line.
 func (a *App) Runs(f func(args []string, out *bufio.Writer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := a.needsDirectory(cmd, args); err != nil {

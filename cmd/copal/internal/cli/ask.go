@@ -15,6 +15,7 @@ type Consent struct {
 	Yes    bool // do not ask
 }
 
+// Flags gives a command --dry-run and --yes.
 func (c *Consent) Flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.DryRun, "dry-run", false, "only tell what would be done")
 	cmd.Flags().BoolVarP(&c.Yes, "yes", "y", false, "do not ask")
@@ -41,6 +42,7 @@ func (a *App) Confirm(c Consent, question string) error {
 	return Affirmed(answer)
 }
 
+// Affirmed returns ErrDeclined unless an answer is yes.
 func Affirmed(answer string) error {
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

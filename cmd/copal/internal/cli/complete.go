@@ -123,7 +123,7 @@ func isWord(key string) bool {
 	})
 }
 
-// FlagNames are the flags of a command.
+// FlagNames returns the flags of a command.
 func FlagNames(cmd *cobra.Command) (list []string) {
 	cmd.InitDefaultHelpFlag()
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { list = append(list, "--"+f.Name) })

@@ -19,6 +19,7 @@ const (
 	ExitCorrupt  = 6
 )
 
+// ExitCodesHelp is the part of the help about exit codes.
 const ExitCodesHelp = `Exit codes:
   0  done
   1  an error that is none of the others
@@ -27,7 +28,7 @@ const ExitCodesHelp = `Exit codes:
   5  another process has the store open for writing
   6  the store is corrupt`
 
-// UsageError is what a command itself finds wrong with the command line.
+// UsageError is a mistake of the command line that a command finds.
 type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
@@ -63,7 +64,7 @@ func exitCode(err error) int {
 	return ExitError
 }
 
-// Message is the text of err as it stands behind the command's own "copal: ".
+// Message returns the text of err to print after the command's own "copal: ".
 func Message(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -78,7 +79,7 @@ func Message(err error) string {
 // ErrInterrupted ends a run that the user has had enough of.
 var ErrInterrupted = errors.New("interrupted")
 
-// FailedLine is the end of a script by an error that has been printed; the exit code is the line's.
+// FailedLine is the end of a script by an error that has been printed. It is the exit code of the line.
 type FailedLine int
 
 func (e FailedLine) Error() string {

@@ -16,7 +16,7 @@ type JSONTime time.Time
 
 func (t JSONTime) MarshalJSON() ([]byte, error) { return ndjson.AppendTime(nil, time.Time(t)), nil }
 
-// Expiry is when an entry expires, nil for one that does not.
+// Expiry returns the deadline of an entry, nil for none.
 func Expiry(raw *copal.Raw, key []byte) (*JSONTime, error) {
 	deadline, err := raw.Deadline(key)
 	if err != nil || deadline.IsZero() {
@@ -60,7 +60,7 @@ func ParseDeadlineAt(text string) (time.Time, error) {
 	return t, nil
 }
 
-// ShowTTL is the time that is left, rounded to what a person wants to know, as parseTTL reads it.
+// ShowTTL returns a time to live, rounded for a person, as ParseTTL reads it.
 func ShowTTL(left time.Duration) string {
 	const most = 100 * 24 * time.Hour
 	switch {
@@ -74,13 +74,13 @@ func ShowTTL(left time.Duration) string {
 	return left.Round(time.Millisecond).String()
 }
 
-// ShowDays is showTTL of many days, also of more than a time.Duration holds.
+// ShowDays is ShowTTL of many days, also of more than a time.Duration holds.
 func ShowDays(millis int64) string {
 	const halfDay = 12 * 60 * 60 * 1000
 	return fmt.Sprintf("%dd", (millis/halfDay+1)/2)
 }
 
-// ShowSpan is a time as parseTTL reads it, from two days on with its days: 36h, 2d, 3d1h30m.
+// ShowSpan returns a time as ParseTTL reads it, from two days on with its days: 36h, 2d, 3d1h30m.
 func ShowSpan(d time.Duration) string {
 	const day = 24 * time.Hour
 	days := ""
@@ -99,7 +99,7 @@ func ShowSpan(d time.Duration) string {
 	return days + text
 }
 
-// ParseKeep is how long history is to be kept.
+// ParseKeep returns the time for which history is kept.
 func ParseKeep(text string) (time.Duration, error) {
 	switch text {
 	case "ever":
@@ -114,7 +114,7 @@ func ParseKeep(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseDeadline is the change of a deadline that TIME stands for.
+// ParseDeadline returns the change of a deadline that TIME names.
 func ParseDeadline(text string) (change func(db *copal.DB, key []byte) error, err error) {
 	if text == "none" {
 		return func(db *copal.DB, key []byte) error { return db.Raw().Persist(key) }, nil

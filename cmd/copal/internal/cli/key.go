@@ -12,7 +12,7 @@ import (
 // key that begins with a double quote is written so too, which makes the form
 // unambiguous: --quoted reads it back.
 
-// ShowKey is key as a person sees it: on one line, and different for different keys.
+// ShowKey returns key for a person: on one line, and different for different keys.
 func ShowKey(key []byte) string {
 	if isPlain(string(key)) {
 		return string(key)
@@ -33,8 +33,7 @@ func isVisible(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
-// ParseKey is the key that arg stands for: arg itself, or with quoted what showKey
-// has made arg of.
+// ParseKey returns arg or, with quoted, the key of which ShowKey has made arg.
 func ParseKey(arg string, quoted bool) ([]byte, error) {
 	if !quoted || !strings.HasPrefix(arg, `"`) {
 		return []byte(arg), nil
@@ -46,7 +45,7 @@ func ParseKey(arg string, quoted bool) ([]byte, error) {
 	return []byte(key), nil
 }
 
-// ParseKeys is parseKey of each argument.
+// ParseKeys is ParseKey for each argument.
 func ParseKeys(args []string, quoted bool) (keys [][]byte, err error) {
 	for _, arg := range args {
 		key, err := ParseKey(arg, quoted)
@@ -58,6 +57,7 @@ func ParseKeys(args []string, quoted bool) (keys [][]byte, err error) {
 	return keys, nil
 }
 
+// QuotedUsage is the help of --quoted for one key.
 const QuotedUsage = `read the key as ls shows it: a Go string literal if it begins with "`
 
 // Base64JSON stands in JSON for bytes that have no other form there.
@@ -65,7 +65,7 @@ type Base64JSON struct {
 	Base64 string `json:"base64"`
 }
 
-// JSONKey is key as a JSON value: a string, or base64JSON when it is not UTF-8.
+// JSONKey returns key as a JSON value: a string, or Base64JSON when it is not UTF-8.
 func JSONKey(key []byte) any {
 	if utf8.Valid(key) {
 		return string(key)

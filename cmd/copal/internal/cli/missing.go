@@ -43,6 +43,7 @@ func (e NotFound) Unwrap() error { return copal.ErrNotFound }
 // ExistsFlag is --exists.
 type ExistsFlag bool
 
+// Add gives a command the flag.
 func (f *ExistsFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar((*bool)(f), "exists", false, "fail with exit code 3 if there is no such map")
 }

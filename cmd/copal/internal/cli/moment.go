@@ -18,6 +18,7 @@ type Moment struct {
 	time time.Time // zero for a record and for now
 }
 
+// MomentHelp is the part of the help about moments.
 const MomentHelp = `Some commands take a MOMENT of the past, as far as copal history says it is kept:
   10m, "10 minutes ago", "2 days ago", 1h30m     so long before now: ms, s, m, h, d, w
   10:00, 2026-11-24, "2026-11-24 10:00:30"       a time of the clock on the wall
@@ -29,7 +30,7 @@ const MomentHelp = `Some commands take a MOMENT of the past, as far as copal his
 // momentForms is what a message says of them.
 const momentForms = `one is written like 10m, "2 days ago", 10:00, "2026-11-24 10:00", 2026-11-24T10:00:00Z, or as the number of a record, or now`
 
-// parseMoment reads a moment of the past. Where a date or a zone is missing, it is that of the clock of the app.
+// parseMoment reads a moment of the past. Where a date or a zone is missing, the clock of the app gives it.
 func (a *App) parseMoment(text string) (Moment, error) {
 	now := a.Now()
 	m := Moment{text: text}
@@ -134,7 +135,7 @@ func (m Moment) open(db *copal.DB) (s *copal.Snapshot, err error) {
 	return s, ExplainLost(db, err)
 }
 
-// Record is the number of the last record that the store has at the moment. past is false for the present.
+// Record returns the number of the last record at the moment. past is false for the present.
 func (m *Moment) Record(db *copal.DB) (seq uint64, past bool, err error) {
 	switch {
 	case m == nil || m.IsNow():
@@ -163,5 +164,5 @@ func (m *Moment) IsBefore(seq uint64, at time.Time) bool {
 	return !m.IsNow() && at.UnixMilli() > m.time.UnixMilli()
 }
 
-// ShowTime is a time as a person reads it, to the second, in the zone that it has.
+// ShowTime returns a time for a person, to the second, in its own zone.
 func ShowTime(t time.Time) string { return t.Format("2006-01-02 15:04:05") }

@@ -38,7 +38,7 @@ func (a *App) Update(dir string, f func(db *copal.DB) error, opts ...copal.Optio
 	return a.UpdateOrCreate(dir, f, opts...)
 }
 
-// UpdateOrCreate is update that makes a store where none is.
+// UpdateOrCreate is Update, and makes a store where there is none.
 func (a *App) UpdateOrCreate(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	if a.Host != nil {
 		return a.Host.Update(f, opts...)
@@ -53,6 +53,7 @@ func (a *App) UpdateOrCreate(dir string, f func(db *copal.DB) error, opts ...cop
 	return a.With(dir, f, opts...)
 }
 
+// With opens the store in dir, or the server that has its lock, lends it to f and closes it.
 func (a *App) With(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	db, err := a.OpenStore(dir, opts...)
 	if errors.Is(err, copal.ErrLocked) {
@@ -73,7 +74,7 @@ func (a *App) OpenStore(dir string, opts ...copal.Option) (*copal.DB, error) {
 	return a.Open(dir, append(opts, copal.WithErrorHandler(a.Report), copal.WithProgress(bar.Show))...)
 }
 
-// Open is copal.Open with what the command line says of all stores.
+// Open is copal.Open with the options of the command line for all stores.
 func (a *App) Open(dir string, opts ...copal.Option) (*copal.DB, error) {
 	if a.Copied {
 		opts = append(opts, copal.AcceptCopy())
@@ -136,7 +137,7 @@ func RequireRoom(dir string) error {
 	return fmt.Errorf("there is no store in the directory %s, and it is not empty, so none is made there", dir)
 }
 
-// ViewOther is view of another store than the one of the shell.
+// ViewOther is View for a second store, beside the one of the shell.
 func (a *App) ViewOther(dir string, f func(db *copal.DB) error) error {
 	if IsServer(dir) {
 		return a.Reach(dir, f)

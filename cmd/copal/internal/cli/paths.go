@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Inside is the path of a file in a directory as the user names it. It leaves ".." to the system.
+// Inside returns the path of a file in a directory as the user names it. It leaves ".." to the system.
 func Inside(dir, name string) string {
 	return strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator) + name
 }
 
-// ParentOf is the path of the directory that a file is in.
+// ParentOf returns the path of the directory of a file.
 func ParentOf(file string) string {
 	if dir, _ := filepath.Split(file); dir != "" {
 		return dir
@@ -19,6 +19,7 @@ func ParentOf(file string) string {
 	return "."
 }
 
+// Exists reports whether there is a file at path, be it a broken link.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

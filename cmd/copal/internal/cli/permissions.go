@@ -12,6 +12,7 @@ import (
 // Permissions are those of a file, in octal digits as chmod takes them. Without a value they are 0600.
 type Permissions fs.FileMode
 
+// Bits returns the permissions, with those of the owner.
 func (p *Permissions) Bits() fs.FileMode { return fs.FileMode(*p) | vfs.OwnerOnly }
 
 func (p *Permissions) String() string { return fmt.Sprintf("%04o", uint32(p.Bits())) }

@@ -17,7 +17,7 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// ShowBytes is a number of bytes as it is and, from 1 KiB on, rounded to a unit that
+// ShowBytes returns a number of bytes and, from 1 KiB on, the same rounded to a unit that
 // a person can compare.
 func ShowBytes(n int64) string {
 	if n < 1<<10 {
@@ -32,7 +32,7 @@ func ShowBytes(n int64) string {
 	return fmt.Sprintf("%d (%.1f %s)", n, value, unit)
 }
 
-// Count is a number and its noun.
+// Count returns a number and its noun.
 func Count(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -40,7 +40,7 @@ func Count(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// CountEntries is a number of entries in words.
+// CountEntries returns a number of entries in words.
 func CountEntries(n int64) string {
 	if n == 1 {
 		return "1 entry"

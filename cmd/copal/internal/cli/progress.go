@@ -51,6 +51,7 @@ func (a *App) NewCount(what, noun string) *Progress {
 	return a.NewBar(what, progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(noun))
 }
 
+// NewBar returns a bar with its own unit, or nil unless standard error is a terminal.
 func (a *App) NewBar(what string, unit ...progressbar.Option) *Progress {
 	if !IsTerminal(a.Stderr) {
 		return nil

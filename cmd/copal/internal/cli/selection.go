@@ -22,7 +22,7 @@ type Selection struct {
 	Limit    int64 // negative for none
 }
 
-// SelectionFlags are a selection as it stands on the command line.
+// SelectionFlags is a selection on the command line.
 type SelectionFlags struct {
 	Quoted   bool
 	match    string
@@ -31,21 +31,26 @@ type SelectionFlags struct {
 	Limit    int64
 }
 
+// MatchHelp is the part of the help about patterns.
 const MatchHelp = `In a pattern * stands for any bytes, ? for one, [a-z] for one of those, [^a-z] for one of
 the others, and \ takes the meaning from what follows it.`
 
+// AddQuoted gives a command --quoted.
 func (f *SelectionFlags) AddQuoted(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVarP(&f.Quoted, "quoted", "Q", false, "read "+what+" as ls shows a key: a Go string literal if it begins with \"")
 }
 
+// AddMatch gives a command --match.
 func (f *SelectionFlags) AddMatch(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.match, "match", "m", "", "only keys that this `pattern` stands for, such as 'users:*'")
 }
 
+// AddLimit gives a command --limit, in units of noun.
 func (f *SelectionFlags) AddLimit(cmd *cobra.Command, noun string) {
 	cmd.Flags().Int64VarP(&f.Limit, "limit", "n", 0, "print at most this many "+noun)
 }
 
+// AddRange gives a command --from, --to and --reverse.
 func (f *SelectionFlags) AddRange(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.from, "from", "", "only keys from this `KEY` on")
 	cmd.Flags().StringVar(&f.to, "to", "", "only keys before this `KEY`")
@@ -163,6 +168,7 @@ func (a *App) candidateEntries(from Source, s Selection) iter.Seq2[[]byte, []byt
 	return from.Raw().Between(low, high)
 }
 
+// ValuesOf yields keys with their values. An error of reading one is reported, and the others follow.
 func (a *App) ValuesOf(from Source, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range keys {
@@ -178,7 +184,7 @@ func (a *App) ValuesOf(from Source, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []b
 	}
 }
 
-// Watched is what all selected keys begin with, as far as prefix and pattern tell.
+// Watched returns the longest prefix of all selected keys that prefix and pattern give.
 func (s Selection) Watched() []byte {
 	if start := glob.Literal(s.Pattern); len(start) > len(s.Prefix) {
 		return start

@@ -15,6 +15,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
+// ServersHelp is the part of the help about stores on servers.
 const ServersHelp = `The store may be on a server, too: a copal serve, a Redis, a Valkey or a cluster of them.
 Then redis://host:port stands in the place of the directory, with user:password@ in front of
 the host, and further nodes of a cluster behind commas; rediss:// is by TLS, and
@@ -74,7 +75,7 @@ func (a *App) needsDirectory(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Redacted is a server without its password.
+// Redacted returns a server without its password.
 func Redacted(server string) string {
 	scheme, rest, _ := strings.Cut(server, "://")
 	i := strings.LastIndexByte(rest, '@') // the last one, for a password may have any character, although it should not
@@ -97,6 +98,7 @@ func (a *App) Reach(server string, f func(db *copal.DB) error) error {
 	return errors.Join(f(db), db.Close())
 }
 
+// OpenServer opens a store on a server.
 func (a *App) OpenServer(server string) (*copal.DB, error) {
 	a.Served = true
 	return openRemote(a.Ctx, server, copal.WithErrorHandler(a.Report))
@@ -146,5 +148,5 @@ var escaped = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23")
 // them for no password, whatever users there are at the other doors.
 const socketName = "SOCKET"
 
-// SocketOf is where the server of a store listens, if there is one.
+// SocketOf returns the path of the socket of the server of a store.
 func SocketOf(dir string) string { return Inside(dir, socketName) }

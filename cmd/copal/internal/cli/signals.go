@@ -13,6 +13,7 @@ import (
 // back. A command that only reads has nothing to end, and the first signal ends it.
 func (a *App) CatchSignals() (release func()) { return a.Catch(os.Interrupt, syscall.SIGTERM) }
 
+// Catch is CatchSignals for other signals.
 func (a *App) Catch(signals ...os.Signal) (release func()) {
 	before := a.Ctx
 	ctx, stop := signal.NotifyContext(before, signals...)
@@ -24,7 +25,7 @@ func (a *App) Catch(signals ...os.Signal) (release func()) {
 	}
 }
 
-// Input is standard input, of which a read ends with an error when a.Ctx does. A caller
+// Input returns standard input, of which a read ends with an error when a.Ctx does. A caller
 // must not read from a.Stdin as well.
 func (a *App) Input() io.Reader {
 	return &input{ctx: a.Ctx, from: a.Stdin, reads: make(chan readResult, 1)}

@@ -15,13 +15,14 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// Source is what a command reads: a store as it is, or as it was at a moment.
+// Source is a store that a command reads, now or at a moment.
 type Source struct {
 	DB  *copal.DB
 	At  *copal.Snapshot // nil for the present
 	Far *copying.View   // of a store on a server that is read whole; nil for others
 }
 
+// Raw returns the entries as bytes.
 func (s Source) Raw() *copal.Raw {
 	if s.At == nil {
 		return s.DB.Raw()
@@ -45,7 +46,7 @@ func (s Source) Entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 	return admin.Entries(s.At, from, to)
 }
 
-// Moment is the sequence number and the time of what entries yields, 0 and now where that is of no moment.
+// Moment returns the sequence number and the time of Entries, 0 and now where they are of no moment.
 func (s Source) Moment() (seq uint64, at time.Time) {
 	if s.Far != nil {
 		seq, at, _ = s.Far.Moment()
@@ -71,7 +72,7 @@ func (s Source) Maps() iter.Seq2[string, int] {
 	return admin.Maps(s.At)
 }
 
-// MomentFlag is --at MOMENT, or --since MOMENT.
+// MomentFlag has the value of --at MOMENT, or --since MOMENT.
 type MomentFlag struct {
 	app    *App
 	Moment *Moment // nil for the present
@@ -82,6 +83,7 @@ func (a *App) AddAt(cmd *cobra.Command, does string) *MomentFlag {
 	return a.AddMoment(cmd, "at", does+" the store as it was at this `MOMENT`, such as 10m or \"2 days ago\"")
 }
 
+// AddMoment gives a command a flag for a moment.
 func (a *App) AddMoment(cmd *cobra.Command, name, usage string) *MomentFlag {
 	f := &MomentFlag{app: a}
 	cmd.Flags().Var(f, name, usage)
@@ -117,6 +119,7 @@ func (f *MomentFlag) Open(db *copal.DB) (*copal.Snapshot, error) {
 	return f.Moment.open(db)
 }
 
+// ErrMomentFar refuses a moment of a server.
 var ErrMomentFar = UsageError("a moment needs a directory: of a server the present is known alone")
 
 // View lends the state of the moment to read, as App.View does.

@@ -9,7 +9,7 @@ import (
 // Span is a range of keys. A nil to is no end.
 type Span struct{ From, To []byte }
 
-// PrefixSpan is the range of the keys that begin with p.
+// PrefixSpan returns the range of the keys that begin with p.
 func PrefixSpan(p []byte) Span { return Span{p, Behind(p)} }
 
 // Disjoint puts ranges of prefixes in order, and leaves out those that are in another.
@@ -25,6 +25,7 @@ func Disjoint(spans []Span) (list []Span) {
 	return list
 }
 
+// CompareEnds compares the ends of two ranges, of which nil is the last.
 func CompareEnds(a, b []byte) int {
 	switch {
 	case a == nil && b == nil:
@@ -37,7 +38,7 @@ func CompareEnds(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// SpansAfter is what of the ranges follows a key.
+// SpansAfter returns the parts of ranges after a key.
 func SpansAfter(spans []Span, key []byte) (list []Span) {
 	next := append(bytes.Clone(key), 0)
 	for _, s := range spans {
@@ -51,7 +52,7 @@ func SpansAfter(spans []Span, key []byte) (list []Span) {
 	return list
 }
 
-// Behind is the first key behind all that begin with prefix, nil if there is none.
+// Behind returns the first key after all that begin with prefix, nil if there is none.
 func Behind(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {

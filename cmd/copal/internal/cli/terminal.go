@@ -13,7 +13,7 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Style is how a word stands out on a terminal: a sequence that begins it.
+// Style is the sequence before a word that a terminal shows in a colour.
 type Style string
 
 const (
@@ -34,6 +34,7 @@ func PainterFor(w io.Writer) Painter {
 	return Painter(os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(w) && knowsColours(w))
 }
 
+// Paint returns a word in a style, or unchanged.
 func (p Painter) Paint(s Style, word string) string {
 	if !p {
 		return word

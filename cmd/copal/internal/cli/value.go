@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ReadValue is the value that arg stands for: arg itself, or what standard input holds for "-".
+// ReadValue returns arg or, for "-", all of standard input.
 func (a *App) ReadValue(arg string) ([]byte, error) {
 	if arg != "-" {
 		return []byte(arg), nil
@@ -23,7 +23,7 @@ func (a *App) ReadValue(arg string) ([]byte, error) {
 	return value, nil
 }
 
-// ShowValue is value as a person sees it: on one line, and different for different values. JSON and
+// ShowValue returns value for a person: on one line, and different for different values. JSON and
 // other text is shown as it is; what is empty, or would not be seen as it is, as a Go string literal behind a b.
 func ShowValue(value []byte) string {
 	s := string(value)

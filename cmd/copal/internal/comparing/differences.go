@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/copying"
 )
 
-// Diff say what is compared, and how it is printed.
+// Diff has the flags of diff.
 type Diff struct {
 	From, To *cli.MomentFlag
 	Quoted   bool

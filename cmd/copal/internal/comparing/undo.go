@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// Undo say what is taken back, and how that is printed.
+// Undo has the flags of undo.
 type Undo struct {
 	cli.Consent
 	Since, Until *cli.MomentFlag

@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
+// Count prints the number of the selected entries.
 func Count(a *cli.App, from cli.Source, s cli.Selection, asJSON bool, out *bufio.Writer) error {
 	n, err := countKeys(a, from, s, "counting")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// Del say what is deleted.
+// Del has the flags of del.
 type Del struct {
 	cli.Consent
 	cli.SelectionFlags
@@ -21,6 +21,7 @@ type Del struct {
 	FSync  bool
 }
 
+// Named deletes the entries of keys.
 func (f *Del) Named(a *cli.App, db *copal.DB, keys [][]byte, out *bufio.Writer) error {
 	del := db.Raw().Delete
 	if f.FSync {
@@ -48,6 +49,7 @@ func (f *Del) Named(a *cli.App, db *copal.DB, keys [][]byte, out *bufio.Writer) 
 	return errors.Join(missing...)
 }
 
+// DelMany deletes the selected entries, after a question.
 func DelMany(a *cli.App, cmd *cobra.Command, dir string, f *Del, out *bufio.Writer) error {
 	var args []string
 	if cmd.Flags().Changed("prefix") {

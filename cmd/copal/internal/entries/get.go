@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
+// Get prints the value of a key.
 func Get(a *cli.App, s cli.Source, key []byte, asJSON, raw bool, out *bufio.Writer) error {
 	value, err := s.Raw().Load(key)
 	var expires *cli.JSONTime
@@ -31,6 +32,7 @@ func Get(a *cli.App, s cli.Source, key []byte, asJSON, raw bool, out *bufio.Writ
 	return err
 }
 
+// Has reports by its error whether there are entries for all keys.
 func Has(a *cli.App, db *copal.DB, keys [][]byte, asJSON bool, out *bufio.Writer) error {
 	missing := error(nil)
 	for _, key := range keys {

@@ -11,13 +11,14 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// Incr say what is added.
+// Incr has the flags of incr.
 type Incr struct {
 	JSON, Quoted, FSync bool
 	By                  int64
 }
 
-func (f *Incr) Incr(db *copal.DB, key []byte, out *bufio.Writer) error {
+// Add adds to the number of a key, and prints the sum.
+func (f *Incr) Add(db *copal.DB, key []byte, out *bufio.Writer) error {
 	raw := admin.Typed(db)
 	update := raw.Update
 	if f.FSync {

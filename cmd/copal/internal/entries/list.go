@@ -11,13 +11,14 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// List say how a key is written.
+// List has the flags of ls.
 type List struct {
 	cli.SelectionFlags
 	JSON, Null, Long bool
 }
 
-func (f *List) List(a *cli.App, from cli.Source, s cli.Selection, out *bufio.Writer) error {
+// Print prints the selected keys.
+func (f *List) Print(a *cli.App, from cli.Source, s cli.Selection, out *bufio.Writer) error {
 	failed := error(nil)
 	meter, endFirst := a.NewOutputMeter("listing", "keys", s, from.Raw().Len())
 	defer meter.End()

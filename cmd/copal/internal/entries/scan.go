@@ -9,16 +9,17 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// Scan say how entries are written.
+// Scan has the flags of scan and range.
 type Scan struct {
 	cli.SelectionFlags
 	JSON, Keys bool
 }
 
+// PrintScan prints the selected entries.
 func PrintScan(a *cli.App, from cli.Source, s cli.Selection, f *Scan, out *bufio.Writer) error {
 	if f.Keys {
 		list := List{JSON: f.JSON}
-		return list.List(a, from, s, out)
+		return list.Print(a, from, s, out)
 	}
 	paint := cli.PainterFor(a.Stdout)
 	meter, endFirst := a.NewOutputMeter("reading", "entries", s, from.Raw().Len())

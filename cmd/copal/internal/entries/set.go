@@ -9,13 +9,13 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// Set say how a value is written.
+// Set has the flags of set.
 type Set struct {
 	JSON, Quoted, FSync bool
 	TTL, Until          string
 }
 
-// Deadline is when the entry is to expire, the zero time for never.
+// Deadline returns the deadline of the entry, the zero time for none.
 func (f *Set) Deadline() (time.Time, error) {
 	switch {
 	case f.TTL != "":
@@ -27,7 +27,8 @@ func (f *Set) Deadline() (time.Time, error) {
 	return time.Time{}, nil
 }
 
-func (f *Set) Set(db *copal.DB, key, value []byte, out *bufio.Writer) error {
+// Store stores a value.
+func (f *Set) Store(db *copal.DB, key, value []byte, out *bufio.Writer) error {
 	deadline, err := f.Deadline()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
+// ShowDeadline prints the time that an entry has left.
 func ShowDeadline(a *cli.App, db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
 	expires, err := cli.Expiry(db.Raw(), key)
 	if err != nil {

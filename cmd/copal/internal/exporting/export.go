@@ -21,7 +21,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// Flags say what is exported, and how.
+// Flags has the flags of export.
 type Flags struct {
 	maps, prefixes []string
 	after          string
@@ -83,7 +83,7 @@ type Export struct {
 	Result Result
 }
 
-// Result is what --json prints.
+// Result has the counts of an export, as --json prints them.
 type Result struct {
 	File       string `json:"file"`
 	Entries    int64  `json:"entries"`
@@ -127,6 +127,7 @@ func (x *Export) Parse(after bool) error {
 	return nil
 }
 
+// Run exports a source to a file, "-" for out.
 func (x *Export) Run(from cli.Source, file string, out *bufio.Writer) error {
 	if from.At != nil {
 		return x.runIn(from, file, out)

@@ -1,5 +1,6 @@
 package importing
 
+// Help is the help of import.
 const Help = `Read entries that 'copal export' or another program has written into a store, in the
 place of those that are under their keys.
 
@@ -44,6 +45,7 @@ where the server takes that, and a collection in parts; one at a time is in memo
 value of more than 512 MiB is an error. There is no --resume then. Values from Redis are
 not fitted to typed maps, which a server does not tell.`
 
+// Example has examples of import.
 const Example = `  copal import app.db < dump.ndjson
   copal import app.db users.csv --key id --map users --numbers
   copal import app.db old.bolt --dry-run

@@ -28,7 +28,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// Flags say what is imported, and how.
+// Flags has the flags of import.
 type Flags struct {
 	from    string
 	key     string
@@ -306,6 +306,7 @@ func (in *Intake) checkFlags() error {
 	return nil
 }
 
+// Close closes the input.
 func (in *Intake) Close() {
 	if in.stop != nil {
 		in.stop()
@@ -328,6 +329,7 @@ func (in *Intake) readFirst() (err error) {
 	return err
 }
 
+// Run reads the input into the store.
 func (in *Intake) Run() error {
 	if in.dryRun {
 		return in.take()
@@ -558,7 +560,7 @@ func (in *Intake) show() {
 
 const batchBytes = 1 << 20
 
-// BatchEntries is a variable for the sake of tests.
+// BatchEntries is the most entries of one write. Tests lower it.
 var BatchEntries = 4096
 
 // Put adds an item to the batch, which is written when it is full. A large value is written by itself.

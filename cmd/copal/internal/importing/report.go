@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// Result is what --json prints.
+// Result has the counts of an import, as --json prints them.
 type Result struct {
 	File     string `json:"file"`
 	Format   string `json:"format"`

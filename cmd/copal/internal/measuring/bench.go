@@ -24,13 +24,14 @@ const (
 	benchServers = 25 * time.Second
 )
 
-// Bench is what bench has been told.
+// Bench has the flags of bench.
 type Bench struct {
 	table.Options
 	Quick, JSON bool
 	HTML        string
 }
 
+// RunBench measures, and prints ratios.
 func RunBench(a *cli.App, b *Bench, out *bufio.Writer) error {
 	if _, err := regexp.Compile(b.Run); err != nil {
 		return cli.UsageError(fmt.Sprintf("--run: %v", err))

@@ -23,6 +23,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
+// Study has the flags of study.
 type Study struct {
 	Sizes               []int
 	Reps                int
@@ -36,6 +37,7 @@ type Study struct {
 // studyEngines are those that the command has with it.
 var studyEngines = []rivals.Engine{rivals.Bbolt, rivals.CopalOrdered, rivals.Badger, rivals.Bunt}
 
+// RunStudy measures, and writes the results into a directory.
 func RunStudy(a *cli.App, f Study, args []string, sized bool, out *bufio.Writer) (err error) {
 	o, err := studyOptions(a, f, args, sized)
 	if err != nil {

@@ -16,11 +16,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Flags say how a store is copied.
+// Flags has the flags of copy.
 type Flags struct {
 	Cutover, Replace, JSON bool
 }
 
+// CopyStore copies the store src into dst.
 func CopyStore(a *cli.App, src, dst string, f *Flags, out *bufio.Writer) error {
 	name, err := nameOf(src)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/copying"
 )
 
-// Scratch is a store in memory that has some entries of a server, or those that are to go there. In it they are as in
+// Scratch is a store in memory that has some entries of a server, or some for it. In it they are as in
 // a directory: lists have positions, sorted sets their order, and elements are counted. So whatever reads and writes
 // entries of directories works for servers, too.
 type Scratch struct {
@@ -34,6 +34,7 @@ func (s *Scratch) Open() (*copal.DB, error) {
 	return s.DB, err
 }
 
+// Close closes the store, if one is open.
 func (s *Scratch) Close() error {
 	db := s.DB
 	s.DB, s.Bytes, s.taken = nil, 0, nil

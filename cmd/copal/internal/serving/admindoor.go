@@ -39,6 +39,7 @@ func mayAdminister(address string) error {
 	return nil
 }
 
+// ListenAdmin listens at the address of --admin.
 func ListenAdmin(address string) (net.Listener, error) {
 	if IsSocket(address) {
 		return ListenUnix(address, vfs.OwnerOnly)

@@ -23,7 +23,7 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// Settings is what serve has been told.
+// Settings has the flags of serve.
 type Settings struct {
 	redis, unix, http     string
 	durability            string

@@ -73,7 +73,7 @@ func (u *users) read() error {
 	return nil
 }
 
-// PlainAccess is the text of an error of access without the name.
+// PlainAccess returns the text of an error of access without the name of the package.
 func PlainAccess(err error) string { return strings.TrimPrefix(err.Error(), "access: ") }
 
 // readAgain reads the files of the users and of the certificate anew at each SIGHUP, until the returned function is

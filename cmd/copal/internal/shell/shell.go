@@ -90,6 +90,7 @@ func (s *shell) run(ctx context.Context, words []string) int {
 	return sub.CarryOut(s.root(sub), words)
 }
 
+// View lends the store to read, with the newest writes of others.
 func (s *shell) View(f func(db *copal.DB) error) error {
 	switch {
 	case cli.IsFar(s.reads):
@@ -128,6 +129,7 @@ func (s *shell) Update(f func(db *copal.DB) error, opts ...copal.Option) error {
 	return errors.Join(f(db), db.Close())
 }
 
+// Confirm asks the person at the terminal. A script has nobody to ask.
 func (s *shell) Confirm(question string) error {
 	if s.editor == nil {
 		return cli.UsageError(question + " There is nobody to ask: say --yes, or --dry-run to see what would be done")
@@ -198,6 +200,7 @@ func impliedDir(cmd *cobra.Command, dir string) {
 	}
 }
 
+// Help is the help of shell.
 const Help = `Look into a store and change it, command by command.
 
 The commands are those of copal without the store: get users:alice. Words are divided by

@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
+// Backup makes a backup in a directory, or updates the one that is there.
 func Backup(a *cli.App, db *copal.DB, to string, at *cli.Moment, asJSON bool, out *bufio.Writer) error {
 	seq, past, err := at.Record(db)
 	if err != nil {
@@ -38,6 +39,7 @@ func Backup(a *cli.App, db *copal.DB, to string, at *cli.Moment, asJSON bool, ou
 	return err
 }
 
+// Restore makes a store of a backup, or of a store.
 func Restore(a *cli.App, dir, from string, at *cli.Moment, asJSON bool, out *bufio.Writer) error {
 	if dir == "" {
 		return cli.ErrNoDir

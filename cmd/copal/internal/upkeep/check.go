@@ -15,6 +15,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
+// Check prints the problems of a store, and returns ErrCorrupt if there are any.
 func Check(a *cli.App, dir string, asJSON bool, out *bufio.Writer) error {
 	if err := cli.RequireStore(dir); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
+// Compact gives back space, and prints the sizes before and after.
 func Compact(a *cli.App, db *copal.DB, asJSON bool, out *bufio.Writer) error {
 	before := db.Stats()
 	bar := a.NewProgress("compacting")

@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
+// WriteWindow prints how long the past is kept, and since when.
 func WriteWindow(db *copal.DB, asJSON bool, out *bufio.Writer) error {
 	w, some := admin.History(db)
 	if asJSON {

@@ -14,12 +14,13 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
-// Repair say how a store is repaired.
+// Repair has the flags of repair.
 type Repair struct {
 	cli.Consent
 	JSON bool
 }
 
+// RepairStore saves the intact records of a store. The arguments are those of the command.
 func RepairStore(a *cli.App, args []string, f *Repair, out *bufio.Writer) error {
 	dir := args[0]
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/copaldb/copal/internal/typedoc"
 )
 
-// Schema say in which form types are printed.
+// Schema has the flags of schema: the form of the output.
 type Schema struct{ JSONSchema, Script, GoTypes, OpenAPI, JSON bool }
 
 // Write prints the types of the maps that are named, or of all.

@@ -37,6 +37,7 @@ type mapJSON struct {
 	Keys int    `json:"keys"`
 }
 
+// ToStatJSON returns the counts as they are printed in JSON.
 func ToStatJSON(s copal.Stats, maps iter.Seq2[string, int]) statJSON {
 	list := []mapJSON{}
 	for name, keys := range maps {
@@ -46,6 +47,7 @@ func ToStatJSON(s copal.Stats, maps iter.Seq2[string, int]) statJSON {
 		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, ClockBehindSeconds: s.ClockBehind.Seconds(), Maps: list}
 }
 
+// WriteStat prints the counts.
 func WriteStat(out io.Writer, s copal.Stats, maps iter.Seq2[string, int]) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "keys\t%d\n", s.Keys)
@@ -65,7 +67,7 @@ func WriteStat(out io.Writer, s copal.Stats, maps iter.Seq2[string, int]) error 
 	return w.Flush()
 }
 
-// Server is what a server tells about itself and its entries. What it does not tell is left out.
+// Server has the counts of a server and its entries. Those that it does not give are left out.
 type Server struct {
 	Server      string    `json:"server"` // copal serve, redis 7.0.15
 	Nodes       int       `json:"nodes,omitempty"`
