@@ -20,10 +20,13 @@ import (
 func overwritten(t *testing.T, fsys vfs.FS, n, times int, opts ...copal.Option) (*copal.DB, *copal.Map[int, string]) {
 	t.Helper()
 	db := kit.OpenOn(t, fsys, opts...)
-	m, err := copal.OpenMap[int, string](db, "m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	return db, overwrite(t, db, n, times)
+}
+
+// overwrite fills the store of overwritten.
+func overwrite(t *testing.T, db *copal.DB, n, times int) *copal.Map[int, string] {
+	t.Helper()
+	m := kit.MapOf[int, string](t, db, "m")
 	for time := range times {
 		for i := range n {
 			if err := m.Set(i, fmt.Sprint(time, strings.Repeat("v", 100))); err != nil {
@@ -36,7 +39,7 @@ func overwritten(t *testing.T, fsys vfs.FS, n, times int, opts ...copal.Option) 
 			t.Fatal(err)
 		}
 	}
-	return db, m
+	return m
 }
 
 // wantOverwritten checks every key of overwritten.
@@ -132,7 +135,9 @@ func TestAutoCompact(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem()
-		db, m := overwritten(t, fsys, 1000, 5, copal.WithAutoCompact(time.Hour, 2))
+		db := kit.OpenOn(t, fsys, copal.WithAutoCompact(time.Hour, 2))
+		synctest.Wait() // until the look at the opening is over
+		m := overwrite(t, db, 1000, 5)
 		time.Sleep(59 * time.Minute)
 		if s := db.Stats(); s.Ratio() < 5 {
 			t.Errorf("before its time: %+v", s)
