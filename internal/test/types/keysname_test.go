@@ -19,7 +19,7 @@ type city string
 
 func TestOpenMapWithOtherKeys(t *testing.T) {
 	kit.Lives(t, func(t *testing.T, db *copal.DB) {
-		texts, numbers := kit.MapOf[string, string](t, db, "texts"), kit.MapOf[int32, string](t, db, "numbers")
+		texts, numbers := kit.MapOf[string, string](t, db, "texts"), kit.MapOf[int, string](t, db, "numbers")
 		kit.MustSet(t, texts, "1", "one")
 		kit.MustSet(t, numbers, 1, "one")
 		kit.MustClose(t, texts)
@@ -127,7 +127,7 @@ func TestKeysNameInAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	kit.WantOtherKeys[string, string](t, reader, "m", "int", "bytes")
-	kit.WantLoad(t, kit.MapOf[int64, string](t, reader, "m"), 1, "one")
+	kit.WantLoad(t, kit.MapOf[uint64, string](t, reader, "m"), 1, "one")
 }
 
 // A map that is ordered later keeps its name, and a map with a name becomes ordered.

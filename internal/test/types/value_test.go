@@ -172,10 +172,10 @@ func TestTrapMinusZero(t *testing.T) {
 	}
 	minus := math.Copysign(0, -1)
 	kit.Lives(t, func(t *testing.T, db *copal.DB) {
-		kit.MustSet(t, kit.MapOf[int, float64](t, db, "floats"), 1, minus)
+		kit.Must(t, copal.Set(db, "float", minus))
 		kit.MustSet(t, kit.MapOf[int, zeros](t, db, "zeros"), 1, zeros{minus, float32(minus), []float64{minus, 0}})
 	}, func(t *testing.T, db *copal.DB) {
-		f, err := kit.MapOf[int, float64](t, db, "floats").Load(1)
+		f, err := copal.Load[float64](db, "float")
 		z, err2 := kit.MapOf[int, zeros](t, db, "zeros").Load(1)
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatal(err)
@@ -224,26 +224,26 @@ func TestTrapValuesRefused(t *testing.T) {
 	cycle.Left = cycle
 	loop := []any{nil}
 	loop[0] = loop
-	refusedValue(t, math.NaN())
-	refusedValue(t, math.Inf(1))
-	refusedValue(t, float32(math.Inf(-1)))
-	refusedValue(t, []float64{0, math.NaN()})
+	refusedSingle(t, math.NaN())
+	refusedSingle(t, math.Inf(1))
+	refusedSingle(t, float32(math.Inf(-1)))
+	refusedSingle(t, []float64{0, math.NaN()})
 	refusedValue(t, "a\xff")
-	refusedValue(t, map[string]int{"a\xff": 1})
-	refusedValue(t, point3{Name: "\xc3"})
+	refusedSingle(t, map[string]int{"a\xff": 1})
+	refusedSingle(t, point3{Name: "\xc3"})
 	refusedValue[any](t, 1)
 	refusedValue[any](t, point{})
 	refusedValue[any](t, []string{"a"})
 	refusedValue[any](t, map[string]any{"a": []any{int8(1)}})
 	refusedValue[any](t, loop)
-	refusedValue(t, *cycle)
-	refusedValue(t, json.RawMessage("{"))
-	refusedValue(t, json.RawMessage(nil))
-	refusedValue(t, json.Number("x"))
-	refusedValue(t, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
-	refusedValue(t, time.Date(1900, 1, 1, 0, 0, 0, 0, time.FixedZone("LMT", 1172)))
-	refusedValue(t, brokenText("x"))
-	refusedValue(t, map[brokenText]int{"x": 1})
+	refusedSingle(t, *cycle)
+	refusedSingle(t, json.RawMessage("{"))
+	refusedSingle(t, json.RawMessage(nil))
+	refusedSingle(t, json.Number("x"))
+	refusedSingle(t, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+	refusedSingle(t, time.Date(1900, 1, 1, 0, 0, 0, 0, time.FixedZone("LMT", 1172)))
+	refusedSingle(t, brokenText("x"))
+	refusedSingle(t, map[brokenText]int{"x": 1})
 }
 
 type (
@@ -260,8 +260,27 @@ func (b brokenText) MarshalText() ([]byte, error) {
 
 func (b *brokenText) UnmarshalText(text []byte) error { return nil }
 
+// refusedSingle wants a value refused beside an entry and in its place.
+func refusedSingle[V any](t *testing.T, v V) {
+	t.Helper()
+	t.Run(fmt.Sprintf("%T", *new(V)), func(t *testing.T) {
+		db := kit.Memory(t)
+		kit.MustPut(t, db, "before", "old bytes")
+		before := db.Stats()
+		for _, key := range []string{"new", "before"} {
+			kit.WantErr(t, "copal.Set", copal.Set(db, key, v), copal.ErrType)
+		}
+		if after := db.Stats(); after.Keys != before.Keys || after.Records != before.Records {
+			t.Errorf("the refused value changed %+v to %+v", before, after)
+		}
+		kit.WantRaw(t, db, "before", "old bytes")
+	})
+}
+
+// refusedValue wants a value refused in a map, too.
 func refusedValue[V any](t *testing.T, v V) {
 	t.Helper()
+	refusedSingle(t, v)
 	t.Run(fmt.Sprintf("%T", *new(V)), func(t *testing.T) {
 		db := kit.Memory(t)
 		m, err := copal.OpenMap[string, V](db, "m")
