@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -81,5 +82,19 @@ func TestReadBombs(t *testing.T) {
 				t.Errorf("the error has %d bytes", len(text))
 			}
 		})
+	}
+}
+
+// The elements of a stream are bounded by the length of the dump, also where an int has 32 bits.
+func TestBoundOfLongDumps(t *testing.T) {
+	const dump = 16 << 20
+	if mostOf(dump) <= math.MaxUint32 {
+		t.Fatal("the bound fits 32 bits")
+	}
+	for _, over := range []int64{0, 1} {
+		r := reader{to: &collector{most: mostOf(dump), held: mostOf(dump) + over}}
+		if r.element("name", nil); r.bad != (over > 0) {
+			t.Errorf("%d bytes over the bound: %v", over, r.bad)
+		}
 	}
 }

@@ -87,7 +87,7 @@ type file struct {
 	expires time.Time
 	entry   Entry
 	got     collector
-	handed  int // bytes of the elements of the key that were handed on
+	handed  int64 // bytes of the elements of the key that were handed on
 }
 
 // Read reads a file and calls f with each key, in its order. The Entry is valid until f returns,
@@ -227,7 +227,7 @@ func (r *file) part() {
 	if len(v.Elements) < partElements && v.held < partBytes {
 		return
 	}
-	if r.handed += v.held; int64(r.handed) > mostOf(r.offset()-r.at) {
+	if r.handed += v.held; r.handed > mostOf(r.offset()-r.at) {
 		r.bad = true
 		return
 	}

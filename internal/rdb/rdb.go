@@ -138,7 +138,7 @@ func ParseWithin(dump []byte, takes func(bytes int) bool) (*Value, error) {
 	if at < 1 || binary.LittleEndian.Uint16(dump[at:]) > newest || binary.LittleEndian.Uint64(dump[at+2:]) != checksum(dump[:at+2]) {
 		return nil, ErrChecksum
 	}
-	v := &collector{most: int(mostOf(int64(len(dump)))), takes: takes}
+	v := &collector{most: mostOf(int64(len(dump))), takes: takes}
 	r := reader{b: dump[1:at], to: v}
 	r.value(dump[0])
 	switch {

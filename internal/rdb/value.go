@@ -15,8 +15,8 @@ type collector struct {
 	member  []byte // that waits for the text of its score
 	wrong   bool   // a score is no number
 
-	held  int                  // bytes of Elements
-	most  int                  // of them, in a stream; 0 for a file, of which parts are handed on
+	held  int64                // bytes of Elements
+	most  int64                // of them, in a stream; 0 for a file, of which parts are handed on
 	takes func(bytes int) bool // is asked for memory; nil allows all
 
 	part func() // called after each element, or pair, of a file; nil for a dump
@@ -32,7 +32,7 @@ func (r *reader) allows(bytes int) bool {
 }
 
 func (c *collector) add(e []byte) {
-	c.held += len(e)
+	c.held += int64(len(e))
 	c.waiting = c.paired && !c.waiting
 	switch {
 	case c.Type != "zset":
@@ -50,7 +50,7 @@ func (c *collector) add(e []byte) {
 }
 
 func (c *collector) addScored(member []byte, score float64) {
-	c.held += len(member)
+	c.held += int64(len(member))
 	c.Elements, c.Scores = append(c.Elements, member), append(c.Scores, score)
 	if c.part != nil {
 		c.part()
