@@ -74,6 +74,7 @@ func (p *patient) Read(b []byte) (int, error) {
 	if err := p.q.receives(until); err != nil {
 		return 0, err
 	}
+	p.q.turn.End() // the client may take its time
 	n, err := p.body.Read(b)
 	p.n += int64(n)
 	if err == io.EOF { // another request follows, or nothing; after any other error net/http reads on

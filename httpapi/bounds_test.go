@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/internal/turns"
 )
 
 // A value is parsed once for each level of names, however many conditions there are, and the work can be ended there.
@@ -296,4 +298,40 @@ func TestSlowBodies(t *testing.T) {
 			<-sent
 		}
 	}, two(t))
+}
+
+// A bulk of lines takes turns with others. It has no turn while it waits for lines.
+func TestBulksTakeTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // for which there is one turn
+	inBubble(t, func(t *testing.T, _ *pipes, p *peer) {
+		var other turns.Turn
+		other.Begin("other")
+		other.Long(t.Context())
+		began, lines := time.Now(), 0
+		r := asked("POST /v1/maps/m\n\n")
+		r.Body = io.NopCloser(readerFunc(func(b []byte) (int, error) {
+			if lines++; lines > 3 {
+				return 0, io.EOF
+			}
+			time.Sleep(2 * time.Millisecond)
+			if lines > 1 {
+				var another turns.Turn
+				asked := time.Now()
+				if another.Long(t.Context()); time.Since(asked) > 0 {
+					t.Error("the bulk has a turn while it reads")
+				}
+				another.End()
+			}
+			return copy(b, fmt.Appendf(nil, `{"key":"%d","value":1}`+"\n", lines)), nil
+		}))
+		w := httptest.NewRecorder()
+		go func() {
+			time.Sleep(20 * time.Millisecond)
+			other.End()
+		}()
+		p.h.ServeHTTP(w, r)
+		if took := time.Since(began); w.Code != http.StatusOK || took < 20*time.Millisecond || took > 40*time.Millisecond {
+			t.Errorf("%d after %v", w.Code, took)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/budget"
+	"github.com/copaldb/copal/internal/turns"
 )
 
 // The memory of all requests counts together, with shares by user: where it is used up, the request that holds most
@@ -100,6 +101,7 @@ func (q *request) evict() {
 	if q.evicted = true; q.ended {
 		return
 	}
+	q.turn.Leave()
 	if q.stop != nil {
 		q.stop()
 	}
@@ -144,7 +146,11 @@ func (q *request) goOn() error {
 	if q.tries > 1 {
 		return gaveUp(q.r.Context().Err())
 	}
-	return gaveUp(q.turn.Look(q.r.Context()))
+	err := q.turn.Look(q.r.Context())
+	if errors.Is(err, turns.ErrLeft) {
+		return errEvicted
+	}
+	return gaveUp(err)
 }
 
 func (q *request) isEvicted() bool {

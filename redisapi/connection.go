@@ -376,6 +376,7 @@ func (c *call) clientKill() error {
 // kill closes the connection. Others call it.
 func (c *client) kill() {
 	c.killed.Store(true)
+	c.call.turn.Leave()
 	c.stopWaiting(noReply) // so that nothing is popped for it
 	c.cut()
 }

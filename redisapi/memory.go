@@ -158,6 +158,7 @@ func (c *call) used() {
 // evict closes the client so that others have memory. Another client calls it.
 func (c *client) evict() {
 	c.killed.Store(true)
+	c.call.turn.Leave()
 	c.s.Logger.Warn("a connection is closed: the memory for requests and replies is used up, and it has the most", "client", c.id,
 		"address", c.nc.RemoteAddr().String(), "user", c.user(), "requests", c.charged.requests.Load()+c.charged.arguments.Load()+c.charged.queue.Load()+c.charged.watches.Load(), "names", c.charged.names.Load(),
 		"work", c.charged.scratch.Load(), "replies", c.charged.replies.Load()+c.charged.output.Load())

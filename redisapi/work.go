@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/internal/turns"
 )
 
 // The work of a command ends with its client. Each loop over keys, elements or bytes calls goOn.
@@ -43,8 +44,7 @@ func (c *call) goOn(n int) bool {
 // lookAround has the reply fail of a command for whose client nothing needs to be done any more.
 func (c *call) lookAround() {
 	c.left = stepsOf
-	if c.takesTurns() && c.turn.Look(c.s.ctx) != nil {
-		c.Fail(errEnds)
+	if c.takesTurns() && !c.hasTurn(c.turn.Look(c.s.ctx)) {
 		return
 	}
 	of, now := c.client, time.Since(c.s.started)
@@ -69,9 +69,20 @@ func (c *call) lookAround() {
 
 // long is called before n entries are sorted or stored in one step.
 func (c *call) long(n int) {
-	if n > longSteps && c.takesTurns() && c.turn.Long(c.s.ctx) != nil {
+	if n > longSteps && c.takesTurns() {
+		c.hasTurn(c.turn.Long(c.s.ctx))
+	}
+}
+
+// hasTurn reports whether the wait for a turn has ended without an error. If not, the reply fails.
+func (c *call) hasTurn(err error) bool {
+	switch {
+	case errors.Is(err, turns.ErrLeft):
+		c.Fail(errKilled)
+	case err != nil:
 		c.Fail(errEnds)
 	}
+	return err == nil
 }
 
 // takesTurns reports whether others may go first: not where they may wait for the lock of a command in place of a

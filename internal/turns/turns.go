@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -22,7 +23,12 @@ type Turn struct {
 	user  string
 	until time.Time // the call may run without another look
 	has   *turn     // nil for none
+	next  chan *turn // while it waits; guarded by all.mu
+	left  bool       // Leave was called; guarded by all.mu
 }
+
+// ErrLeft is the error of a call whose turn was given up by Leave.
+var ErrLeft = errors.New("the call has given up its turn")
 
 // Begin begins a call of a user, and ends the one before.
 func (t *Turn) Begin(user string) {
@@ -31,7 +37,7 @@ func (t *Turn) Begin(user string) {
 }
 
 // Look is called some times in a millisecond by a call that may take long, with no lock held. It waits where others
-// have their turns first, and returns the error of ctx if that is done.
+// have their turns first, and returns the error of ctx if that is done, or ErrLeft.
 func (t *Turn) Look(ctx context.Context) error {
 	now := time.Now()
 	switch {
@@ -42,7 +48,7 @@ func (t *Turn) Look(ctx context.Context) error {
 		t.until = now.Add(slice)
 	default:
 		t.End()
-		t.wait(ctx)
+		return t.wait(ctx)
 	}
 	return ctx.Err()
 }
@@ -52,20 +58,24 @@ func (t *Turn) Long(ctx context.Context) error {
 	if t.has != nil {
 		return t.Look(ctx)
 	}
-	t.wait(ctx)
-	return ctx.Err()
+	return t.wait(ctx)
 }
 
-func (t *Turn) wait(ctx context.Context) {
-	t.has = all.take(ctx, t.user)
+func (t *Turn) wait(ctx context.Context) (err error) {
+	t.has, err = all.take(ctx, t)
 	t.until = time.Now().Add(slice)
+	return err
 }
 
-// End ends the turn. The call may go on.
+// Leave ends the waiting of the call, now and later: its client is gone. Others may call it.
+func (t *Turn) Leave() { all.leave(t) }
+
+// End ends the turn. The call may go on, and takes another turn at its next look.
 func (t *Turn) End() {
 	if t.has != nil {
 		all.give(t.has)
 		t.has = nil
+		t.until = t.until.Add(-slice)
 	}
 }
 
@@ -99,30 +109,48 @@ func (q *queue) renew(t *turn) bool {
 	return len(q.users) == 0 && slices.Contains(q.turns, t)
 }
 
-// take waits for a turn. It returns nil if ctx was done before.
-func (q *queue) take(ctx context.Context, user string) (t *turn) {
+// take waits for a turn of a call. The turn is nil if the call has left, or if ctx was done, before there was one.
+func (q *queue) take(ctx context.Context, of *Turn) (t *turn, err error) {
 	next := make(chan *turn, 1)
 	q.mu.Lock()
-	q.addLocked(user, next)
+	if of.left {
+		q.mu.Unlock()
+		return nil, ErrLeft
+	}
+	of.next = next
+	q.addLocked(of.user, next)
 	late := time.NewTimer(q.passLocked())
 	q.mu.Unlock()
 	defer late.Stop()
 	for {
 		select {
-		case t = <-next:
-			return t
+		case t, ok := <-next:
+			if !ok {
+				return nil, ErrLeft
+			}
+			return t, ctx.Err()
 		case <-ctx.Done():
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			if !q.removeLocked(user, next) {
+			if !q.removeLocked(next) {
 				t = <-next
 			}
-			return t
+			return t, ctx.Err()
 		case <-late.C:
 		}
 		q.mu.Lock()
 		late.Reset(q.passLocked())
 		q.mu.Unlock()
+	}
+}
+
+// leave takes a call out of those that wait, and lets it wait no more.
+func (q *queue) leave(t *Turn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.left = true
+	if t.next != nil && q.removeLocked(t.next) {
+		close(t.next)
 	}
 }
 
@@ -167,7 +195,7 @@ func (q *queue) addLocked(user string, next chan *turn) {
 }
 
 // removeLocked takes a call out of those that wait. It reports false for one that has got its turn.
-func (q *queue) removeLocked(user string, next chan *turn) bool {
+func (q *queue) removeLocked(next chan *turn) bool {
 	for i, w := range q.users {
 		for j, other := range w.list {
 			if other == next {

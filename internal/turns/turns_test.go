@@ -234,3 +234,52 @@ func TestUnblocked(t *testing.T) {
 		}
 	})
 }
+
+// A call whose client is gone leaves the queue at once, and waits no more.
+func TestLeave(t *testing.T) {
+	alone(t, 1, func(ctx context.Context) {
+		var had, gone Turn
+		had.Long(ctx)
+		var err error
+		go func() {
+			err = gone.Long(ctx)
+			gone.End()
+		}()
+		synctest.Wait()
+		gone.Leave()
+		synctest.Wait()
+		if err != ErrLeft {
+			t.Errorf("a call that has left: %v", err)
+		}
+		if err := gone.Long(ctx); err != ErrLeft {
+			t.Errorf("a call that waits again: %v", err)
+		}
+		had.Leave()
+		had.End()
+	})
+}
+
+// A call that has ended its turn takes another one before it works on.
+func TestEnd(t *testing.T) {
+	alone(t, 1, func(ctx context.Context) {
+		var a, b Turn
+		a.Long(ctx)
+		a.End()
+		b.Long(ctx)
+		worked := false
+		go func() {
+			a.Look(ctx)
+			worked = true
+			a.End()
+		}()
+		synctest.Wait()
+		if worked {
+			t.Error("two calls have the turn of one processor")
+		}
+		b.End()
+		synctest.Wait()
+		if !worked {
+			t.Error("the call has no turn")
+		}
+	})
+}
