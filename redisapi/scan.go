@@ -12,7 +12,9 @@ import (
 
 	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/glob"
+	"github.com/copaldb/copal/internal/opened"
 )
 
 // A walk over the whole is many requests of a client, maybe by many connections: SCAN, HSCAN, SSCAN
@@ -151,7 +153,7 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 		}
 	}
 	if n == 0 {
-		o.any = c.cmd.name == "scan" && c.tx == nil && len(glob.Literal(o.match)) == 0
+		o.any = c.cmd.name == "scan" && c.tx == nil && (len(glob.Literal(o.match)) == 0 || c.raw.Len() > fewKeys)
 	}
 	return o, nil
 }
@@ -159,12 +161,16 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 // anyOrder is behind the name of a walk in no order.
 const anyOrder = " in any order"
 
-// mostForeign is how many keys of other databases a page of a walk in no order passes over.
+// mostForeign is how many keys of other databases, or without the literal beginning of the pattern, a page of a walk in
+// no order passes over.
 const mostForeign = 10_000
+
+// fewKeys is how many keys a store may have until a walk over those with a prefix does not put all of them in order.
+const fewKeys = 1 << 16
 
 // anyPage is page for a walk over the client's database in no order, which begins without sorting keys.
 func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte, err error) {
-	place, more := o.place, true
+	place, more, prefix := o.place, true, glob.Literal(o.match)
 	for n, foreign := 0, 0; n < o.count && foreign < mostForeign && more; {
 		var keys [][]byte
 		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, min(o.count-n, 1<<10)); err != nil {
@@ -173,7 +179,7 @@ func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte,
 		for _, raw := range keys {
 			db, key := databaseOf(raw)
 			switch {
-			case db != int(c.db.Load()):
+			case db != int(c.db.Load()), !bytes.HasPrefix(key, prefix):
 				foreign++
 				continue
 			case keep(key):
@@ -287,14 +293,73 @@ func (c *call) keysLike() error {
 		return err
 	}
 	from, n := len(c.Buf), 0
-	for key := range c.walkLike(prefix, nil) {
+	take := func(key []byte) {
 		if c.fits(pattern, key) {
 			c.Bulk(key)
 			n++
 		}
 	}
+	if c.tx == nil && c.raw.Len() > fewKeys && opened.DriverOf(c.s.DB) == nil {
+		all := c.anywhere("")
+		if len(prefix) > 0 {
+			all = c.sortedLike(prefix)
+		}
+		for key, err := range all {
+			if err != nil {
+				return err
+			}
+			take(key)
+		}
+	} else {
+		for key := range c.walkLike(prefix, nil) {
+			take(key)
+		}
+	}
 	c.Before(from, func() { c.Array(n) })
 	return nil
+}
+
+// sortedLike yields the keys of the client's database with a prefix, in order. It sorts no others, and keeps no order.
+// An error is the last.
+func (c *call) sortedLike(prefix []byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		span := engine.PrefixSpan(c.rawKey(prefix))
+		for raw, err := range copaladmin.Keys(c.s.DB, span.Low, span.High, false) {
+			if err == nil && !c.goOn(1) {
+				err = c.Err()
+			}
+			switch db, key := databaseOf(raw); {
+			case err != nil:
+				yield(nil, err)
+				return
+			case db == int(c.db.Load()) && !yield(key, nil):
+				return
+			}
+		}
+	}
+}
+
+// anywhere yields the keys of the client's database from a place on, in no order. An error is the last.
+func (c *call) anywhere(place copaladmin.Place) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for n, more := 8, true; more; n = min(2*n, 1<<10) {
+			var keys [][]byte
+			var err error
+			keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, n)
+			if err == nil && !c.goOn(len(keys)) {
+				err = c.Err()
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, raw := range keys {
+				if db, key := databaseOf(raw); db == int(c.db.Load()) && !yield(key, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // randomkey returns the first key behind a random place or, in a transaction, behind a place between the first and the
@@ -335,19 +400,8 @@ func (c *call) randomkey() error {
 
 // someKey is the first key of the client's database behind a place.
 func (c *call) someKey(place copaladmin.Place) (key []byte, ok bool, err error) {
-	for n, more := 8, true; more; n = min(2*n, 1<<10) {
-		var keys [][]byte
-		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, n); err != nil {
-			return nil, false, err
-		}
-		for _, raw := range keys {
-			if db, key := databaseOf(raw); db == int(c.db.Load()) {
-				return key, true, nil
-			}
-		}
-		if !c.goOn(len(keys)) {
-			return nil, false, c.Err()
-		}
+	for key, err := range c.anywhere(place) {
+		return key, err == nil, err
 	}
 	return nil, false, nil
 }
