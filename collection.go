@@ -172,7 +172,7 @@ func (h *handle) reader() engine.Collections {
 	case h.tx != nil:
 		return h.tx.tx.Collections()
 	}
-	return h.db.store.Collections()
+	return h.db.store.Collections().Asking(h.takes)
 }
 
 // meant returns the error of a handle that means nothing.

@@ -51,6 +51,8 @@ type handle struct {
 	set  bool              // With has set by
 	down bool
 	ctx  context.Context // nil for none
+
+	takes engine.Takes // set by opened.SetTakes; nil allows all
 }
 
 // handle is the handle of the store's present state.
@@ -135,6 +137,9 @@ func (h *handle) in(tx *Tx) {
 		h.from, h.tx = tx.far.backend(h.context()), tx
 	default:
 		h.from, h.tx = ofTx{tx.tx, tx.by}, tx
+		if h.takes != nil {
+			tx.tx.Takes = h.takes
+		}
 	}
 }
 

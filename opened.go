@@ -26,6 +26,7 @@ func init() {
 	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
 		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape
 	}
+	opened.SetTakes = func(raw unsafe.Pointer, takes engine.Takes) { (*Raw)(raw).takes = takes }
 }
 
 // formOf is opened.FormOf, which the first map that is opened fills in: programs without maps do not carry it.

@@ -103,7 +103,7 @@ func (r *Raw) load(key []byte) ([]byte, error) {
 		}
 		return r.db.shownAs(r.shape, []byte{}, key, e.Value, e.Schema)
 	}
-	value, schema, err := r.db.store.AppendGet(nil, key)
+	value, schema, err := r.db.store.AppendGet(nil, key, r.takes)
 	if err != nil || r.isStored(schema) {
 		return value, err
 	}
@@ -129,7 +129,7 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 		}
 		return f(value)
 	}
-	err := r.db.store.ViewValue(key, func(value []byte, schema uint64) error {
+	err := r.db.store.ViewValue(key, r.takes, func(value []byte, schema uint64) error {
 		if r.isStored(schema) {
 			return f(value)
 		}

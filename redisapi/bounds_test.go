@@ -1,11 +1,13 @@
 package redisapi
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc64"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -224,4 +226,49 @@ func TestManyArguments(t *testing.T) {
 	p = dial(t, address)
 	go io.WriteString(p.nc, text)
 	p.wantNext("(error) ERR the memory for requests and replies of clients is used up")
+}
+
+// A value that a command reads as a whole is charged before it is in memory, whoever reads it. Its length is known
+// without that.
+func TestLargeValuesAreCharged(t *testing.T) {
+	const size = 16 << 20
+	s, address := newServer(t, onDisk(t, copal.WithMaxMemory(16<<20)), func(s *Server) { s.ClientMemory = 8 << 20 })
+	value, raw := bytes.Repeat([]byte("v"), size), s.DB.Raw()
+	for _, err := range []error{raw.Set([]byte("k"), value), raw.Hash([]byte("h")).Set("f", value), raw.List([]byte("l")).PushBack(value)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	value = nil
+	p := dial(t, address)
+	p.want(`RPUSH s ""`, "1")
+	p.want("STRLEN k", fmt.Sprint(size))
+	p.want("MEMORY USAGE k", fmt.Sprint(size+recordBytes+1))
+	p.want("MULTI", "OK")
+	p.want("STRLEN k", "QUEUED")
+	p.want("EXEC", fmt.Sprintf("[%d]", size))
+	for _, words := range []string{
+		"GET k", "GETRANGE k 0 1", "GETBIT k 0", "BITCOUNT k", "BITPOS k 0", "BITFIELD_RO k GET u8 0", "MGET k", "GETEX k", "SET k x GET", "LCS k k", "COPAL.TYPED GET k",
+		"OBJECT ENCODING k", "DUMP k", "HGET h f", "HMGET h f", "HGETALL h", "LINDEX l 0", "LRANGE l 0 -1", "SORT l ALPHA", "SORT s BY none GET k*",
+	} {
+		for _, form := range []string{"%s", "MULTI|%s|EXEC", "COPAL.BEGIN|%s"} {
+			p := dial(t, address)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var got string
+			for _, each := range strings.Split(fmt.Sprintf(form, words), "|") {
+				p.send(each)
+				got, _ = readReply(p.r)
+			}
+			runtime.ReadMemStats(&after)
+			if got != "(error) ERR the memory for requests and replies of clients is used up" || after.TotalAlloc-before.TotalAlloc > size/2 {
+				t.Errorf("%s as %s: %.100s, and %.1f MiB", words, form, got, mib(int64(after.TotalAlloc-before.TotalAlloc)))
+			}
+			p.nc.Close()
+		}
+	}
+	until(func() bool { return len(s.all()) == 1 })
+	if n := s.memory.Used(); n != 0 {
+		t.Errorf("%d bytes stay charged", n)
+	}
 }

@@ -30,6 +30,7 @@ type call struct {
 	after []func()
 
 	scratch int64         // bytes that it has for its work
+	reading int64         // of them, for the largest value that it has read
 	left    int           // steps until goOn looks again
 	counted int           // bytes of c.Buf that goOn has counted
 	looked  time.Duration // since the server began: when goOn last looked at the connection, 0 for not yet
@@ -232,7 +233,7 @@ func (c *call) execute() (err error) {
 		c.left = stepsOf
 		c.turn.Look(c.s.ctx)
 	}
-	c.after, c.looked, c.gone, c.tries = c.after[:0], 0, 0, 0
+	c.after, c.looked, c.gone = c.after[:0], 0, 0
 	before := len(c.Buf)
 	c.counted = before
 	switch s := c.session.Load(); {
@@ -243,11 +244,7 @@ func (c *call) execute() (err error) {
 	case c.cmd.how == looking:
 		err = c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
 	case c.cmd.how == changing:
-		err = c.s.DB.Update(func(tx *copal.Tx) error {
-			c.tries++
-			c.after = c.after[:0]
-			return c.in(tx, before)
-		})
+		err = c.update(func(tx *copal.Tx) error { return c.in(tx, before) })
 	default:
 		c.raw, c.tx = c.store(), nil
 		if err = c.cmd.run(c); err == nil && c.Err() != nil {
@@ -264,6 +261,19 @@ func (c *call) execute() (err error) {
 		f()
 	}
 	return nil
+}
+
+// update runs f in a transaction that writes, and again until it counts. Each time it begins with the reply, and with
+// the work for afterwards, as they were.
+func (c *call) update(f func(tx *copal.Tx) error) error {
+	before := len(c.Buf)
+	defer func() { c.tries = 0 }()
+	return c.s.DB.Update(func(tx *copal.Tx) error {
+		c.tries++
+		c.after = c.after[:0]
+		c.Cut(before)
+		return f(tx)
+	})
 }
 
 // in runs the command in a transaction, which may not be the first that tries.

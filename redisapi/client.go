@@ -10,11 +10,13 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/budget"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -47,6 +49,7 @@ type client struct {
 
 	call     call // the command that runs
 	direct   *copal.Raw
+	shaped   *copal.Raw // with values in the typed form; nil before it was needed
 	by       copal.Durability
 	db       atomic.Int32                 // its database; others read it
 	grant    atomic.Pointer[access.Grant] // nil before it has given a token; others read it
@@ -104,7 +107,13 @@ func newClient(s *Server, nc net.Conn, id int64) *client {
 // written to the log, and synced together before they are answered.
 func (c *client) durable(d copal.Durability) {
 	c.by = d
-	c.direct = copaladmin.Typed(c.s.DB)
+	c.direct, c.shaped = c.asking(copaladmin.Typed(c.s.DB)), nil
+}
+
+// asking has the reads of raw, and of what is made of it, charge large values before they are in memory.
+func (c *client) asking(raw *copal.Raw) *copal.Raw {
+	opened.SetTakes(unsafe.Pointer(raw), c.call.reads)
+	return raw
 }
 
 // limit sets how long requests may be: short ones until it is known who the client is.

@@ -109,10 +109,13 @@ func (c *call) judgeValues() (err error) {
 
 // store is what the command reads and writes outside of transactions.
 func (c *call) store() *copal.Raw {
-	if c.typed {
-		return c.s.shaped()
+	if !c.typed {
+		return c.direct
 	}
-	return c.direct
+	if c.shaped == nil {
+		c.shaped = c.asking(c.s.typedForm())
+	}
+	return c.shaped
 }
 
 // typedForm returns the store with values in the typed form.

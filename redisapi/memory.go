@@ -124,6 +124,16 @@ func (c *call) uses(n int) {
 	}
 }
 
+// reads is uses of a large value that is put together in memory. The call has one at a time, besides those that it
+// keeps.
+func (c *call) reads(bytes int64) error {
+	if bytes > c.reading {
+		c.uses(int(bytes - c.reading))
+		c.reading = bytes
+	}
+	return c.Err()
+}
+
 // manyArguments is how many arguments a request may have until lists and maps of them are charged.
 const manyArguments = 1024
 
@@ -150,7 +160,7 @@ func (c *call) used() {
 		c.taken = nil
 	}
 	if c.scratch > 0 {
-		c.scratch = 0
+		c.scratch, c.reading = 0, 0
 		c.charge(&c.charged.scratch, 0)
 	}
 }

@@ -189,14 +189,11 @@ func (c *call) exec() error {
 		}
 	}
 	before, db := len(c.Buf), c.db.Load()
-	err := c.s.DB.Update(func(tx *copal.Tx) error {
-		c.tries++
+	err := c.update(func(tx *copal.Tx) error {
 		if err := c.unchanged(tx); err != nil {
 			return err
 		}
 		c.db.Store(db)
-		c.after = c.after[:0]
-		c.Cut(before)
 		c.Array(len(q.list))
 		for i := range q.list {
 			each := &q.list[i]

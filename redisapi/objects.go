@@ -205,10 +205,11 @@ func (c *call) memoryUsage() error {
 			}
 		}
 	default:
-		err := c.look(key, func(value []byte) { total += int64(len(value)) })
-		if err != nil {
+		length, err := c.length(key)
+		if err != nil && !missing(err) {
 			return err
 		}
+		total += length
 	}
 	if seen > 0 {
 		total += int64(n) * (bytes/seen + recordBytes)

@@ -82,7 +82,6 @@ type Server struct {
 	tracking    tracking
 	names       schemaNames
 	announced   announced
-	shaped      func() *copal.Raw // with values in the typed form
 	monitors    monitors
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
@@ -171,7 +170,6 @@ func (s *Server) init() {
 		if s.Access != nil {
 			s.visitors = newVisitors(s.MaxClients)
 		}
-		s.shaped = sync.OnceValue(s.typedForm)
 		s.started = time.Now()
 		s.lastSave.Store(s.started.Unix())
 		s.figures = make([]figures, len(numbered))

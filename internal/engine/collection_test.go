@@ -226,8 +226,8 @@ func TestCollectionAndValueOnOneKey(t *testing.T) {
 	defer view.Close()
 	for name, f := range map[string]func() error{
 		"Get":       func() error { _, err := s.Get(nil, h); return err },
-		"AppendGet": func() error { _, _, err := s.AppendGet(nil, h); return err },
-		"ViewValue": func() error { return s.ViewValue(h, func([]byte, uint64) error { return nil }) },
+		"AppendGet": func() error { _, _, err := s.AppendGet(nil, h, nil); return err },
+		"ViewValue": func() error { return s.ViewValue(h, nil, func([]byte, uint64) error { return nil }) },
 		"Update": func() error {
 			_, err := s.Update(nil, nil, h, false, Process, func(Found, *Write) (bool, error) { return false, nil })
 			return err

@@ -20,6 +20,12 @@ type Collections struct {
 // Collections are those of now.
 func (s *Store) Collections() Collections { return Collections{reader: s.asLogged()} }
 
+// Asking returns the collections whose reads ask takes, as AppendGet does. Those of a transaction ask that of it.
+func (r Collections) Asking(takes Takes) Collections {
+	r.takes = takes
+	return r
+}
+
 // Collections are those of the view.
 func (v *View) Collections() Collections { return Collections{reader: v.asItWas()} }
 

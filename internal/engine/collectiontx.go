@@ -75,7 +75,7 @@ func (tx *Tx) collection(key []byte, of CollectionType) (tc *txCollection, c Col
 
 // beneath is what there is under the transaction's own changes.
 func (tx *Tx) beneath() reader {
-	return reader{store: tx.store, view: tx.view, locked: tx.locked, hides: tx.ranges}
+	return reader{store: tx.store, view: tx.view, locked: tx.locked, hides: tx.ranges, takes: tx.Takes}
 }
 
 // element reads an element of a collection that was found.

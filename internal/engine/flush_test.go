@@ -221,7 +221,7 @@ func TestWhatStandsBeneathALostValue(t *testing.T) {
 			return err
 		},
 		"AppendGet": func(l *lossy) error {
-			b, _, err := l.s.AppendGet(nil, []byte("m:77"))
+			b, _, err := l.s.AppendGet(nil, []byte("m:77"), nil)
 			if err == nil && string(b) != "before" {
 				err = fmt.Errorf("%q", b)
 			}

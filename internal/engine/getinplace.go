@@ -44,8 +44,9 @@ func (s *Store) appendInPlace(dst []byte, t *Table, hash uint64, key []byte) (ou
 	return append(dst, e.Value...), e.Schema, true, nil
 }
 
-// AppendGet appends to dst the value of key's entry, and returns it with its schema. Otherwise it is Get.
-func (s *Store) AppendGet(dst []byte, key []byte) (out []byte, schema uint64, err error) {
+// AppendGet appends to dst the value of key's entry, and returns it with its schema. Otherwise it is Get. Unless takes
+// is nil it is asked before a large value is put together, and its error is returned.
+func (s *Store) AppendGet(dst, key []byte, takes Takes) (out []byte, schema uint64, err error) {
 	in, err := s.use()
 	if err != nil {
 		return dst, 0, err
@@ -53,6 +54,7 @@ func (s *Store) AppendGet(dst []byte, key []byte) (out []byte, schema uint64, er
 	defer s.life.leave(in)
 	t := s.spaces[0].route(record.Value, key)
 	hash, r := t.hash(key), s.asLogged()
+	r.takes = takes
 	if r.cellOf(t, hash, key) == nil {
 		if out, schema, ok, err := s.appendInPlace(dst, t, hash, key); ok || err != nil {
 			return out, schema, err
@@ -70,7 +72,7 @@ func (r *reader) appendCopy(dst []byte, t *Table, hash uint64, key []byte) ([]by
 	var found Entry
 	err := r.record(&e, &f, t, hash, key, *buf)
 	if err == nil {
-		err = r.store.entryTo(&found, &e, &f)
+		err = r.entryTo(&found, &e, &f)
 	}
 	switch {
 	case err != nil:
@@ -82,8 +84,8 @@ func (r *reader) appendCopy(dst []byte, t *Table, hash uint64, key []byte) ([]by
 }
 
 // ViewValue calls fn with the value of key's entry and its schema, in place where that is possible. The bytes
-// are fn's until it returns. It runs without a lock, and its error is returned.
-func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error) error {
+// are fn's until it returns. It runs without a lock, and its error is returned. takes is as of AppendGet.
+func (s *Store) ViewValue(key []byte, takes Takes, fn func(value []byte, schema uint64) error) error {
 	var e seglog.Record
 	seg, err := s.pinInPlace(&e, key)
 	if err != nil {
@@ -95,7 +97,7 @@ func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error
 	}
 	buf := arenas.Get().(*[]byte)
 	defer giveArena(buf)
-	value, schema, err := s.AppendGet((*buf)[:0], key)
+	value, schema, err := s.AppendGet((*buf)[:0], key, takes)
 	if *buf = value; err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func TestReadsOfADamagedRing(t *testing.T) {
 		for key, value := range want {
 			var viewed []byte
 			e, err := s.Get(nil, []byte(key))
-			viewErr := s.ViewValue([]byte(key), func(b []byte, _ uint64) error { viewed = bytes.Clone(b); return nil })
+			viewErr := s.ViewValue([]byte(key), nil, func(b []byte, _ uint64) error { viewed = bytes.Clone(b); return nil })
 			for _, read := range []struct {
 				value []byte
 				err   error

@@ -392,7 +392,7 @@ func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
 				item.Entry, item.Lent = *e, true
 				return yield(item)
 			}
-			item.Value, item.Schema, item.Err = s.AppendGet(nil, item.Key)
+			item.Value, item.Schema, item.Err = s.AppendGet(nil, item.Key, nil)
 			return item.Err == ErrNotFound || yield(item) && item.Err != seglog.ErrClosed
 		}, next)
 	}

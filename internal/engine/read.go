@@ -250,7 +250,7 @@ func (it *iteration) at(a seglog.Address) (item Item, ok bool) {
 	key := e.Key
 	var f sight
 	err = it.again(&e, &f, it.table, a)
-	return it.store.item(key, &e, &f, it.values, err)
+	return it.item(key, &e, &f, it.values, err)
 }
 
 // lookUp finds the entry of a key.
@@ -263,5 +263,5 @@ func (it *iteration) lookUp(key []byte) (item Item, ok bool) {
 	var e seglog.Record
 	var f sight
 	err = it.record(&e, &f, it.table, it.table.hash(key), key, nil)
-	return it.store.item(key, &e, &f, it.values, err)
+	return it.item(key, &e, &f, it.values, err)
 }

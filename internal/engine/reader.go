@@ -32,7 +32,11 @@ type reader struct {
 	view   *View      // nil for now
 	locked *lockedKey // of a caller that holds the locks, and is inside the gate
 	hides  []Range    // that count as deleted
+	takes  Takes      // of the caller, nil if it allows all
 }
+
+// Takes is asked before a large value of so many bytes is put together in memory. After an error it is not.
+type Takes func(bytes int64) error
 
 // sight is what a reader sees under a key: a record, or what memory has in its place.
 type sight struct {
@@ -341,9 +345,19 @@ func (r *reader) get(t *Table, key []byte) (out Entry, err error) {
 		if f.encoded != nil {
 			f.encoded = &cache.Encoded{Value: bytes.Clone(f.encoded.Value), Schema: f.encoded.Schema}
 		}
-		err = r.store.entryTo(&out, &e, &f)
+		err = r.entryTo(&out, &e, &f)
 	}
 	return out, err
+}
+
+// entryTo is Store.entryTo of what the reader has found.
+func (r *reader) entryTo(out *Entry, e *seglog.Record, f *sight) error {
+	if e.Large > 0 && r.takes != nil {
+		if err := r.takes(int64(e.Large)); err != nil {
+			return err
+		}
+	}
+	return r.store.entryTo(out, e, f)
 }
 
 // deadline is the deadline of an entry of any kind, 0 for none.
@@ -398,7 +412,7 @@ func (r *reader) has(t *Table, key []byte) (bool, error) {
 
 // item is what an iteration yields of what was found under a key, which becomes the caller's; ok is false for
 // nothing.
-func (s *Store) item(key []byte, e *seglog.Record, f *sight, values bool, err error) (item Item, ok bool) {
+func (r *reader) item(key []byte, e *seglog.Record, f *sight, values bool, err error) (item Item, ok bool) {
 	switch {
 	case err == ErrNotFound:
 		return Item{}, false
@@ -407,7 +421,7 @@ func (s *Store) item(key []byte, e *seglog.Record, f *sight, values bool, err er
 	}
 	item.Key = bytes.Clone(key)
 	if values || f.at == 0 {
-		item.Err = s.entryTo(&item.Entry, e, f)
+		item.Err = r.entryTo(&item.Entry, e, f)
 	} else {
 		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq, hit: hit{expiry: e.Expiry}}
 	}

@@ -44,11 +44,11 @@ func TestRenewedWhileItIsRead(t *testing.T) {
 		"Keys":    func(s *Store, _ *Cells, _ []byte) error { return theOnly(s.Keys(s.spaces[0].maps["m"])) },
 		"Entries": func(s *Store, c *Cells, _ []byte) error { return theOnly(s.Entries(c, true)) },
 		"AppendGet": func(s *Store, _ *Cells, key []byte) error {
-			b, _, err := s.AppendGet(nil, key)
+			b, _, err := s.AppendGet(nil, key, nil)
 			return value(Entry{Value: b}, err)
 		},
 		"ViewValue": func(s *Store, _ *Cells, key []byte) error {
-			return s.ViewValue(key, func(b []byte, _ uint64) error { return value(Entry{Value: b}, nil) })
+			return s.ViewValue(key, nil, func(b []byte, _ uint64) error { return value(Entry{Value: b}, nil) })
 		},
 		"Has": func(s *Store, _ *Cells, key []byte) error {
 			has, err := s.Has(nil, key)

@@ -60,6 +60,8 @@ type Tx struct {
 	under    *seglog.Parts       // the parts of large values that it has written; nil if there are none
 	lost     error               // why there is one that has not been written
 	failed   error               // of a read that could not say so, or of a write: there is no commit then
+
+	Takes Takes // of whoever reads in the transaction, nil if it allows all
 }
 
 var (
@@ -338,6 +340,11 @@ func (tx *Tx) own(c *Change) (e Entry, err error) {
 	e = Entry{Value: c.Value, Schema: c.Schema, Type: c.Type, hit: hit{expiry: c.Expiry}}
 	if c.Listed == 0 {
 		return e, nil
+	}
+	if tx.Takes != nil {
+		if err := tx.Takes(int64(c.Listed)); err != nil {
+			return Entry{}, err
+		}
 	}
 	in, err := tx.store.use()
 	if err != nil {

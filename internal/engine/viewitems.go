@@ -122,7 +122,7 @@ func (p *viewPart) read(a seglog.Address) (item Item, ok bool) {
 	if err == nil {
 		err = r.alive(&e, &f)
 	}
-	return p.view.store.item(e.Key, &e, &f, p.values, err)
+	return r.item(e.Key, &e, &f, p.values, err)
 }
 
 // at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
@@ -137,7 +137,7 @@ func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
 	key, r := e.Key, p.view.asItWas()
 	var f sight
 	err = r.again(&e, &f, p.table, a)
-	return p.view.store.item(key, &e, &f, p.values, err)
+	return r.item(key, &e, &f, p.values, err)
 }
 
 // settle returns when everything that the view has is in the index: who was about to enter there, when the view

@@ -44,7 +44,7 @@ func filled(n int, c byte) []byte { return bytes.Repeat([]byte{c}, n) }
 // viewOf is the value that View shows, and whether it was in place.
 func viewOf(t testing.TB, s *Store, key string) (value []byte, inPlace bool) {
 	t.Helper()
-	err := s.ViewValue([]byte(key), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte(key), nil, func(b []byte, _ uint64) error {
 		value = bytes.Clone(b)
 		inPlace = len(b) > 0 && standsInFile(t, s, key, b)
 		return nil
@@ -104,11 +104,11 @@ func TestReadInPlaceIsReading(t *testing.T) {
 		for i, n := range inPlaceSizes {
 			key, want := fmt.Sprintf("key%d", n), filled(n, byte('a'+i))
 			dst := append(make([]byte, 0, n+10), "before"...)
-			got, _, err := s.AppendGet(dst, []byte(key))
+			got, _, err := s.AppendGet(dst, []byte(key), nil)
 			if err != nil || string(got) != "before"+string(want) {
 				t.Fatalf("%s: AppendGet of %d bytes: %d bytes, %v", when, n, len(got), err)
 			}
-			got, _, err = s.AppendGet(nil, []byte(key))
+			got, _, err = s.AppendGet(nil, []byte(key), nil)
 			if err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("%s: AppendGet(nil) of %d bytes: %d bytes, %v", when, n, len(got), err)
 			}
@@ -120,16 +120,16 @@ func TestReadInPlaceIsReading(t *testing.T) {
 				t.Errorf("%s: %d bytes were copied", when, n)
 			}
 		}
-		if _, _, err := s.AppendGet(nil, []byte("none")); err != ErrNotFound {
+		if _, _, err := s.AppendGet(nil, []byte("none"), nil); err != ErrNotFound {
 			t.Errorf("AppendGet of what is not there: %v", err)
 		}
-		if err := s.ViewValue([]byte("none"), nil); err != ErrNotFound {
+		if err := s.ViewValue([]byte("none"), nil, nil); err != ErrNotFound {
 			t.Errorf("View of what is not there: %v", err)
 		}
 	}
 	for i, n := range inPlaceSizes {
 		mustSet(t, s, fmt.Sprintf("key%d", n), string(filled(n, byte('a'+i))))
-		if got, _, err := s.AppendGet(nil, fmt.Appendf(nil, "key%d", n)); err != nil || len(got) != n {
+		if got, _, err := s.AppendGet(nil, fmt.Appendf(nil, "key%d", n), nil); err != nil || len(got) != n {
 			t.Fatalf("%d bytes just written: %d, %v", n, len(got), err)
 		}
 	}
@@ -199,10 +199,10 @@ func TestReadInPlaceFindsDamage(t *testing.T) {
 
 func wantCorrupt(t *testing.T, s *Store, key string) {
 	t.Helper()
-	if _, _, err := s.AppendGet(nil, []byte(key)); !errors.Is(err, seglog.ErrCorrupt) {
+	if _, _, err := s.AppendGet(nil, []byte(key), nil); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("AppendGet of a damaged value: %v", err)
 	}
-	err := s.ViewValue([]byte(key), func([]byte, uint64) error { t.Error("View shows a damaged value"); return nil })
+	err := s.ViewValue([]byte(key), nil, func([]byte, uint64) error { t.Error("View shows a damaged value"); return nil })
 	if !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("View of a damaged value: %v", err)
 	}
@@ -218,7 +218,7 @@ func TestViewOutlivesEverything(t *testing.T) {
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	err := s.ViewValue([]byte("key1"), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte("key1"), nil, func(b []byte, _ uint64) error {
 		for i := range 30 {
 			mustSet(t, s, fmt.Sprint("key", i), "other")
 		}
@@ -245,7 +245,7 @@ func TestViewOutlivesEverything(t *testing.T) {
 	if err == nil || err.Error() != "f's own" {
 		t.Errorf("View returned %v", err)
 	}
-	if err := s.ViewValue([]byte("key1"), nil); err != seglog.ErrClosed {
+	if err := s.ViewValue([]byte("key1"), nil, nil); err != seglog.ErrClosed {
 		t.Errorf("View after Close: %v", err)
 	}
 }
@@ -258,7 +258,7 @@ func TestViewUnmapsLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seg *seglog.Segment
-	err := s.ViewValue([]byte("key"), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte("key"), nil, func(b []byte, _ uint64) error {
 		seg = s.log.Readable()[0]
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -288,7 +288,7 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := s.ViewValue([]byte("key3"), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte("key3"), nil, func(b []byte, _ uint64) error {
 		cut()
 		t.Errorf("%d bytes of what was cut off", bytes.Count(b, []byte("v")))
 		return nil
@@ -299,10 +299,10 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	if seg.Pins.Load() != 0 {
 		t.Errorf("%d pins are left", seg.Pins.Load())
 	}
-	if _, _, err := s.AppendGet(nil, []byte("key3")); err == nil {
+	if _, _, err := s.AppendGet(nil, []byte("key3"), nil); err == nil {
 		t.Error("AppendGet of what was cut off succeeds")
 	}
-	if err := s.ViewValue([]byte("key3"), func([]byte, uint64) error { return nil }); err == nil {
+	if err := s.ViewValue([]byte("key3"), nil, func([]byte, uint64) error { return nil }); err == nil {
 		t.Error("View of what was cut off succeeds")
 	}
 	defer func() {
@@ -314,7 +314,7 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 		}
 	}()
 	mustSet(t, s, "short", "v")
-	s.ViewValue([]byte("short"), func([]byte, uint64) error { panic("own") })
+	s.ViewValue([]byte("short"), nil, func([]byte, uint64) error { panic("own") })
 }
 
 // TestViewReadsLargeValues: the list of a large value, which is short, is not taken for one.
@@ -375,7 +375,7 @@ func TestLentBytesStandStill(t *testing.T) {
 	var lend func(depth int, outer string)
 	lend = func(depth int, outer string) {
 		for key, want := range values {
-			err := s.ViewValue([]byte(key), func(value []byte, _ uint64) error {
+			err := s.ViewValue([]byte(key), nil, func(value []byte, _ uint64) error {
 				if depth < 2 {
 					lend(depth+1, key)
 				}

@@ -59,6 +59,10 @@ type Shape struct {
 // form of all its values. It takes a pointer without its type, which programs without raw bytes need not carry.
 var SetFit func(raw unsafe.Pointer, fit Fitter, shape *Shape)
 
+// SetTakes has the reads of a *copal.Raw, of its collections and of its transactions ask before they put a large value
+// together in memory.
+var SetTakes func(raw unsafe.Pointer, takes engine.Takes)
+
 // Tx returns the engine's transaction behind a *copal.Tx. It is nil in a process that has begun none.
 var Tx atomic.Pointer[func(tx any) *engine.Tx]
 
