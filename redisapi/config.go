@@ -19,7 +19,7 @@ func configCommands() family {
 			{name: "resetstat", arity: 2, flags: admin | noScript, run: (*call).configResetStat, since: "2.0.0", summary: "Resets the figures of INFO."},
 			{name: "rewrite", arity: 2, flags: admin | noScript, run: (*call).configRewrite, since: "2.8.0", summary: "An error: there is no file of settings."},
 		}},
-		&command{name: "info", arity: -1, run: (*call).info, since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal"},
+		&command{name: "info", arity: -1, run: (*call).info, since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal; `expires` and `avg_ttl` of the databases are 0, since the store does not count keys with a deadline"},
 		&command{name: "slowlog", arity: -2, flags: admin, since: "2.2.12", summary: "Commands about commands that took long.", subs: []*command{
 			{name: "get", arity: -2, flags: admin, run: (*call).slowlogGet, since: "2.2.12", summary: "Returns the latest slow commands."},
 			{name: "len", arity: 2, flags: admin, run: (*call).slowlogLen, since: "2.2.12", summary: "Counts them."},

@@ -21,8 +21,8 @@ const (
 // Turn is the share of a call in the processors. A call ends its turn before it waits for something that may take long.
 type Turn struct {
 	user  string
-	until time.Time // the call may run without another look
-	has   *turn     // nil for none
+	until time.Time  // the call may run without another look
+	has   *turn      // nil for none
 	next  chan *turn // while it waits; guarded by all.mu
 	left  bool       // Leave was called; guarded by all.mu
 }
