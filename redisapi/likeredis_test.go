@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/internal/hyperloglog"
 )
 
 // TestLikeRedis sends random commands of all families to this server and to redis-server, and compares the replies and
@@ -515,24 +517,24 @@ func TestEstimatesAreOfRedis(t *testing.T) {
 	ours := dial(t, address)
 	r := rand.New(rand.NewPCG(1, 0))
 	for i := range 60 {
-		h := &hll{dense: i%2 == 0}
+		h := &hyperloglog.Sketch{Dense: i%2 == 0}
 		most := 2 + r.IntN(31)
-		if h.dense {
-			most = 2 + r.IntN(hllRankBits)
+		if h.Dense {
+			most = 2 + r.IntN(hyperloglog.MaxRank-1)
 		}
-		for k := range h.registers[:1+r.IntN(hllRegisters)] {
-			h.registers[k] = uint8(r.IntN(most))
+		for k := range h.Ranks[:1+r.IntN(hyperloglog.Registers)] {
+			h.Ranks[k] = uint8(r.IntN(most))
 		}
 		if i%6 == 0 { // as if there had been very many
-			for k := range h.registers {
-				h.registers[k] = uint8(hllRankBits + 1 - 4*r.IntN(2))
+			for k := range h.Ranks {
+				h.Ranks[k] = uint8(hyperloglog.MaxRank - 4*r.IntN(2))
 			}
 		}
-		request := "SET h " + strconv.Quote(string(h.append(nil)))
+		request := "SET h " + strconv.Quote(string(h.Append(nil)))
 		ours.do(request)
 		theirs.do(request)
 		if got, want := ours.do("PFCOUNT h"), theirs.do("PFCOUNT h"); got != want {
-			t.Errorf("ranks below %d, dense %v: %s, want %s", most, h.dense, got, want)
+			t.Errorf("ranks below %d, dense %v: %s, want %s", most, h.Dense, got, want)
 		}
 	}
 }
