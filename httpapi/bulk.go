@@ -112,7 +112,7 @@ func (q *request) bulk() error {
 		return err
 	}
 	for {
-		q.turn.Look(q.r.Context()) // reading notices a client that is gone: what has come stays
+		q.turn.Look(q.r.Context()) // a client that is gone shows when it is read from
 		l, err := in.Next()
 		var wrong *ndjson.LineError
 		if err == io.EOF {

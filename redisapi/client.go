@@ -110,9 +110,9 @@ func (c *client) durable(d copal.Durability) {
 	c.direct, c.shaped = c.asking(copaladmin.Typed(c.s.DB)), nil
 }
 
-// asking has the reads of raw, and of what is made of it, charge large values before they are in memory.
+// asking has the reads of raw, and of its handles, charge large values before they are in memory.
 func (c *client) asking(raw *copal.Raw) *copal.Raw {
-	opened.SetTakes(unsafe.Pointer(raw), c.call.reads)
+	opened.SetTakes(unsafe.Pointer(raw), func(bytes int64) error { return reads(&c.call, bytes) })
 	return raw
 }
 

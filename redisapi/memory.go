@@ -126,7 +126,7 @@ func (c *call) uses(n int) {
 
 // reads is uses of a large value that is put together in memory. The call has one at a time, besides those that it
 // keeps.
-func (c *call) reads(bytes int64) error {
+func reads(c *call, bytes int64) error {
 	if bytes > c.reading {
 		c.uses(int(bytes - c.reading))
 		c.reading = bytes

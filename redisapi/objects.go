@@ -1,6 +1,11 @@
 package redisapi
 
-import "fmt"
+import (
+	"fmt"
+
+	copaladmin "github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/opened"
+)
 
 func objectCommands() family {
 	return known("generic", "Objects and memory",
@@ -205,7 +210,7 @@ func (c *call) memoryUsage() error {
 			}
 		}
 	default:
-		length, err := c.length(key)
+		length, err := lengthOf(c, key)
 		if err != nil && !missing(err) {
 			return err
 		}
@@ -216,6 +221,30 @@ func (c *call) memoryUsage() error {
 	}
 	c.Int(total)
 	return nil
+}
+
+// lengthOf is the length of the value of a key. It reads no large value, unless that is shown in another form than the
+// stored one.
+func lengthOf(c *call, key []byte) (n int64, err error) {
+	shown := c.typed || opened.DriverOf(c.s.DB) != nil
+	if !shown {
+		found := func(e *copaladmin.Found) error {
+			n, shown = max(e.Large, int64(len(e.Value))), e.IsRendered(c.s.DB)
+			return nil
+		}
+		if c.tx != nil {
+			err = copaladmin.Look(c.tx, key, found)
+		} else {
+			err = copaladmin.Look(c.s.DB, key, found)
+		}
+	}
+	if shown {
+		err = c.raw.View(key, func(value []byte) error {
+			n = int64(len(value))
+			return nil
+		})
+	}
+	return n, err
 }
 
 func (c *call) memoryStats() error {

@@ -300,9 +300,9 @@ func (c *call) keysLike() error {
 		}
 	}
 	if c.tx == nil && c.raw.Len() > fewKeys && opened.DriverOf(c.s.DB) == nil {
-		all := c.anywhere("")
+		all := anywhere(c, "")
 		if len(prefix) > 0 {
-			all = c.sortedLike(prefix)
+			all = sortedLike(c, prefix)
 		}
 		for key, err := range all {
 			if err != nil {
@@ -321,7 +321,7 @@ func (c *call) keysLike() error {
 
 // sortedLike yields the keys of the client's database with a prefix, in order. It sorts no others, and keeps no order.
 // An error is the last.
-func (c *call) sortedLike(prefix []byte) iter.Seq2[[]byte, error] {
+func sortedLike(c *call, prefix []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		span := engine.PrefixSpan(c.rawKey(prefix))
 		for raw, err := range copaladmin.Keys(c.s.DB, span.Low, span.High, false) {
@@ -340,7 +340,7 @@ func (c *call) sortedLike(prefix []byte) iter.Seq2[[]byte, error] {
 }
 
 // anywhere yields the keys of the client's database from a place on, in no order. An error is the last.
-func (c *call) anywhere(place copaladmin.Place) iter.Seq2[[]byte, error] {
+func anywhere(c *call, place copaladmin.Place) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for n, more := 8, true; more; n = min(2*n, 1<<10) {
 			var keys [][]byte
@@ -369,9 +369,9 @@ func (c *call) randomkey() error {
 		return err
 	}
 	if c.tx == nil {
-		key, ok, err := c.someKey(copaladmin.RandomPlace(c.s.DB))
+		key, ok, err := someKey(c, copaladmin.RandomPlace(c.s.DB))
 		if err == nil && !ok {
-			key, ok, err = c.someKey("")
+			key, ok, err = someKey(c, "")
 		}
 		switch {
 		case ok:
@@ -399,8 +399,8 @@ func (c *call) randomkey() error {
 }
 
 // someKey is the first key of the client's database behind a place.
-func (c *call) someKey(place copaladmin.Place) (key []byte, ok bool, err error) {
-	for key, err := range c.anywhere(place) {
+func someKey(c *call, place copaladmin.Place) (key []byte, ok bool, err error) {
+	for key, err := range anywhere(c, place) {
 		return key, err == nil, err
 	}
 	return nil, false, nil

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
-	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/opened"
 )
 
 // maxString is the longest value of a string, as in Redis.
@@ -595,37 +593,13 @@ func (c *call) look(key []byte, f func(value []byte)) error {
 }
 
 func (c *call) strlen() error {
-	n, err := c.length(c.args[1])
+	n, err := lengthOf(c, c.args[1])
 	c.count(err == nil)
 	if err == nil || missing(err) {
 		c.Int(n)
 		return nil
 	}
 	return err
-}
-
-// length is the length of the value of a key. It reads no large value, unless that is shown in another form than the
-// stored one.
-func (c *call) length(key []byte) (n int64, err error) {
-	shown := c.typed || opened.DriverOf(c.s.DB) != nil
-	if !shown {
-		found := func(e *copaladmin.Found) error {
-			n, shown = max(e.Large, int64(len(e.Value))), e.IsRendered(c.s.DB)
-			return nil
-		}
-		if c.tx != nil {
-			err = copaladmin.Look(c.tx, key, found)
-		} else {
-			err = copaladmin.Look(c.s.DB, key, found)
-		}
-	}
-	if shown {
-		err = c.raw.View(key, func(value []byte) error {
-			n = int64(len(value))
-			return nil
-		})
-	}
-	return n, err
 }
 
 func (c *call) getrange() error {

@@ -44,7 +44,7 @@ func (c *call) goOn(n int) bool {
 // lookAround has the reply fail of a command for whose client nothing needs to be done any more.
 func (c *call) lookAround() {
 	c.left = stepsOf
-	if c.takesTurns() && !c.hasTurn(c.turn.Look(c.s.ctx)) {
+	if c.takesTurns() && !hasTurn(c, c.turn.Look(c.s.ctx)) {
 		return
 	}
 	of, now := c.client, time.Since(c.s.started)
@@ -70,12 +70,12 @@ func (c *call) lookAround() {
 // long is called before n entries are sorted or stored in one step.
 func (c *call) long(n int) {
 	if n > longSteps && c.takesTurns() {
-		c.hasTurn(c.turn.Long(c.s.ctx))
+		hasTurn(c, c.turn.Long(c.s.ctx))
 	}
 }
 
 // hasTurn reports whether the wait for a turn has ended without an error. If not, the reply fails.
-func (c *call) hasTurn(err error) bool {
+func hasTurn(c *call, err error) bool {
 	switch {
 	case errors.Is(err, turns.ErrLeft):
 		c.Fail(errKilled)

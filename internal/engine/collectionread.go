@@ -20,7 +20,7 @@ type Collections struct {
 // Collections are those of now.
 func (s *Store) Collections() Collections { return Collections{reader: s.asLogged()} }
 
-// Asking returns the collections whose reads ask takes, as AppendGet does. Those of a transaction ask that of it.
+// Asking returns the collections whose reads ask takes, as AppendGet does. In a transaction Tx.Takes is asked.
 func (r Collections) Asking(takes Takes) Collections {
 	r.takes = takes
 	return r

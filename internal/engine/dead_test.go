@@ -55,7 +55,7 @@ func TestDeadBytes(t *testing.T) {
 					continue
 				}
 				for _, word := range strings.Split(string(e.Value), " ")[1:] {
-					p, err := s.readPart(word, nil)
+					p, err := seglog.ReadPart(s.log, word, nil)
 					if err != nil {
 						t.Fatal(err)
 					}

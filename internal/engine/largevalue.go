@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -119,33 +118,6 @@ func (v *View) Inside(f func() error) error {
 	return f()
 }
 
-// ReadParts puts together the value whose parts e lists. The caller is inside the gate.
-func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
-	if e.Large > uint64(seglog.MaxValueBytes) {
-		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))
-	}
-	words, size, err := s.log.PartList(&e)
-	if err != nil {
-		return nil, err
-	}
-	value := make([]byte, 0, e.Large)
-	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.Key))+2)
-	owner := uint64(0)
-	for i, word := range words {
-		p, err := s.readPart(word, buf)
-		if err != nil {
-			return nil, err
-		}
-		want := min(size, e.Large-uint64(len(value)))
-		if !p.IsPart(&e, i, owner) || uint64(len(p.Value)) != want {
-			return nil, s.log.BadParts(&e, "%s is not its part %d", word, i)
-		}
-		owner = p.Owner
-		value = append(value, p.Value...)
-	}
-	return value, nil
-}
-
 // copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
 func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]byte, error) {
 	words, piece, err := s.log.PartList(e)
@@ -156,7 +128,7 @@ func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]
 	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
 	p := seglog.Pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, Key: e.Key}
 	for i, word := range words {
-		old, err := s.readPart(word, buf)
+		old, err := seglog.ReadPart(s.log, word, buf)
 		if err != nil {
 			return nil, err
 		}
@@ -176,13 +148,3 @@ func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]
 
 // partCopied is called when a part of a large value has been written anew. It is a variable for the sake of tests.
 var partCopied = func() {}
-
-// readPart reads the record that an item of the list names.
-func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {
-	id, offset, err := seglog.ParsePlace(word)
-	seg := s.log.ByID(id)
-	if err != nil || seg == nil {
-		return seglog.Record{}, &seglog.CorruptError{File: s.log.Dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
-	}
-	return seg.Read(offset, buf)
-}

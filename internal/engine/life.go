@@ -175,7 +175,7 @@ func (l *life) version(at event) (v Version, was bool, err error) {
 			v.Collection = string(c.Type)
 			return err
 		case e.Large > 0:
-			v.Value, err = l.store.ReadParts(e)
+			v.Value, err = seglog.ReadParts(l.store.log, e)
 		default:
 			v.Value = e.Value
 		}

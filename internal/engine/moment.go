@@ -168,7 +168,7 @@ func (s *Store) Standing(kind record.Kind, key []byte) (e seglog.Record, err err
 		case at == 0:
 			return ErrNotFound
 		case e.Large > 0:
-			e.Value, err = s.ReadParts(e)
+			e.Value, err = seglog.ReadParts(s.log, e)
 		}
 		return errOr(err, isValue(&e))
 	})

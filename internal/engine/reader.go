@@ -350,7 +350,7 @@ func (r *reader) get(t *Table, key []byte) (out Entry, err error) {
 	return out, err
 }
 
-// entryTo is Store.entryTo of what the reader has found.
+// entryTo is Store.entryTo that asks first.
 func (r *reader) entryTo(out *Entry, e *seglog.Record, f *sight) error {
 	if e.Large > 0 && r.takes != nil {
 		if err := r.takes(int64(e.Large)); err != nil {
@@ -442,7 +442,7 @@ func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
 	out.Time = time.UnixMilli(int64(e.Written))
 	out.hit = hitOf(f.at, &e.Head, e.Bytes)
 	if e.Large > 0 {
-		out.Value, err = s.ReadParts(*e)
+		out.Value, err = seglog.ReadParts(s.log, *e)
 	}
 	if err == nil {
 		err = isValue(e)

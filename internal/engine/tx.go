@@ -351,7 +351,7 @@ func (tx *Tx) own(c *Change) (e Entry, err error) {
 		return Entry{}, err
 	}
 	defer tx.store.life.leave(in)
-	e.Value, err = tx.store.ReadParts(seglog.Record{Head: record.Head{Large: c.Listed}, Key: c.Key, Value: c.Value})
+	e.Value, err = seglog.ReadParts(tx.store.log, seglog.Record{Head: record.Head{Large: c.Listed}, Key: c.Key, Value: c.Value})
 	return e, err
 }
 

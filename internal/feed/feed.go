@@ -352,7 +352,7 @@ func largeValue(s *engine.Store, e *Event) ([]byte, error) {
 		key, now = e.record, s.ElementRecord
 	}
 	if s.Log().HasParts(e.value) {
-		return s.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: key, Value: e.value})
+		return seglog.ReadParts(s.Log(), seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: key, Value: e.value})
 	}
 	// The present value may be the one of then, in another place.
 	rec, err := now(key)
@@ -360,7 +360,7 @@ func largeValue(s *engine.Store, e *Event) ([]byte, error) {
 	case err != nil && err != engine.ErrNotFound:
 		return nil, err
 	case err == nil && (rec.Seq == e.own || rec.MovedFrom() == e.own):
-		return s.ReadParts(rec)
+		return seglog.ReadParts(s.Log(), rec)
 	}
 	return nil, seglog.ErrHistoryLost
 }

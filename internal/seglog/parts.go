@@ -133,3 +133,40 @@ func (p Position) BeginsParts(list []byte) bool {
 	id, offset, _ := ParsePlace(words[1])
 	return p.segment.ID == id && p.offset == offset
 }
+
+// ReadParts puts together the value whose parts e lists.
+func ReadParts(l *Log, e Record) ([]byte, error) {
+	if e.Large > uint64(MaxValueBytes) {
+		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", ErrTooLarge, e.Large, int64(MaxValueBytes))
+	}
+	words, size, err := l.PartList(&e)
+	if err != nil {
+		return nil, err
+	}
+	value := make([]byte, 0, e.Large)
+	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.Key))+2)
+	owner := uint64(0)
+	for i, word := range words {
+		p, err := ReadPart(l, word, buf)
+		if err != nil {
+			return nil, err
+		}
+		want := min(size, e.Large-uint64(len(value)))
+		if !p.IsPart(&e, i, owner) || uint64(len(p.Value)) != want {
+			return nil, l.BadParts(&e, "%s is not its part %d", word, i)
+		}
+		owner = p.Owner
+		value = append(value, p.Value...)
+	}
+	return value, nil
+}
+
+// ReadPart reads the record that an item of the list names.
+func ReadPart(l *Log, word string, buf []byte) (Record, error) {
+	id, offset, err := ParsePlace(word)
+	seg := l.ByID(id)
+	if err != nil || seg == nil {
+		return Record{}, &CorruptError{File: l.Dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+	}
+	return seg.Read(offset, buf)
+}
