@@ -43,7 +43,7 @@ type config struct {
 	acceptCopy   bool
 	fileMode     fs.FileMode
 	maps         mapConfig
-	orderedKeys  bool
+	order        func(*engine.Store) error // of the raw keys; filled in by OrderedKeys, or nil
 
 	history      *time.Duration
 	historyBytes *int64

@@ -197,7 +197,7 @@ func (s *Store) elements() (*Table, error) {
 	}
 	t := s.spaces[0].elements
 	s.life.leave(in)
-	if t.order.Load() == nil {
+	if t.ordering() == nil {
 		err = s.Order(t, keycodec.BytesOrder)
 	}
 	return t, err

@@ -68,12 +68,7 @@ func (s *Store) replayOptions(t *Table, is tableOptions) {
 		return
 	}
 	if o := t.order.Load(); o == nil || o.by != by || !o.ask() {
-		o = newOrdering(t, by, t.index.Len() == 0)
-		o.asked.Store(true)
-		if old := t.order.Swap(o); old != nil {
-			old.close()
-		}
-		s.beginFolding()
+		t.rest(by, nil, t.index.Len() == 0)
 	}
 }
 

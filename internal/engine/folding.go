@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -13,23 +12,23 @@ type orders struct {
 	any     atomic.Bool // there is, or was, an order, and may be files of it
 	walks   atomic.Uint64
 
-	list    chan *ordering // those that are due; nil before the goroutine is there
+	list    chan keptOrder // those that are due; nil before the goroutine is there
 	running atomic.Bool
 	ended   bool // guarded by mu: the store is being closed
-	inline  bool // marks are made by one goroutine, which folds in memory: recovery
+	reading bool // recovery reads the log
+
+	tended atomic.Pointer[tending] // nil until a verb of the program needs it, or Tend
 }
 
 // due says that an order is to be folded.
 func (w *orders) due(o *ordering) {
-	switch {
-	case w.inline:
-		o.table.store.log.ReportError("folding the order of keys", o.fold(false))
-	case w.running.Load() && !o.told.Swap(true):
-		select {
-		case w.list <- o:
-		default: // the next mark asks again
-			o.told.Store(false)
-		}
+	if !w.running.Load() || o.told.Swap(true) {
+		return
+	}
+	select {
+	case w.list <- o:
+	default: // the next mark asks again
+		o.told.Store(false)
 	}
 }
 
@@ -45,7 +44,7 @@ func (s *Store) beginFolding() {
 	if w.running.Load() || w.ended {
 		return
 	}
-	w.list = make(chan *ordering, 64)
+	w.list = make(chan keptOrder, 64)
 	w.running.Store(true)
 	s.goroutines.Go(func() { s.keepFolding(s.stop) })
 }
@@ -63,7 +62,8 @@ func (s *Store) keepFolding(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case o := <-s.orders.list:
+		case kept := <-s.orders.list:
+			o := kept.(*ordering)
 			files := s.keepsRuns() && o.asked.Load()
 			err := o.fold(files)
 			if err != nil && files {
@@ -76,9 +76,4 @@ func (s *Store) keepFolding(stop <-chan struct{}) {
 			}
 		}
 	}
-}
-
-// hasOrder reports whether any table is kept in order. The caller is inside the gate, or alone.
-func (s *Store) hasOrder() bool {
-	return slices.ContainsFunc(s.allTables(), func(t tableOf) bool { return t.order.Load() != nil })
 }

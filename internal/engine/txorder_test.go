@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -433,7 +434,7 @@ func TestSpansJoin(t *testing.T) {
 			return Span{Low: bound(), High: bound(), LowOpen: rng.IntN(2) == 0, HighOpen: rng.IntN(2) == 0, Down: rng.IntN(2) == 0}
 		}
 		a, b := span(), span()
-		both, ok := a.join(&b)
+		both, ok := a.Join(&b)
 		var has [2]int
 		apart, last := false, -1 // whether a key of neither lies between those of both
 		for c := 'a'; c <= 'j'; c++ {
@@ -577,11 +578,11 @@ func TestTxSetsDuringAWalkWhatItDeleted(t *testing.T) {
 		s, raw := orderedRaw(t)
 		mustSet(t, s, "a", "1")
 		mustSet(t, s, "c", "1")
-		for i := range 2 * manyGone {
+		for i := range 2 * order.ManyGone {
 			mustSet(t, s, fmt.Sprintf("b%02d", i), "1")
 		}
 		if err := s.Transact(Process, func(tx *Tx) error {
-			for i := range 2 * manyGone {
+			for i := range 2 * order.ManyGone {
 				if _, err := tx.Delete(nil, nil, fmt.Appendf(nil, "b%02d", i)); err != nil {
 					return err
 				}
