@@ -212,7 +212,7 @@ func TestBodiesThatLie(t *testing.T) {
 	})
 }
 
-// A client that does not read what it has asked for is given up, and what was kept for it is given back.
+// A client that does not read its answer is closed, and its memory is given back.
 func TestReadersThatStop(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *pipes, p *peer) {
 		p.want("PUT /v1/maps/m/a\nContent-Type: text/plain\n\n"+strings.Repeat("x", 3*heldBytes), "201")
@@ -338,7 +338,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// A fault of the handler is told to the logger, and ends the connection.
+// A panic of the handler is logged, and ends the connection.
 func TestPanicIsLogged(t *testing.T) {
 	var log strings.Builder
 	p := newPeer(t, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

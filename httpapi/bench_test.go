@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// bare is what one route of net/http costs, with a value that is at hand.
+// bare measures one route of net/http, with a value at hand.
 func bare() http.Handler {
 	value := []byte(benchValue)
 	mux := http.NewServeMux()

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A body is read as it arrives. Whatever length a client names, memory grows by what has come, and a client that stops
-// in the middle is given up after a while.
+// A body is read as it arrives. Memory grows by the bytes that have come, whatever length the client
+// names, and a client that stops in the middle is closed after a while.
 
 const (
 	typeJSON  = "application/json"

@@ -57,8 +57,7 @@ func TestFiltersAreBounded(t *testing.T) {
 	}
 }
 
-// What has two numbers that are written apart, strings with escapes, and other JSON with blanks is compared by what it
-// stands for.
+// Numbers in different spellings, strings with escapes, and other JSON with blanks are compared by their values.
 func TestOperands(t *testing.T) {
 	for _, c := range []struct {
 		value, where string
@@ -112,7 +111,7 @@ func two(t *testing.T) Option {
 		access.User{Name: "bob", Tokens: []string{access.Hash("bob")}, Write: []string{"b"}}))
 }
 
-// Requests that are too large for all memory are refused, and give back what they had.
+// Requests that are too large for all memory are refused, and give back their memory.
 func TestRequestsShareMemory(t *testing.T) {
 	p := newPeer(t, WithMaxMemory(4*heldBytes))
 	memory := p.h.(*handler).memory

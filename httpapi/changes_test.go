@@ -22,7 +22,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// event is what a stream tells under one number.
+// event has the changes of a stream under one number.
 type event struct {
 	Seq     uint64
 	Changes []struct{ Op, Map, Key, From, To string }
@@ -78,7 +78,7 @@ func (s *restarted) url() string {
 }
 
 // follow reads a stream as a client does that is cut off anywhere, and comes back with the number of the last whole
-// event, until it is told of the key "last". It returns what it was told.
+// event, until the key "last" comes. It returns the changes that came.
 func follow(s *restarted, path string, lines bool, r *rand.Rand) (told []string, err error) {
 	since := uint64(0)
 	for {
@@ -145,7 +145,7 @@ func follow(s *restarted, path string, lines bool, r *rand.Rand) (told []string,
 	}
 }
 
-// Clients that are cut off anywhere, at a server that is stopped and started, are told each change once and in order.
+// Clients that are cut off anywhere, at a server that is stopped and started, get each change once and in order.
 // With COPAL_LONG=1 they are cut off 10,000 times.
 func TestNothingIsMissed(t *testing.T) {
 	cut, most := int64(0), int64(300)
@@ -269,7 +269,7 @@ func TestStreamOfChanges(t *testing.T) {
 	if got := streams("GET /v1/changes", func() { time.Sleep(2*heartbeat + time.Second) }); got != "retry: 1000\nid: 2\n\nid: 2\n\nid: 2\n\n" {
 		t.Errorf("%q", got)
 	}
-	// What others change moves the number of a stream that is not about it.
+	// Changes of other maps move the number of the stream.
 	got := streams("GET /v1/maps/m/changes\nAccept: application/x-ndjson", func() {
 		for range 5 {
 			p.want("PUT /v1/maps/o/x\n\n1", map[bool]string{true: "204", false: "201"}[p.db.Raw().Has([]byte("o:x"))])
@@ -291,7 +291,7 @@ func TestStreamOfChanges(t *testing.T) {
 	}
 }
 
-// Below what compaction has left a stream is gone, and not silent.
+// Below the floor of compaction a stream is gone, and not silent.
 func TestStreamBelowTheFloor(t *testing.T) {
 	p := newPeer(t)
 	for range 50 {
@@ -309,7 +309,7 @@ func TestStreamBelowTheFloor(t *testing.T) {
 	p.want(fmt.Sprintf("HEAD /v1/changes?since=%d", seqNow(t, p.db)), "200")
 }
 
-// What says that a stream is there breaks no event that is being told.
+// A heartbeat breaks no event that is being sent.
 func TestBeatWithinAnEvent(t *testing.T) {
 	for _, events := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Whatever a query says, what is listed are keys of the map, and a bad cursor is a problem.
+// Every query lists only keys of the map, and a bad cursor is a problem.
 func FuzzSelection(f *testing.F) {
 	for _, query := range []string{"", "prefix=a&from=b&to=c", "cursor=kYQ&reverse=true", "cursor=kYQ==", "cursor=kYR", "cursor=k", "limit=7&where=a.b>=1", "to=%ff&prefix=%ff", "prefix=%ff%ff&cursor=k_w", "where=a%3d\"x"} {
 		f.Add("m", query)

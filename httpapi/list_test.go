@@ -130,7 +130,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// What is sent as lines is taken as lines, and is the same again.
+// Lines that were sent are taken again, and make the same entries.
 func TestLines(t *testing.T) {
 	p := newPeer(t)
 	p.want("PUT /v1/maps/m/a\nCopal-Expires: 2100-02-03T04:05:06Z\n\n{\"x\":1}", "201")
@@ -154,7 +154,7 @@ func TestLines(t *testing.T) {
 	if !strings.HasSuffix(body, "}\n") || !strings.Contains(body[strings.LastIndex(strings.TrimSpace(body), "\n"):], `{"end":4,"crc32c":"`) {
 		t.Errorf("the end is %q", body[len(body)-40:])
 	}
-	// What only a program of its own can put is refused line by line.
+	// Values that only a program can write are refused line by line.
 	lines := `{"key":"h","collection":"hash","elements":1}` + "\n" + `{"element":"f","text":"v"}` + "\n" + `{"schema":1,"codec":"binary","type":"int"}` + "\n" + `{"key":"x","schema":1,"base64":"Ag=="}` + "\n" + `{"key":"y","value":2}`
 	got := p.do("POST /v1/maps/copy\n\n" + lines)
 	if !strings.HasPrefix(got, `200 {"written":1,"failed":3,"errors":[{"line":1,`) {

@@ -43,7 +43,7 @@ func manual(page string) string {
 	return replacePart(page, "Problems", strings.TrimSuffix(made, "\n"))
 }
 
-// replacePart replaces what stands behind a mark, up to an empty line, or for the last mark to the end.
+// replacePart replaces the text after a mark, up to an empty line, or for the last mark to the end.
 func replacePart(page, name, made string) string {
 	mark := "<!-- " + name + " -->\n\n"
 	before, after, ok := strings.Cut(page, strings.TrimSuffix(mark, "\n"))
@@ -99,7 +99,7 @@ var (
 	sums    = regexp.MustCompile(`"crc32c":"[0-9a-f]{8}"`)
 )
 
-// The examples of docs/http.md say what is answered.
+// The examples of docs/http.md have the answers of the server.
 func TestManualExamples(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "http.md"))
 	if err != nil {
@@ -128,7 +128,7 @@ func TestManualExamples(t *testing.T) {
 	}
 }
 
-// shellWords are the words of a command, and what follows its line.
+// shellWords returns the words of a command, and the text after its line.
 func shellWords(t *testing.T, text string) (words []string, rest string) {
 	word, within := "", false
 	quoted := false
@@ -155,7 +155,7 @@ func shellWords(t *testing.T, text string) (words []string, rest string) {
 	return words, ""
 }
 
-// curl does what curl does with the words of its command.
+// curl does the work of curl, for the words of a command.
 func (p *peer) curl(words []string) string {
 	method, address, body, shows, ends := "", "", "", false, false
 	header := http.Header{}

@@ -25,7 +25,7 @@ type user struct {
 	Address address
 }
 
-// A map of types is seen as JSON whatever its codec, and takes what its type reads.
+// A map of types is seen as JSON whatever its codec, and takes values that its type reads.
 func TestTypedMaps(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTypedMaps(t *testing.T) {
 			if users, err = copal.OpenMap[string, user](p.db, "users", copal.WithCodec(c)); err != nil {
 				t.Fatal(err)
 			}
-			// A waiting write is seen, and what it says has a number.
+			// A waiting write is visible, and its answer has a number.
 			if err := users.SetAsync("frank", user{Name: "Frank"}); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestTypedMaps(t *testing.T) {
 	}
 }
 
-// Bytes are what they are, also where a program has a map of them.
+// Bytes stay the same, also if a program has a map of bytes.
 func TestMapOfBytes(t *testing.T) {
 	p := newPeer(t)
 	files, err := copal.OpenMap[string, []byte](p.db, "files", copal.WithCodec(codec.Bytes))
@@ -144,7 +144,7 @@ func TestMapOfBytes(t *testing.T) {
 	}
 }
 
-// A key that holds a collection is told, and is deleted or replaced as a whole.
+// A key that holds a collection is reported, and is deleted or replaced as a whole.
 func TestCollections(t *testing.T) {
 	p := newPeer(t)
 	if err := p.db.Raw().Hash([]byte("m:h")).Set("f", []byte("v")); err != nil {
@@ -183,7 +183,7 @@ func seqNow(t *testing.T, db *copal.DB) uint64 {
 	return s.Seq()
 }
 
-// A value of any length comes back, whole and in part, and a part of it is what it should be.
+// A value of any length comes back, whole and in part, and each part is right.
 func TestLargeValues(t *testing.T) {
 	p := newPeer(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -221,7 +221,7 @@ func TestLargeValues(t *testing.T) {
 		if n > heldBytes {
 			p.want("PATCH /v1/maps/files/a\n\n{}", fmt.Sprintf(`413 too-large "the value has %d bytes, and the most here is %d"`, n, heldBytes))
 		}
-		// A condition that does not hold leaves the value, and what was sent is given up.
+		// A condition that does not hold leaves the value, and drops the bytes that were sent.
 		put = httptest.NewRequest("PUT", "/v1/maps/files/a", bytes.NewReader(append(value, 1)))
 		put.Header.Set("If-Match", `"1"`)
 		w = httptest.NewRecorder()
@@ -266,7 +266,7 @@ func TestLongItems(t *testing.T) {
 	want(other, "GET /items/b", `200 {"id":"b","text":"`+strings.Repeat("abc", 3*heldBytes)+`","age":0}`)
 }
 
-// Limits are told before a body that is too long is read, and after one that did not say so.
+// A body beyond a limit is refused before it is read, or at the limit if it had no length.
 func TestLimits(t *testing.T) {
 	p := newPeer(t, WithMaxBody(100), WithMaxValue(2<<20))
 	long := strings.Repeat("x", 2<<20)

@@ -297,7 +297,7 @@ func TestLongAnswersAreNotKept(t *testing.T) {
 	p.want("GET /v1/maps/n/y", `404 not-found "the key has no entry"`)
 }
 
-// What lasts ends when its user has gone: bodies that come in, and listings that go out.
+// Uploads and listings end when their user has gone.
 func TestRequestsEndWithTheRight(t *testing.T) {
 	list := []access.User{access.Password("all"), {Name: "w", Tokens: []string{access.Hash("w")}, Write: []string{"m"}}}
 	u := users(t, list...)
@@ -363,7 +363,7 @@ func TestRequestsEndWithTheRight(t *testing.T) {
 	}
 }
 
-// No request of a user with rights to one map shows or changes what is in another, whichever route it takes.
+// No request of a user with rights to one map shows or changes another map, by any route.
 func TestNoRouteReachesAnotherMap(t *testing.T) {
 	p := newPeer(t, WithAccess(users(t, access.Password("all"), access.User{Name: "mallory", Tokens: []string{access.Hash("mallory")}, Write: []string{"m"}})))
 	as := func(user, first, body string) string {
@@ -420,7 +420,7 @@ func TestNoRouteReachesAnotherMap(t *testing.T) {
 					}
 					got := as("mallory", r.method+" "+path+query, body)
 					n++
-					// The error of a request may have what the request says.
+					// The error of a request may repeat its text.
 					if status, text, _ := strings.Cut(got, " "); status < "300" && strings.Contains(text, "SECRET") && !strings.Contains(path, "/m/") && !strings.HasPrefix(path, "/v1/maps/m") || strings.Contains(got, "SECRETvalue") {
 						t.Errorf("%s %s%s shows %s", r.method, path, query, got)
 					}
