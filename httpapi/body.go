@@ -44,7 +44,7 @@ func keptType(given string) (string, error) {
 	}
 	kind, parameters, err := mime.ParseMediaType(given)
 	if err != nil || !strings.Contains(kind, "/") {
-		return "", problemf(wrongType, "Content-Type %q is none", given)
+		return "", problemf(wrongType, "Content-Type %q is malformed", given)
 	}
 	if kind == typeJSON || kind == typeForm {
 		return kind, nil // JSON is UTF-8, whatever it says
@@ -88,7 +88,7 @@ func (p *patient) Read(b []byte) (int, error) {
 		}
 	}
 	if p.q.isRevoked() {
-		return 0, problemf(unauthorized, "the user has other rights now")
+		return 0, problemf(unauthorized, "the rights of the user have changed")
 	}
 	return n, err
 }
@@ -130,13 +130,13 @@ func cutOff(err error) error {
 	if errors.As(err, &long) || errors.As(err, &p) {
 		return err
 	}
-	return problemf(badRequest, "the body ends before its end: %v", err)
+	return problemf(badRequest, "the body is incomplete: %v", err)
 }
 
 // whole reads all of a body that is held in memory. It is the request's buffer, until that is used again.
 func (q *request) whole() ([]byte, error) {
 	if n := q.r.ContentLength; n > q.maxBody {
-		return nil, problemf(tooLarge, "a body of %d bytes, and the most is %d", n, q.maxBody)
+		return nil, problemf(tooLarge, "a body of %d bytes; the limit is %d", n, q.maxBody)
 	}
 	*q.buf = (*q.buf)[:0]
 	_, err := q.read(q.body(q.maxBody), q.maxBody+1)
@@ -153,7 +153,7 @@ func checkJSON(text []byte) error {
 	if err := json.Unmarshal(text, &any); err != nil {
 		why = err.Error()
 	}
-	return problemf(badRequest, "the body is no JSON: %s", why)
+	return problemf(badRequest, "the body is not JSON: %s", why)
 }
 
 // isJSON reports whether a content type means JSON text.

@@ -26,9 +26,9 @@ func TestFiltersAreBounded(t *testing.T) {
 	p.want(`PUT /v1/maps/m/a`+"\n\n"+`{"a":{"b":{"c":1,"d":"x"}}}`, "201")
 	names := strings.Repeat("a.", mostFilterNames)
 	for query, answer := range map[string]string{
-		where(mostFilters+1, "z=1"):                     `400 bad-request "101 filters, and the most is 100"`,
-		"where=z=" + strings.Repeat("x", 2*heldBytes):   `400 bad-request "where has 2097154 bytes, and the most is 8192"`,
-		"where=" + names + "b=1":                        `400 bad-request "where=` + names + `b=1 has 17 names of fields, and the most is 16"`,
+		where(mostFilters+1, "z=1"):                     `400 bad-request "101 filters; the limit is 100"`,
+		"where=z=" + strings.Repeat("x", 2*heldBytes):   `400 bad-request "where has 2097154 bytes; the limit is 8192"`,
+		"where=" + names + "b=1":                        `400 bad-request "where=` + names + `b=1 has 17 names of fields; the limit is 16"`,
 		where(mostFilters, "a.b.c=1") + "&reverse=true": "200 1",
 		where(mostFilters-1, "z!=1") + "&where=a.b.d>w": "200 1",
 	} {
@@ -333,4 +333,29 @@ func TestBulksTakeTurns(t *testing.T) {
 			t.Errorf("%d after %v", w.Code, took)
 		}
 	})
+}
+
+// A body without a length is refused beyond the limit. It is not cut there, whatever its first part would mean.
+func TestBodiesAreNotCut(t *testing.T) {
+	const limit = 1 << 10
+	p := newPeer(t, WithMaxBody(limit))
+	p.want("PUT /v1/maps/m/a\n\n{}", "201")
+	bodies := map[string]string{
+		"PATCH /v1/maps/m/a": `{"x":1}`, "PUT /v1/maps/m/b": `1`, "PUT /items": `{"id":"a","value":1}`,
+		"POST /v1/tx": `{"operations":[{"op":"put","map":"m","key":"c","value":1}]}`,
+	}
+	for _, more := range []int{limit, 1, 0} {
+		for first, text := range bodies {
+			r := asked(first + "\nContent-Type: application/json\n\n" + text + strings.Repeat(" ", limit-len(text)+more))
+			r.ContentLength = -1
+			w := httptest.NewRecorder()
+			p.h.ServeHTTP(w, r)
+			if w.Code == http.StatusRequestEntityTooLarge != (more > 0) || more == 0 && w.Code >= 300 {
+				t.Errorf("%s, %d bytes beyond the limit: %d %s", first, more, w.Code, w.Body)
+			}
+		}
+		if n := p.db.Raw().Len(); more > 0 && n != 1 {
+			t.Errorf("%d entries are written by bodies that were refused", n-1)
+		}
+	}
 }

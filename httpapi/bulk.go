@@ -188,7 +188,7 @@ func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {
 	switch l.Kind {
 	case ndjson.Entry:
 	case ndjson.Element, ndjson.Map:
-		return nil, problemf(badRequest, "a line that says no entry; copal import takes it")
+		return nil, problemf(badRequest, "a line without an entry; copal import takes it")
 	default:
 		return nil, nil
 	}
@@ -209,7 +209,7 @@ func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {
 		return nil, nil // it would not be there
 	}
 	if e.Expires.After(lastDeadline) {
-		return nil, problemf(badRequest, "a deadline beyond the last that there is")
+		return nil, problemf(badRequest, "a deadline beyond the last possible one")
 	}
 	if e.Content, err = keptType(e.Content); err != nil {
 		return nil, err

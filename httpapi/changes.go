@@ -97,7 +97,7 @@ func (q *request) since() (uint64, error) {
 func parseSince(name, text string) (uint64, error) {
 	n, ok := parseSeq(text)
 	if !ok {
-		return 0, problemf(badRequest, "%s: %q is no sequence number", name, text)
+		return 0, problemf(badRequest, "%s: %q is not a sequence number", name, text)
 	}
 	return n, nil
 }

@@ -282,7 +282,7 @@ func TestStreamOfChanges(t *testing.T) {
 	if got := streams("GET /v1/maps/m/changes?since=0\nLast-Event-ID: 1", func() {}); got != "retry: 1000\nid: 1\n\ndata: {\"seq\":2,\"time\":\"TIME\",\"changes\":[{\"op\":\"set\",\"map\":\"m\",\"key\":\"a\",\"value\":1}]}\nid: 2\n\n" {
 		t.Errorf("%q", got)
 	}
-	p.want("GET /v1/changes?since=x", `400 bad-request "since: \"x\" is no sequence number"`)
+	p.want("GET /v1/changes?since=x", `400 bad-request "since: \"x\" is not a sequence number"`)
 	p.want("GET /v1/changes?since=99", `410 gone "the history is lost from there on: compaction has taken it away, or the log ends before"`)
 	p.want("HEAD /v1/changes", "200")
 	p.want("PUT /v1/maps/m/a\n\n{\n\"x\":\r\n1}", "204")

@@ -51,7 +51,7 @@ func parseTags(h http.Header, name string, strong bool) (t tags, err error) {
 			rest, weak := strings.CutPrefix(line, "W/")
 			tag, rest, whole := strings.Cut(strings.TrimPrefix(rest, `"`), `"`)
 			if !whole || !strings.HasPrefix(strings.TrimPrefix(line, "W/"), `"`) {
-				return t, problemf(badRequest, "%s: %s is no entity tag; one is \"17\", in double quotes", name, line)
+				return t, problemf(badRequest, "%s: %s is not an entity tag; one is \"17\", in double quotes", name, line)
 			}
 			if n, ok := parseSeq(tag); ok && !(weak && strong) {
 				t.seqs = append(t.seqs, n)

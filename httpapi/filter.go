@@ -42,7 +42,7 @@ func parseFilters(list []string) (f *filters, err error) {
 		return nil, nil
 	}
 	if len(list) > mostFilters {
-		return nil, problemf(badRequest, "%d filters, and the most is %d", len(list), mostFilters)
+		return nil, problemf(badRequest, "%d filters; the limit is %d", len(list), mostFilters)
 	}
 	f = &filters{}
 	for _, text := range list {
@@ -55,14 +55,14 @@ func parseFilters(list []string) (f *filters, err error) {
 
 func (f *filters) add(text string) error {
 	if len(text) > mostFilterBytes {
-		return problemf(badRequest, "where has %d bytes, and the most is %d", len(text), mostFilterBytes)
+		return problemf(badRequest, "where has %d bytes; the limit is %d", len(text), mostFilterBytes)
 	}
 	at := strings.IndexAny(text, "!=<>")
 	if at <= 0 || !utf8.ValidString(text) {
-		return problemf(badRequest, "where=%s is no field, comparison and value, such as Age>=18", text)
+		return problemf(badRequest, "where=%s is not a field, comparison and value, such as Age>=18", text)
 	}
 	if n := strings.Count(text[:at], ".") + 1; n > mostFilterNames {
-		return problemf(badRequest, "where=%s has %d names of fields, and the most is %d", text, n, mostFilterNames)
+		return problemf(badRequest, "where=%s has %d names of fields; the limit is %d", text, n, mostFilterNames)
 	}
 	for _, op := range filterOps {
 		rest, is := strings.CutPrefix(text[at:], op)
@@ -85,7 +85,7 @@ func (f *filters) add(text string) error {
 		f.here = append(f.here, comparison{op, operandOf(want)})
 		return nil
 	}
-	return problemf(badRequest, "where=%s has a comparison that is none of %s", text, strings.Join(filterOps, " "))
+	return problemf(badRequest, "where=%s has a comparison that is not one of %s", text, strings.Join(filterOps, " "))
 }
 
 // selects reports whether all conditions hold for a value, nil for none. It asks goOn

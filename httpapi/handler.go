@@ -156,7 +156,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.patience))
 	}
 	if h.localNames && !IsLocalName(r.Host) {
-		h.refuse(problemf(forbidden, "%s is no name of this machine; a server with a password answers any", r.Host), w, r)
+		h.refuse(problemf(forbidden, "%s is not a name of this machine; a server with a password answers for any name", r.Host), w, r)
 		return
 	}
 	if len(r.Header["Authorization"]) > 1 { // a proxy may have looked at another one
@@ -164,11 +164,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.origins.Check(r); err != nil {
-		h.refuse(problemf(forbidden, "a page of another origin must not write here"), w, r)
+		h.refuse(problemf(forbidden, "a page of another origin cannot write here"), w, r)
 		return
 	}
 	if p := r.URL.EscapedPath(); strings.TrimSuffix(p, "/") != strings.TrimSuffix(path.Clean(p), "/") { // ServeMux would send it to another key
-		h.refuse(problemf(notFound, "there is nothing at %s; / within a key is written as %%2F", r.URL.Path), w, r)
+		h.refuse(problemf(notFound, "no route for %s; write / within a key as %%2F", r.URL.Path), w, r)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
@@ -317,7 +317,7 @@ var once = []string{"Content-Type", "Content-Encoding", "Copal-Ttl", "Copal-Expi
 func (q *request) check(route *route) (err error) {
 	for name, values := range q.r.Header {
 		if len(values) > 1 && slices.Contains(once, name) {
-			return problemf(badRequest, "%s is there twice", name)
+			return problemf(badRequest, "%s occurs twice", name)
 		}
 	}
 	if route.method != http.MethodGet {
@@ -345,7 +345,7 @@ func (q *request) check(route *route) (err error) {
 		case !slices.Contains(route.takes, "?"+name+"="):
 			return problemf(badRequest, "the route takes no ?%s=", name)
 		case len(values) > 1 && name != "where":
-			return problemf(badRequest, "?%s= is there twice", name)
+			return problemf(badRequest, "?%s= occurs twice", name)
 		}
 	}
 	return nil
@@ -376,11 +376,11 @@ func (h *handler) nowhere(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		h.refuse(problemf(notFound, "there is nothing at %s; GET / says what there is", r.URL.Path), w, r)
+		h.refuse(problemf(notFound, "no route for %s; GET / lists the routes", r.URL.Path), w, r)
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	h.refuse(problemf(notAllowed, "%s is none of %s", r.Method, strings.Join(allowed, ", ")), w, r)
+	h.refuse(problemf(notAllowed, "%s is not one of %s", r.Method, strings.Join(allowed, ", ")), w, r)
 }
 
 // durableAs is how durable the writes of the request are.
@@ -443,7 +443,7 @@ func wholeKey(name, own string) ([]byte, error) {
 	}
 	key := append(copal.MapPrefix(name), own...)
 	if len(key) > copal.MaxKeyBytes {
-		return nil, problemf(tooLarge, "a key of %d bytes, and the most is %d, with the name of the map", len(key), copal.MaxKeyBytes)
+		return nil, problemf(tooLarge, "a key of %d bytes; the limit is %d, with the name of the map", len(key), copal.MaxKeyBytes)
 	}
 	return key, nil
 }

@@ -23,7 +23,7 @@ var errEvicted = busy("%v", budget.ErrFull)
 // take counts n bytes that the request holds until it is answered, or gives them back.
 func (q *request) take(n int64) error {
 	if n > q.maxMemory {
-		return problemf(tooLarge, "the request takes %d bytes of memory, and the most of all together is %d", n, q.maxMemory)
+		return problemf(tooLarge, "the request takes %d bytes of memory; the limit of all requests together is %d", n, q.maxMemory)
 	}
 	if q.account == nil {
 		q.account = q.memory.Open(q.grant.Name(), q.evict)

@@ -50,7 +50,7 @@ func (q *request) putItem() error {
 	of := map[string][]byte{} // others, such as an age, are passed over
 	err = ndjson.EachField(text, func(name string, field []byte) error {
 		if of[name] != nil {
-			return problemf(badRequest, "%q is there twice", name)
+			return problemf(badRequest, "%q occurs twice", name)
 		}
 		of[name] = field
 		return nil

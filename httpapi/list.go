@@ -59,7 +59,7 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 		text, ours := strings.CutPrefix(text, cursorMark)
 		own, err := base64.RawURLEncoding.Strict().DecodeString(text)
 		if err != nil || !ours || len(own)+len(s.prefix) > copal.MaxKeyBytes {
-			return s, problemf(badRequest, "the cursor is none that a page gave")
+			return s, problemf(badRequest, "the cursor is not from a page")
 		}
 		if at := append(bytes.Clone(s.prefix), own...); s.backward {
 			s.to = earlier(s.to, at)
@@ -193,7 +193,7 @@ func (q *request) list() error {
 	q.w.Header().Set("Copal-Seq", strconv.FormatUint(s.Seq(), 10))
 	if q.accepts(typeLines) {
 		if q.parameters.Has("limit") {
-			return problemf(badRequest, "limit is for pages; lines are all that is selected")
+			return problemf(badRequest, "limit is for pages; lines have the whole selection")
 		}
 		return q.lines(s, &sel)
 	}
@@ -302,7 +302,7 @@ func (q *request) deleteRange() error {
 		return err
 	}
 	if !all && query.Get("prefix") == "" && query.Get("from") == "" && query.Get("to") == "" {
-		return problemf(badRequest, "DELETE of a map wants prefix, from or to, or all=true")
+		return problemf(badRequest, "DELETE of a map needs prefix, from or to, or all=true")
 	}
 	sel, err := parseSelection(q.r.PathValue("map"), query)
 	if err != nil {

@@ -48,15 +48,15 @@ func (f *figures) count(status int, took time.Duration, stream bool) {
 // alive answers whether the server runs: if it answers at all, it does.
 func (q *request) alive() error { return q.ok(http.StatusOK) }
 
-// ready answers whether requests should come here: not when the server is being ended, or the store is closed or
+// ready answers whether requests should come here: not when the server is ending, or the store is closed or
 // refuses writes.
 func (q *request) ready() error {
 	if q.ctx.Err() != nil {
-		return problemf(unavailable, "the server is being ended")
+		return problemf(unavailable, "the server is ending")
 	}
 	if err := q.takesWrites(); err != nil { // anybody may ask, and learns no more
 		q.logger.Error("the store takes no writes", "error", err)
-		return problemf(unavailable, "the store takes no writes; the log of the server says why")
+		return problemf(unavailable, "the store takes no writes; the log of the server has the reason")
 	}
 	return q.ok(http.StatusOK)
 }

@@ -25,10 +25,10 @@ func TestProbes(t *testing.T) {
 	p.want("GET /livez", `200 {"status":"OK"}`)
 	p.want("GET /readyz", `200 {"status":"OK"}`)
 	p.want("GET /healthz", `200 {"status":"OK"}`)
-	p.want("GET /metrics", `401 unauthorized "the token is missing, or none of a user"`)
+	p.want("GET /metrics", `401 unauthorized "the token is missing, or belongs to no user"`)
 	end()
 	p.want("GET /livez", `200 {"status":"OK"}`)
-	p.want("GET /readyz", `503 unavailable "the server is being ended"`)
+	p.want("GET /readyz", `503 unavailable "the server is ending"`)
 	p.want("GET /readyz?x=1", `400 bad-request "the route takes no ?x="`)
 }
 
@@ -108,7 +108,7 @@ func TestMetrics(t *testing.T) {
 		if m := metricLine.FindStringSubmatch(line); m != nil {
 			metric = m[1]
 			if seen[metric] || m[2] == "counter" != strings.HasSuffix(metric, "_total") {
-				t.Errorf("%s is there twice, or ends like another type", metric)
+				t.Errorf("%s occurs twice, or ends like another type", metric)
 			}
 			seen[metric] = true
 			continue

@@ -162,7 +162,7 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 		return nil, "", nil
 	}
 	if len(key) > mostReplyKey {
-		return nil, "", problemf(badRequest, "an Idempotency-Key of %d characters, and the most is %d", len(key), mostReplyKey)
+		return nil, "", problemf(badRequest, "an Idempotency-Key of %d characters; the limit is %d", len(key), mostReplyKey)
 	}
 	entry = append(copal.MapPrefix(repliesOf(q.grant.Name())), key...)
 	of := sha256.New()
@@ -185,7 +185,7 @@ func replyIn(tx *copal.Tx, entry []byte, sum string) (out *reply, err error) {
 	err = admin.Look(tx, entry, func(e *admin.Found) error {
 		out = &reply{}
 		if json.Unmarshal(e.Value, out) != nil {
-			return problemf(conflict, "the entry %q is no answer", entry)
+			return problemf(conflict, "the entry %q is not an answer", entry)
 		}
 		return nil
 	})
@@ -330,7 +330,7 @@ func parseOperation(text []byte) (o operation, err error) {
 	fields := map[string][]byte{}
 	err = ndjson.EachField(text, func(name string, value []byte) error {
 		if fields[name] = value; len(fields) > mostFields {
-			return problemf(badRequest, "an operation has more fields than there are")
+			return problemf(badRequest, "an operation has unknown fields")
 		}
 		return nil
 	})
@@ -381,7 +381,7 @@ func parseOperation(text []byte) (o operation, err error) {
 	}
 	if by, is := fields["by"]; is {
 		if o.by, err = strconv.ParseInt(string(by), 10, 64); err != nil {
-			return o, problemf(badRequest, `"by" is no whole number of 64 bits`)
+			return o, problemf(badRequest, `"by" is not a whole number of 64 bits`)
 		}
 	}
 	if ttl := fields["ttl"]; len(ttl) > 0 && ttl[0] != '"' { // a number of seconds

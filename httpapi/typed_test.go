@@ -219,7 +219,7 @@ func TestLargeValues(t *testing.T) {
 		p.want("HEAD /v1/maps/files/a", fmt.Sprintf("200 Content-Length=%d", n), "Content-Length")
 		p.want("GET /v1/maps/files/a\nIf-None-Match: "+tag, "304")
 		if n > heldBytes {
-			p.want("PATCH /v1/maps/files/a\n\n{}", fmt.Sprintf(`413 too-large "the value has %d bytes, and the most here is %d"`, n, heldBytes))
+			p.want("PATCH /v1/maps/files/a\n\n{}", fmt.Sprintf(`413 too-large "the value has %d bytes; the limit here is %d"`, n, heldBytes))
 		}
 		// A condition that does not hold leaves the value, and drops the bytes that were sent.
 		put = httptest.NewRequest("PUT", "/v1/maps/files/a", bytes.NewReader(append(value, 1)))

@@ -15,7 +15,7 @@ const (
 	writes
 )
 
-var errUnknown = problemf(unauthorized, "the token is missing, or none of a user")
+var errUnknown = problemf(unauthorized, "the token is missing, or belongs to no user")
 
 // mayDo refuses requests that the user has no right to.
 func (q *request) mayDo(r *route) error {

@@ -50,7 +50,7 @@ func TestWrongTokensTakeTime(t *testing.T) {
 			p.want(text, answer)
 			return time.Since(began)
 		}
-		const wrong = `401 unauthorized "the token is missing, or none of a user"`
+		const wrong = `401 unauthorized "the token is missing, or belongs to no user"`
 		for n := range 10 {
 			if d := took(fmt.Sprintf("GET /v1/maps/m/k\nAuthorization: Bearer %d", n), wrong); d != 0 {
 				t.Errorf("wrong token %d takes %v", n, d)
@@ -135,7 +135,7 @@ func TestEachRouteNeedsARight(t *testing.T) {
 		}
 	}
 	p.want("GET /v1/maps/m/k\nAuthorization: Bearer all", "200 1")
-	p.want("GET /nowhere", `401 unauthorized "the token is missing, or none of a user"`)
+	p.want("GET /nowhere", `401 unauthorized "the token is missing, or belongs to no user"`)
 }
 
 func TestRightsByMap(t *testing.T) {

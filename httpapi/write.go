@@ -68,7 +68,7 @@ func (q *request) put() error {
 		most = q.maxBody
 	}
 	if n := q.r.ContentLength; n > most {
-		return problemf(tooLarge, "a body of %d bytes, and the most is %d", n, most)
+		return problemf(tooLarge, "a body of %d bytes; the limit is %d", n, most)
 	}
 	body := q.body(most)
 	held := int64(heldBytes)
@@ -232,7 +232,7 @@ func (q *request) add() error {
 	}
 	if text := q.query("by"); text != "" {
 		if o.by, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return problemf(badRequest, "by=%s is no whole number of 64 bits", text)
+			return problemf(badRequest, "by=%s is not a whole number of 64 bits", text)
 		}
 	}
 	return q.one(&o)
@@ -313,7 +313,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		was = e.Entry
 		was.Value = nil
 		if wants && e.Large > 0 {
-			return problemf(tooLarge, "the value has %d bytes, and the most here is %d", e.Large, heldBytes)
+			return problemf(tooLarge, "the value has %d bytes; the limit here is %d", e.Large, heldBytes)
 		}
 		if wants {
 			value, err = e.AppendShown(nil, q.db)
@@ -362,7 +362,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 			return outcome{status: http.StatusNoContent}, tx.Raw().ExpireAt(o.key, o.expires)
 		}
 		if exists && checkJSON(value) != nil {
-			return out, problemf(conflict, "the value is no JSON, which a merge patch could change")
+			return out, problemf(conflict, "the value is not JSON, so a merge patch cannot change it")
 		}
 		pieces := tally{q: q}
 		now.Value, err = mergePatch(pieces.take, value, o.value)
@@ -404,14 +404,14 @@ func added(value []byte, exists bool, by int64) ([]byte, error) {
 	n := int64(0)
 	if exists {
 		if value = bytes.TrimSpace(value); len(value) > len("-9223372036854775808") {
-			return nil, problemf(conflict, "the value is no whole number of 64 bits")
+			return nil, problemf(conflict, "the value is not a whole number of 64 bits")
 		}
 		if err := json.Unmarshal(value, &n); err != nil || string(value) == "null" {
-			return nil, problemf(conflict, "the value is no whole number of 64 bits")
+			return nil, problemf(conflict, "the value is not a whole number of 64 bits")
 		}
 	}
 	if sum := n + by; (sum > n) == (by > 0) || by == 0 {
 		return strconv.AppendInt(nil, sum, 10), nil
 	}
-	return nil, problemf(conflict, "%d and %d is more than 64 bits have", n, by)
+	return nil, problemf(conflict, "%d plus %d exceeds 64 bits", n, by)
 }
