@@ -19,11 +19,11 @@ type place struct {
 // everywhere is the place of raw bytes.
 var everywhere place
 
-// backend is what a handle reads and writes: a snapshot, a transaction, a store on another machine,
-// or nothing. The present state of the engine is not behind it: a read of a map finds its cell
-// without a call there, and a write allocates nothing.
+// backend is the target of a handle's reads and writes: a snapshot, a transaction, a store on
+// another machine, or nothing. The present state of the engine is no backend: a read of a map finds
+// its cell without a call of an interface, and a write allocates nothing.
 type backend interface {
-	// writable returns the error of each write that is to be so durable, whatever it would find.
+	// writable returns the error of each write with this durability, whatever it would find.
 	writable(d engine.Durability) error
 
 	get(at *place, key []byte) (engine.Entry, error)
@@ -41,7 +41,7 @@ type backend interface {
 	deleteRange(r engine.Range, d engine.Durability) error
 }
 
-// refused is behind a handle that means nothing: each read and each write is an error.
+// refused is the backend of an invalid handle: each read and each write is an error.
 type refused struct{ err error }
 
 func (b refused) writable(engine.Durability) error             { return b.err }
@@ -63,7 +63,7 @@ func (b refused) update(*place, []byte, engine.Durability, engine.Decide) error 
 func (b refused) redate(*place, []byte, uint64, engine.Durability) error { return b.err }
 func (b refused) deleteRange(engine.Range, engine.Durability) error      { return b.err }
 
-// ofSnapshot is behind a handle of a snapshot, which nobody writes.
+// ofSnapshot is the backend of a handle of a snapshot, which cannot be written.
 type ofSnapshot struct {
 	refused
 	view *engine.View
@@ -103,7 +103,7 @@ func count(items iter.Seq[engine.Item]) (n int, err error) {
 	return n, nil
 }
 
-// ofTx is behind a handle of a transaction.
+// ofTx is the backend of a handle of a transaction.
 type ofTx struct {
 	tx *engine.Tx
 	by engine.Durability // of the whole transaction
@@ -116,7 +116,7 @@ func (b ofTx) writable(d engine.Durability) error {
 	return txTakes(d, b.by)
 }
 
-// txTakes returns the error of a write that is to be as durable as d, in a transaction that is as durable as by.
+// txTakes returns the error of a write with durability d in a transaction with durability by.
 func txTakes(d, by engine.Durability) error {
 	switch {
 	case d == engine.Memory:
@@ -155,7 +155,7 @@ func (b ofTx) write(at *place, w *engine.Write) (existed bool, err error) {
 	return b.put(at, w)
 }
 
-// put is write of what the transaction takes.
+// put is write, after the checks.
 func (b ofTx) put(at *place, w *engine.Write) (existed bool, err error) {
 	w.Durability = engine.Process
 	if w.Delete {
@@ -185,8 +185,9 @@ func (b ofTx) update(at *place, key []byte, d engine.Durability, decide engine.D
 	return err
 }
 
-// nested is the error of an update in a transaction whose function has written the entry itself: what it would
-// store was made of an entry that is no more. now and err are a second look at the entry, was is the first.
+// nested returns the error of an update in a transaction whose function has written the entry
+// itself: the new value was made from an outdated one. now and err are a second look at the entry,
+// was is the first.
 func nested(now *engine.Entry, err error, was *engine.Entry, existed bool) error {
 	switch {
 	case err != nil && !isNotFound(err):

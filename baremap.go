@@ -17,14 +17,15 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// bareMap is a Map without its types: its keys are bytes, its values what typed encodes. What a method of Map does
-// and needs no type for is done here, for the compiler makes each method of Map anew for each map of a program.
+// bareMap is a Map without its types: its keys are bytes, its values those that typed encodes. The
+// parts of Map's methods that need no type are here, because the compiler makes a copy of each
+// method of Map for each type of map in a program.
 type bareMap struct {
 	*mapCore
 	handle
 }
 
-// mapCore is what all handles of an open map share.
+// mapCore is the shared part of all handles of an open map.
 type mapCore struct {
 	place
 	name     string
@@ -44,7 +45,8 @@ type mapCore struct {
 	single   bool // Close closes the store
 }
 
-// mapConfig is what the options of OpenMap say. onExpire is the type of the function of WithOnExpire.
+// mapConfig returns the settings of the options of OpenMap. onExpire is the type of the function of
+// WithOnExpire.
 func (db *DB) mapConfig(name string, opts []MapOption, onExpire reflect.Type) (mapConfig, error) {
 	c := db.config.maps
 	for _, o := range opts {
@@ -85,8 +87,8 @@ func (m *bareMap) make(db *DB, name string, c *mapConfig, keys reflect.Type, ord
 	return nil
 }
 
-// valuesOf returns what encodes and decodes the values of map name, and its table. It has checked
-// that the schemas in the map fit the type.
+// valuesOf returns the typed of map name, which encodes and decodes its values, and its table. It
+// has checked that the schemas in the map fit the type.
 func (db *DB) valuesOf(name string, c codec.Codec, t reflect.Type) (*typed, *engine.Table, error) {
 	values, err := newTyped(db.numbers(), c, t)
 	if errors.Is(err, ErrType) {
@@ -215,7 +217,7 @@ func (m *bareMap) has(key *buffer) bool {
 	return has
 }
 
-// read reads an entry. A value of the log that is to be kept in memory is decoded into a cell, which the entry
+// read reads an entry. A value of the log that memory keeps is decoded into a cell, which the entry
 // has then, if there is room.
 func (m *bareMap) read(key *buffer, e *engine.Entry, shared bool) (err error) {
 	switch {
@@ -253,7 +255,8 @@ func (m *mapCore) own(key *buffer) string {
 	return unsafe.String(unsafe.SliceData(key.key), len(key.key))[len(m.prefix):]
 }
 
-// fill encodes the value that v points to for a write. It is that in the cell, which is to keep it in memory.
+// fill encodes the value that v points to for a write. It is the value in the cell, which keeps it
+// in memory.
 func (m *mapCore) fill(buf *buffer, w *engine.Write, c *cache.Cell, v any) (err error) {
 	w.Cell = c
 	c.Holds = m.flat || w.Durability == engine.Memory

@@ -107,7 +107,7 @@ func (b *Batch) writeAll() error {
 	return b.db.store.WriteAll(b.list, b.raw.by)
 }
 
-// changed gives back what a commit has needed.
+// changed releases the memory of a commit.
 func (b *Batch) changed() {
 	clear(b.changes)
 	clear(b.list)

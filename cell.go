@@ -67,12 +67,12 @@ func fill[V any](m *bareMap, buf *buffer, w *engine.Write, v V) error {
 	c := &cell[V]{value: v}
 	err := m.fill(buf, w, &c.head, &c.value)
 	if !c.head.Holds {
-		c.value = *new(V) // the caller may change what it points to
+		c.value = *new(V) // the caller may change the targets of its pointers
 	}
 	return err
 }
 
-// What follows are cells of a Map without its types.
+// Cells of a Map without its types.
 
 // newCell makes a cell that does not hold a value.
 func (m *mapCore) newCell() *cache.Cell { return (*cache.Cell)(reflect.New(m.cell).UnsafePointer()) }
@@ -86,8 +86,8 @@ func (m *mapCore) inCell(c *cache.Cell) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(c), m.valueAt)
 }
 
-// cost estimates the memory of a cell from the length of its encoded value: what the value points
-// to, such as strings, takes about as much memory as its encoding.
+// cost estimates the memory of a cell from the length of its encoded value: the targets of its
+// pointers, such as strings, take about as much memory as their encoding.
 func (m *mapCore) cost(encoded int) int { return m.cellSize + encoded }
 
 // held is the memory of the strings of a flat value in a cell, which is not encoded yet.
@@ -98,7 +98,7 @@ func (m *mapCore) held(c *cache.Cell) (bytes int) {
 	return bytes
 }
 
-// appendStrings appends the offsets of the strings in a value of flat type t that stands at offset.
+// appendStrings appends the offsets of the strings in a value of flat type t at offset.
 func appendStrings(to []uintptr, t reflect.Type, offset uintptr) []uintptr {
 	switch t.Kind() {
 	case reflect.String:
@@ -125,8 +125,8 @@ func (m *bareMap) find(hash uint64, own string) *cache.Cell {
 	return c
 }
 
-// cellValues is what the store needs to know of the values in cells. tell gets entries that have expired, and may
-// be nil.
+// cellValues returns the functions by which the store handles the values in cells. tell gets
+// entries that have expired, and may be nil.
 func (m *bareMap) cellValues(tell func(engine.Item) error) engine.Values {
 	v := engine.Values{Encode: m.encodeCell, Copy: m.copyCell, Keys: m.order.Name()}
 	if tell != nil {

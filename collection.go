@@ -224,7 +224,7 @@ func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*eng
 	return c.db.store.Change(c.key, c.of, d, plan)
 }
 
-// contend calls try until it has not lost what it has read to another change.
+// contend calls try until no other change has overtaken its reads.
 func (c *Collection) contend(try func() (lost bool, err error)) error {
 	if c.tx == nil {
 		return c.db.store.Contend(c.key, try)
@@ -304,8 +304,8 @@ func (c *Collection) reported(items iter.Seq[engine.Item]) iter.Seq[engine.Item]
 	}
 }
 
-// raw says how the fields and values of Raw.Hash and Raw.List stand in the log. It is made at first
-// use, so that a program that only opens a store links no codec.
+// raw has the encodings of the fields and values of Raw.Hash and Raw.List. It is made at first use,
+// so that a program that only opens a store links no codec.
 type raw struct {
 	once   sync.Once
 	fields *keycodec.Codec[string]

@@ -193,7 +193,8 @@ func (db *DB) report(err error) {
 	}
 }
 
-// typeError makes errors.Is(err, ErrType) true. What does not fit is what err says of the named thing.
+// typeError makes errors.Is(err, ErrType) true. err gives the reason why the named thing does not
+// fit.
 func typeError(err error, format string, args ...any) error {
 	return &misfit{fmt.Sprintf(format, args...), err}
 }

@@ -87,13 +87,13 @@ var (
 	ErrRebuilt = seglog.ErrRebuilt
 )
 
-// misuse is an ErrHandle, and says what is wrong.
+// misuse is an ErrHandle with the reason.
 type misuse string
 
 func (e misuse) Error() string        { return "copal: " + string(e) }
 func (e misuse) Is(target error) bool { return target == ErrHandle }
 
-// absent is an ErrNotFound, and names what there is not.
+// absent is an ErrNotFound, and names the missing thing.
 type absent string
 
 func (e absent) Error() string        { return "copal: " + string(e) + " is not found" }

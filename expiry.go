@@ -39,9 +39,9 @@ func (m *Map[K, V]) ExpireAt(key K, deadline time.Time) error {
 // those of Expire.
 func (m *Map[K, V]) Persist(key K) error { return m.bare.redate(m.key(key), deadline{}) }
 
-// What follows are deadlines of a Map without its types.
+// Deadlines of a Map without its types.
 
-// deadline is one that an entry is to have, 0 for none.
+// deadline is the new deadline of an entry, 0 for none.
 type deadline struct {
 	at  uint64
 	err error // there is no such deadline

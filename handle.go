@@ -40,13 +40,13 @@ func (d Durability) String() string {
 	return fmt.Sprintf("Durability(%d)", int(d))
 }
 
-// handle is what With, At, In, Backward and WithContext change: how a map, raw bytes or a
-// collection is used. Two handles differ in nothing else.
+// handle has the fields that With, At, In, Backward and WithContext change: how a map, raw bytes or
+// a collection is used. Two handles differ in nothing else.
 type handle struct {
 	db   *DB
 	from backend           // nil for the present state of the engine
-	then *Snapshot         // behind from, or nil
-	tx   *Tx               // behind from, or nil
+	then *Snapshot         // of from, or nil
+	tx   *Tx               // of from, or nil
 	by   engine.Durability // of verbs that do not name theirs
 	set  bool              // With has set by
 	down bool
@@ -155,7 +155,7 @@ func (h *handle) within(ctx context.Context) {
 	}
 }
 
-// writable returns the error of each write through the handle that is to be so durable, whatever it
+// writable returns the error of each write with this durability through the handle, whatever it
 // would find.
 func (h *handle) writable(d engine.Durability) error {
 	if h.from == nil {
@@ -177,8 +177,8 @@ func (h *handle) report(err error) (goOn bool) {
 	return true
 }
 
-// durability is how durable a write through the handle is to be. A transaction has no asynchronous
-// writes.
+// durability returns the durability of a write through the handle. A transaction has no
+// asynchronous writes.
 func (h *handle) durability(d engine.Durability) engine.Durability {
 	if h.tx != nil && d == engine.Async {
 		return engine.Process

@@ -349,9 +349,9 @@ func (h *HashOf[F, V]) sub(field F) ([]byte, error) {
 	return b, err
 }
 
-// What follows is HashOf without its types.
+// HashOf without its types.
 
-// encode makes an edit of what v points to.
+// encode makes an edit of the value that v points to.
 func (c *Collection) encode(values *typed, sub []byte, v any) (*engine.Edit, error) {
 	if values.raw != nil {
 		e := &engine.Edit{Sub: sub, Value: *v.(*[]byte)}
@@ -397,7 +397,7 @@ func inOrder(edits []*engine.Edit) []*engine.Edit {
 	return edits
 }
 
-// loadValue decodes an element into what v points to.
+// loadValue decodes an element into the value that v points to.
 func (c *Collection) loadValue(values *typed, sub []byte, v any) error {
 	e, err := c.get(sub)
 	if err != nil {
@@ -406,7 +406,7 @@ func (c *Collection) loadValue(values *typed, sub []byte, v any) error {
 	return c.decode(values, sub, &e, v)
 }
 
-// decode decodes an element into what v points to.
+// decode decodes an element into the value that v points to.
 func (c *Collection) decode(values *typed, sub []byte, e *engine.Entry, v any) error {
 	err := values.decode(sub, e, v)
 	if err != nil && errors.Is(err, ErrType) {

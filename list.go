@@ -208,7 +208,7 @@ func (l *ListOf[V]) Between(from, to int) iter.Seq[V] {
 	}
 }
 
-// What follows is ListOf without its type.
+// ListOf without its type.
 
 // indexed says which of the elements of a list an index means: the one so far from the beginning of the span.
 func indexed(index int) (span engine.Span, at int64) {
@@ -321,7 +321,8 @@ func settled(new, list []*engine.Edit, at [][]byte) (edits []*engine.Edit) {
 	return append(edits, list...)
 }
 
-// widened puts up to so many neighbours on either side into a list of edits, and returns what is beyond them.
+// widened puts up to so many neighbours on either side into a list of edits, and returns the
+// positions beyond them.
 func widened(now *engine.Plan, list []*engine.Edit, low, high []byte, room int) (_ []*engine.Edit, _, _ []byte, err error) {
 	before, low, err := stretch(now, low, true, room)
 	if err != nil {
@@ -332,8 +333,8 @@ func widened(now *engine.Plan, list []*engine.Edit, low, high []byte, room int) 
 	return slices.Concat(before, list, behind), low, high, err
 }
 
-// stretch are edits that set up to so many elements to what they are, from a position on, and the position behind
-// them, nil for none.
+// stretch returns edits that set up to so many elements to their present values, from a position
+// on, and the position after them, nil for none.
 func stretch(now *engine.Plan, from []byte, down bool, room int) (list []*engine.Edit, beyond []byte, err error) {
 	if from == nil {
 		return nil, nil, nil

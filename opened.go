@@ -71,7 +71,7 @@ func (m *mapCore) form(key []byte) (*opened.Form, error) {
 	return &opened.Form{Codec: m.values.codec, Schema: m.values.plan.Schema(), Number: m.values.schema, Reads: reads}, nil
 }
 
-// holds returns an error for what is no key of the map.
+// holds returns an error for bytes that are no key of the map.
 func (m *Map[K, V]) holds(key []byte) error {
 	_, err := m.keys.Decode(key[len(m.bare.prefix):])
 	return err

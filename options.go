@@ -59,7 +59,7 @@ type mapConfig struct {
 	ttl     time.Duration
 	expired any // func(K, V)
 	ordered bool
-	expiry  bool // its end at the deadline is told
+	expiry  bool // its end at the deadline is a Change
 
 	// Which of them were given for this map, and not for all of the store.
 	ownCodec, ownTTL, ownExpired bool
@@ -204,7 +204,7 @@ func WithHistoryBytes(n int64) Option {
 // Forever, for WithHistory, keeps everything that was ever written.
 const Forever time.Duration = math.MaxInt64
 
-// window is what the log is asked for (seglog.Options.Window and WindowBytes).
+// window returns the window for the log (seglog.Options.Window and WindowBytes).
 func (c *config) window() (millis, bytes int64) {
 	if c.history == nil && c.historyBytes == nil {
 		return 0, 0

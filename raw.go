@@ -103,7 +103,7 @@ func (r *Raw) load(key []byte) ([]byte, error) {
 			return nil, err
 		}
 		if (r.tx == nil || e.Logged()) && r.isStored(e.Schema) {
-			return e.Value, nil // nobody else has it, unless it is what the transaction has written
+			return e.Value, nil // the caller's own, unless the transaction has written it
 		}
 		return r.db.shownAs(r.shape, []byte{}, key, e.Value, e.Schema)
 	}
@@ -242,7 +242,7 @@ func (r *Raw) set(key, value []byte, deadline uint64, d engine.Durability) error
 	return err
 }
 
-// fitted returns what is to be stored for a value, and the number of its schema.
+// fitted returns the stored form of a value, and the number of its schema.
 func (r *Raw) fitted(key, value []byte) (stored []byte, schema uint64, err error) {
 	switch {
 	case r.shape != nil:
@@ -253,7 +253,7 @@ func (r *Raw) fitted(key, value []byte) (stored []byte, schema uint64, err error
 	return value, 0, nil
 }
 
-// isStored reports whether a read shows the values of a schema as they are stored.
+// isStored reports whether a read returns the stored bytes of the values of a schema.
 func (r *Raw) isStored(schema uint64) bool { return r.shape == nil && r.db.renders.Of(schema) == nil }
 
 // Delete removes the entry under key. It reports whether there was one.

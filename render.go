@@ -2,7 +2,7 @@ package copal
 
 import "github.com/copaldb/copal/internal/opened"
 
-// shown appends to dst what a raw read of key shows of the value that is stored there.
+// shown appends to dst the result of a raw read of key for the stored value.
 func (db *DB) shown(dst, key, value []byte, schema uint64) ([]byte, error) {
 	r := db.renders.Of(schema)
 	if r == nil {

@@ -52,8 +52,7 @@ func (db *DB) taken(s *Snapshot) *Snapshot {
 
 // AsOf returns a snapshot of an earlier moment: the state of the store at t, with everything that
 // was written within the millisecond of t. Entries that had expired at t are absent, and those that
-// have expired since are present. The state is that of the log: a SetAsync counts from the time
-// when the log had it.
+// have expired since are present. A SetAsync counts from the time when the log had it.
 //
 // Until the log is compacted it has every moment since the store was made; from then on it has
 // those in the window that WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time
@@ -82,7 +81,7 @@ func (db *DB) asOf(at seglog.Moment) (*Snapshot, error) {
 	return db.taken(&Snapshot{db: db, view: v}), nil
 }
 
-// lost has an ErrHistoryLost say what can be read of the past, and how more of it is kept.
+// lost adds to an ErrHistoryLost the readable part of the past, and the way to keep more.
 func (db *DB) lost(err error) error {
 	if !errors.Is(err, ErrHistoryLost) {
 		return err

@@ -313,7 +313,7 @@ func (s *SortedSetOf[M]) decoded(scored iter.Seq2[[]byte, float64]) iter.Seq2[M,
 	}
 }
 
-// What follows is SortedSetOf without its type.
+// SortedSetOf without its type.
 
 // Of the elements of a sorted set, those in the order of the scores; engine.MemberMark begins those with the scores.
 const (
@@ -358,7 +358,7 @@ var theScoreCodec atomic.Pointer[keycodec.Codec[float64]]
 
 var errNaN = errors.New("copal: NaN is no score of a sorted set")
 
-// scoreText is a score as it is stored. The zeros are one.
+// scoreText returns the stored form of a score. Both zeros have one form.
 func scoreText(score float64) ([]byte, error) {
 	if math.IsNaN(score) {
 		return nil, errNaN
@@ -368,7 +368,7 @@ func scoreText(score float64) ([]byte, error) {
 
 func memberKey(member []byte) []byte { return append([]byte{engine.MemberMark}, member...) }
 
-// scoreKey is the sub-key by which a member stands in its order.
+// scoreKey returns the sub-key of a member in the order of scores.
 func scoreKey(text, member []byte) []byte {
 	return append(scoreCodec().Order().AppendSortKey([]byte{scoreMark}, string(text)), member...)
 }
@@ -462,7 +462,8 @@ func (c *Collection) updateScore(member []byte, d engine.Durability, f func(*Ent
 	})
 }
 
-// lastOf says where each of the sub-keys stands last. Members that differ may have one, such as times of one instant.
+// lastOf returns the last index of each sub-key. Different members may have the same one, such as
+// times of one instant.
 func lastOf(subs [][]byte) map[string]int {
 	last := make(map[string]int, len(subs))
 	for i, sub := range subs {
@@ -498,9 +499,9 @@ func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int
 	return existed, nil
 }
 
-// popMember removes the member at an end of the order, which take gets first, and may refuse; it may
-// be called several times. It is called without locks; so the member is removed if it still stands
-// there, and else the next is taken.
+// popMember removes the member at an end of the order, which take gets first, and may refuse; it
+// may be called several times. It is called without locks; so the member is removed if it is still
+// there, otherwise the next is taken.
 func (c *Collection) popMember(highest bool, d engine.Durability, take func(member []byte, score float64) error) (ok bool, err error) {
 	if err := c.writable(d); err != nil {
 		return false, err
@@ -532,7 +533,7 @@ func (c *Collection) popMember(highest bool, d engine.Durability, take func(memb
 	return ok && err == nil, err
 }
 
-// atEnd is the sub-key by which the first or the last member stands in the order, nil for none.
+// atEnd returns the sub-key of the first or the last member in the order, nil for none.
 func (c *Collection) atEnd(highest bool) ([]byte, error) {
 	span := scoreSpan
 	span.Down = highest
@@ -542,7 +543,7 @@ func (c *Collection) atEnd(highest bool) ([]byte, error) {
 	return nil, nil
 }
 
-// memberOf takes apart the sub-key by which a member stands in the order.
+// memberOf parses the sub-key of a member in the order of scores.
 func memberOf(sub []byte) (member []byte, score float64, err error) {
 	if len(sub) < 1+scoreBytes {
 		return nil, 0, fmt.Errorf("%q has no score", sub)

@@ -21,7 +21,7 @@ import (
 // schema of the log are decoded into it.
 //
 // A record is decoded by the schema it carries, never by the codec that the map happens to be open
-// with. Raw bytes are taken as JSON text, so that a shell or a server can write what a map reads.
+// with. Raw bytes are taken as JSON text, so that a shell or a server can write values for a map.
 type typed struct {
 	store  driver.Schemas // which numbers schemas; nil where values have none
 	codec  codec.Codec
@@ -67,7 +67,7 @@ func newTyped(s driver.Schemas, c codec.Codec, t reflect.Type) (*typed, error) {
 	return typed, nil
 }
 
-// numbers is what numbers the schemas of values, nil where they have none.
+// numbers returns the source of schema numbers, nil if values have no schemas.
 func (db *DB) numbers() driver.Schemas {
 	if db.driver == nil {
 		return db.store
@@ -76,9 +76,9 @@ func (db *DB) numbers() driver.Schemas {
 	return s
 }
 
-// encode encodes what v points to into buf.value, and returns that and the number of its schema. A
-// codec of the caller's may return memory that is not the buffer's, such as the value itself: the
-// buffer does not keep that, as it would write to it later.
+// encode encodes the value that v points to into buf.value, and returns that and the number of its
+// schema. A codec of the caller's may return memory that is not the buffer's, such as the value
+// itself: the buffer does not keep that, as it would write to it later.
 func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uint64, err error) {
 	if err = t.append(buf, v); err != nil {
 		return nil, 0, typeError(err, "key %q", key)
@@ -129,15 +129,15 @@ func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 		return typeError(err, "the value under key %q, written as %s, does not fit %v", key, t.describe(e.Schema), t.goval)
 	}
 	if err = d.Decode(e.Value, v); err != nil {
-		reflect.ValueOf(v).Elem().SetZero() // of what was decoded up to there
+		reflect.ValueOf(v).Elem().SetZero() // of the part decoded so far
 		return typeError(err, "the value under key %q, written as %s", key, t.describe(e.Schema))
 	}
 	return nil
 }
 
 // own makes the value that to points to, which was assigned from from, the caller's own. It copies
-// what the value points to. Where only the methods of a type could do that, it encodes and decodes
-// the value.
+// the targets of its pointers. Where only the methods of a type could do that, it encodes and
+// decodes the value.
 func (t *typed) own(to, from any) error {
 	if t.ofOwn && (t.detach == nil || t.detach(reflect.ValueOf(to).UnsafePointer())) {
 		return nil

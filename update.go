@@ -159,7 +159,7 @@ func decide[V any](m *bareMap, buf *buffer, found *engine.Found, f func(*Entry[V
 	return v, err == nil && found.Exists, false, err
 }
 
-// What follows are updates of a Map without its types.
+// Updates of a Map without its types.
 
 func (m *bareMap) update(key *buffer, d engine.Durability, decide engine.Decide) error {
 	if key.err != nil {

@@ -189,7 +189,7 @@ func (m *Map[K, V]) keyOf(item *engine.Item) (k K, err error) {
 	return k, err
 }
 
-// What follows are walks of a Map without its types.
+// Walks of a Map without its types.
 
 // items are all entries.
 func (m *bareMap) items(values bool) iter.Seq[engine.Item] {
@@ -248,7 +248,7 @@ func (m *bareMap) prefixed(p string) iter.Seq[engine.Item] {
 	return beginning(p, len(m.prefix), m.inOrder(engine.Span{}, true))
 }
 
-// beginning are the items whose keys, behind so many bytes, begin with p.
+// beginning yields the items whose keys, after so many bytes, begin with p.
 func beginning(p string, behind int, items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
 	return func(yield func(engine.Item) bool) {
 		for item := range items {

@@ -150,7 +150,7 @@ func WithKey(key []byte) WatchOption {
 	return func(w *watching) { w.key = key }
 }
 
-// of is what the watch tells of.
+// of returns the entries of the watch.
 func (w *watching) of() feed.Of {
 	if w.key != nil && bytes.HasPrefix(w.key, w.prefix) {
 		return feed.Key(w.key)
@@ -189,7 +189,7 @@ func WithIdle(every time.Duration) WatchOption {
 	return func(w *watching) { w.idle = max(every, time.Millisecond) }
 }
 
-// changes opens what the watch reads. The caller calls end.
+// changes opens the feed of the watch. The caller calls end.
 func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Context) (feed.Event, error), end func(), err error) {
 	if w.until != nil {
 		f, err := feed.Open(db.store, from, w.of())
@@ -218,7 +218,7 @@ func (db *DB) hub() *feed.Hub {
 	return db.watches.(*feed.Hub)
 }
 
-// nextOrIdle is the next change, or none, with the number up to which all has been told.
+// nextOrIdle returns the next change, or none, with the number up to which all have been yielded.
 func (w *watching) nextOrIdle(ctx context.Context, f *feed.Watcher) (feed.Event, error) {
 	for {
 		brief, cancel := context.WithTimeout(ctx, w.idle)
@@ -388,7 +388,7 @@ func (c *MapChange[K, V]) decode() (err error) {
 	return err
 }
 
-// What follows is Map.Watch without the types of the map.
+// Map.Watch without the types of the map.
 
 func (m *bareMap) watch(ctx context.Context, opts []WatchOption) iter.Seq2[Change, error] {
 	if from, is := m.from.(refused); is {

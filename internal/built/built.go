@@ -8,7 +8,7 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Info is what a program was built from.
+// Info is the origin of a program's build.
 type Info struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -21,7 +21,7 @@ type Info struct {
 
 const module = "github.com/copaldb/copal"
 
-// Read finds out what this program was built from. The commit is known of a program of this module.
+// Read returns the Info of this program. The commit is known of a program of this module.
 func Read() Info {
 	v := Info{Version: "(devel)", Format: record.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

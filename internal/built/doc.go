@@ -1,2 +1,2 @@
-// Package built says what a program was built from.
+// Package built returns the version, the commit and the platform of a program.
 package built

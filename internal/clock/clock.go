@@ -2,7 +2,7 @@ package clock
 
 import "time"
 
-// Clock tells the time and wakes its caller. Implementations are safe for concurrent use.
+// Clock returns the time and wakes its caller. Implementations are safe for concurrent use.
 type Clock interface {
 	Now() time.Time
 	// After delivers once on the channel when d has passed; stop releases the timer early.

@@ -15,10 +15,10 @@ import (
 // assignment. It reports false if an interface in it has something that cannot be copied.
 type Func func(p unsafe.Pointer) bool
 
-// For returns the function of a type. It is nil, and ok is true, for one that shares nothing: numbers,
-// strings, times, and structs and arrays of these. ok is false for one with a part that only methods
-// of its own could copy. Fields that are not exported, and not embedded, are left as they are: a codec
-// leaves them zero.
+// For returns the function of a type. It is nil, and ok is true, for one that shares nothing:
+// numbers, strings, times, and structs and arrays of these. ok is false for one with a part that
+// only methods of its own could copy. Fields that are not exported, and not embedded, are not
+// changed: a codec leaves them zero.
 func For(t reflect.Type) (f Func, ok bool) {
 	c := compiler{under: map[reflect.Type]*Func{}}
 	return c.compile(t)
@@ -63,7 +63,7 @@ func (c *compiler) compile(t reflect.Type) (Func, bool) {
 	if sharesNothing(t) {
 		return nil, true
 	}
-	if t.Kind() != reflect.Pointer && ofItsOwn(t) { // what a pointer points to is asked itself
+	if t.Kind() != reflect.Pointer && ofItsOwn(t) { // the target of a pointer is tested itself
 		return nil, false
 	}
 	if under := c.under[t]; under != nil {
@@ -126,7 +126,7 @@ func (c *compiler) ofArray(t reflect.Type) (Func, bool) {
 	return func(p unsafe.Pointer) bool { return each(p, n, size, elem) }, true
 }
 
-// each detaches n values that stand one behind the other.
+// each detaches n adjacent values.
 func each(p unsafe.Pointer, n int, size uintptr, f Func) bool {
 	for i := range n {
 		if !f(unsafe.Add(p, uintptr(i)*size)) {
@@ -259,10 +259,10 @@ func copyMap[M ~map[K]V, K comparable, V any](p unsafe.Pointer) bool {
 	return true
 }
 
-// funcs are those of the types that stood in interfaces: a Func, nil or not, or false for none.
+// funcs are the functions of the types found in interfaces: a Func, nil or not, or false for none.
 var funcs sync.Map
 
-// detachInterface replaces what an interface has.
+// detachInterface replaces the value of an interface.
 func detachInterface(v reflect.Value) bool {
 	if v.IsNil() {
 		return true

@@ -34,7 +34,7 @@ type (
 	embedded struct{ In []int32 }
 )
 
-// random fills what v has, down to a depth.
+// random fills v, down to a depth.
 func random(rng *rand.Rand, v reflect.Value, depth int) {
 	n := rng.IntN(3)
 	switch v.Kind() {
@@ -92,8 +92,8 @@ func random(rng *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// memory collects where what a value points to stands, but for strings, which nobody can change, and
-// for what has no bytes.
+// memory collects the addresses of the targets in a value, except strings, which cannot be changed,
+// and values without bytes.
 func memory(v reflect.Value, at map[unsafe.Pointer]string, path string) {
 	note := func(p unsafe.Pointer) {
 		if p != nil {

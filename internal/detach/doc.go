@@ -1,3 +1,3 @@
-// Package detach makes values that share memory with others their holder's own: it copies what they
-// point to, by functions that are compiled once for each type.
+// Package detach makes values that share memory with others their holder's own: it copies the
+// targets of their pointers, by functions that are compiled once for each type.
 package detach

@@ -19,8 +19,8 @@ type Driver interface {
 	// Has reports whether key has an entry, a value or a collection.
 	Has(ctx context.Context, key []byte) (bool, error)
 
-	// Write sets or deletes one entry, and reports whether there was one if it deletes. It does not keep what w
-	// points to.
+	// Write sets or deletes one entry, and reports whether there was one if it deletes. It does not
+	// keep w or its bytes.
 	Write(ctx context.Context, w *Write) (existed bool, err error)
 
 	// WriteAll sets and deletes entries, all or none; the If of each is nil. The error is errors.ErrUnsupported where
@@ -58,7 +58,7 @@ type Entry struct {
 	Type       engine.CollectionType // of the collection that the key holds, "" for a value
 	Schema     uint64                // of the value, a number of Schemas; 0 without
 	Deadline   uint64                // in Unix milliseconds, 0 for none
-	Content    string                // the content type of the value, "" where none is known; only InOrder and a dated Get tell it
+	Content    string                // the content type of the value, "" if none is known; only InOrder and a dated Get return it
 }
 
 // Write is a write of one entry. Its durability is never engine.Memory.
@@ -94,9 +94,9 @@ type Schemas interface {
 
 // Caching is a driver that may keep entries on this machine until they change.
 type Caching interface {
-	// GetKept is Get, undated, of an entry that an earlier call may have kept. The caller must not change its bytes. In
-	// made it may leave what it makes of the value, which later calls find there until the entry changes. Made is nil
-	// for an entry that is not kept.
+	// GetKept is Get, undated, of an entry that may be cached. The caller must not change its
+	// bytes. It may store the decoded value in made, where later calls find it until the entry
+	// changes. made is nil for an entry that is not cached.
 	GetKept(ctx context.Context, key []byte) (e Entry, made *atomic.Value, err error)
 }
 
@@ -125,7 +125,8 @@ type Element struct {
 // *engine.CollectionError or engine.ErrType when the key holds something else. A collection without elements does
 // not exist.
 type Collections interface {
-	// Type returns what the key holds, "" for a value. The error is engine.ErrNotFound when it holds nothing.
+	// Type returns the type of the key, "" for a value. The error is engine.ErrNotFound when there
+	// is no entry.
 	Type(ctx context.Context, key []byte) (engine.CollectionType, error)
 
 	// Count returns the number of elements, 0 when there is no collection.
@@ -134,8 +135,8 @@ type Collections interface {
 	// Clear deletes the collection, and reports whether there was one.
 	Clear(ctx context.Context, of Of, d engine.Durability) (existed bool, err error)
 
-	// Rename moves the collection and its deadline to another key, and replaces what that key holds. The error is
-	// engine.ErrNotFound when there is no collection.
+	// Rename moves the collection and its deadline to another key, and replaces any entry of that
+	// key. The error is engine.ErrNotFound when there is no collection.
 	Rename(ctx context.Context, of Of, to []byte, d engine.Durability) error
 
 	// Element returns one element of a hash, a set or a sorted set. The error is engine.ErrNotFound when there is none.
@@ -177,7 +178,8 @@ type Collections interface {
 	// the other, so the last of them is the first of the list.
 	Push(ctx context.Context, of Of, list []Element, front bool, d engine.Durability) (length int, err error)
 
-	// Insert puts elements before the element at an index, or behind the last one if the index is the length.
+	// Insert puts elements before the element at an index, or after the last one if the index is
+	// the length.
 	Insert(ctx context.Context, of Of, index int, list []Element, d engine.Durability) error
 
 	// Replace sets the element at an index.
@@ -200,8 +202,9 @@ type Sessions interface {
 	Begin(ctx context.Context, readOnly bool) (Session, error)
 }
 
-// Session is a view of the store at one moment, with what the session has written itself. It is for one goroutine at a
-// time, unless it is a snapshot. Its writes, whose durability means nothing, count when it commits.
+// Session is a view of the store at one moment, with the session's own writes. It is for one
+// goroutine at a time, unless it is a snapshot. Its writes, whose durability means nothing, count
+// when it commits.
 type Session interface {
 	Driver
 	Sorted
@@ -211,7 +214,8 @@ type Session interface {
 	// the session has read has changed: the caller may begin anew.
 	Commit(ctx context.Context, d engine.Durability) error
 
-	// Moment returns the sequence number and the time, in Unix milliseconds, of what the session reads.
+	// Moment returns the sequence number and the time, in Unix milliseconds, of the moment that the
+	// session reads.
 	Moment() (seq, time uint64)
 
 	// Close ends the session; without Commit none of its writes counts. Every later call is engine.ErrTxDone or, of a
@@ -219,20 +223,21 @@ type Session interface {
 	Close() error
 }
 
-// Feed is a driver that tells changes.
+// Feed is a driver that reports changes.
 type Feed interface {
 	// Now returns the sequence number of the last write.
 	Now(ctx context.Context) (uint64, error)
 
-	// Watch yields the changes behind a sequence number, until ctx is done or the store cannot tell more. Its last pair
-	// has an error then, seglog.ErrHistoryLost where compaction has removed what it has yet to tell. With Until it ends
-	// without one.
+	// Watch yields the changes after a sequence number, until ctx is done or the store has no more.
+	// Its last pair has an error then, seglog.ErrHistoryLost if compaction has removed later
+	// changes. With Until it ends without one.
 	Watch(ctx context.Context, what Watching) iter.Seq2[Change, error]
 }
 
 // Noticing is a driver that hears which keys change, but cannot promise to hear all.
 type Noticing interface {
-	// Listen begins to hear, until ctx is done. The error is errors.ErrUnsupported where nobody says it.
+	// Listen begins to hear, until ctx is done. The error is errors.ErrUnsupported if the store
+	// does not report them.
 	Listen(ctx context.Context) (Notices, error)
 }
 
@@ -254,32 +259,34 @@ type Maps interface {
 	DeclareMap(ctx context.Context, name string) error
 }
 
-// Dumps is a driver that can move what a key holds as a whole, as internal/rdb reads and writes it.
+// Dumps is a driver that can move whole entries, as internal/rdb reads and writes them.
 type Dumps interface {
-	// Dump returns what the key holds. The error is engine.ErrNotFound when it holds nothing.
+	// Dump returns the dump of an entry. The error is engine.ErrNotFound when there is none.
 	Dump(ctx context.Context, key []byte) ([]byte, error)
 
-	// Restore gives the key what Dump has returned, with a deadline, 0 for none, in the place of what it holds.
+	// Restore sets the key to the result of Dump, with a deadline, 0 for none, and replaces its
+	// entry.
 	Restore(ctx context.Context, key, dump []byte, deadline uint64, d engine.Durability) error
 }
 
-// Informing is a driver whose servers tell about themselves.
+// Informing is a driver whose servers have information about themselves.
 type Informing interface {
-	// Info returns what each server that takes writes says of itself, as names and values of its own.
+	// Info returns the information of each server that takes writes, as names and values of its
+	// own.
 	Info(ctx context.Context) ([]map[string]string, error)
 }
 
-// Watching says what Watch yields.
+// Watching is the settings of Watch.
 type Watching struct {
 	Prefix []byte
 	Key    []byte // only this, unless nil
 	After  uint64
 	Until  *uint64
 	Old    bool          // with the values before
-	Idle   time.Duration // how often to tell that there was nothing, 0 for never
+	Idle   time.Duration // how often to report that there was no change, 0 for never
 }
 
-// Change is a change as package copal tells it. Times are in Unix milliseconds.
+// Change is a change for package copal. Times are in Unix milliseconds.
 type Change struct {
 	Key, To                                      []byte
 	Deleted, Expired, Range, Dropped, Idle, More bool
@@ -293,5 +300,5 @@ type Change struct {
 	HasOld            bool                  // there was an entry before
 	ValueErr, OldErr  error                 // why Value or Old cannot be read, nil if it can
 	Covers            func(key []byte) bool // of a Range
-	Rest              []byte                // of a Range: with Key, what engine.RangeOf makes it of
+	Rest              []byte                // of a Range: with Key, the arguments of engine.RangeOf
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Mark says how far a log was once synced, so that recovery can tell a torn tail, which a crash
-// leaves behind it, from damage before it. It is a hint: every mark ever written stays true, it is
-// not synced except at Close, and the log opens without one. It also knows the newest manifest of
-// then, so that an older one in its place is noticed.
+// Mark is a place up to which a log was synced, so that recovery can distinguish a torn tail, which
+// a crash leaves after it, from damage before it. It is a hint: every mark ever written stays true,
+// it is not synced except at Close, and the log opens without one. It also has the number of the
+// newest manifest at that time, so that an older one in its place is noticed.
 //
 // Its file has two slots of one sector each, written in turn, so that a torn write leaves the mark
 // before it. The newest mark counts. A slot is a line, padded with spaces:
@@ -24,15 +24,15 @@ type Mark struct {
 	Edit     uint64 // number of this mark, from 1
 	Manifest uint64 // number of the manifest at that time
 	Segment  record.SegmentID
-	Offset   int64  // in the segment, behind what was synced last
-	Seq      uint64 // number of what was synced last, as the log counts
+	Offset   int64  // in the segment, after the last synced record
+	Seq      uint64 // number of the last synced record, as the log counts
 	Failed   bool   // a sync has failed, and the cache is not to be trusted: a hole in the log need not be damage
 }
 
 // SlotBytes is the length of a mark.
 const SlotBytes = 512
 
-// MarkFormat is how a log spells its marks, and what it makes of those that it cannot use.
+// MarkFormat is how a log spells its marks, and its errors for those that it cannot use.
 type MarkFormat struct {
 	Title, Log, Offset, Seq string // words of the line
 	Possible                func(m *Mark) bool
@@ -49,7 +49,7 @@ func (t *MarkFormat) Encode(m *Mark) []byte {
 		record.Title(t.Title), t.Log, m.Log, m.Edit, m.Manifest, m.Segment, t.Offset, m.Offset, t.Seq, m.Seq, sync), SlotBytes)
 }
 
-// Parse reads what Encode writes.
+// Parse parses the text of Encode.
 func (t *MarkFormat) Parse(text []byte) (*Mark, error) {
 	f, err := record.UnsealPadded(text, t.Title)
 	if err != nil {
@@ -67,9 +67,9 @@ func (t *MarkFormat) Parse(text []byte) (*Mark, error) {
 	return m, nil
 }
 
-// Read returns the newest mark of a log, or nil. Slots that do not parse are passed over, for a mark
-// is only ever a help, and so is a mark of another log beside one of this. But a mark of a newer version, which
-// is intact, knows what this one does not; and where all marks are of other logs, the file is not this log's.
+// Read returns the newest mark of a log, or nil. Slots that do not parse are skipped, because a
+// mark is only a help, and so is a mark of another log beside one of this. But an intact mark of a
+// newer version is an error; and if all marks are of other logs, the file is not this log's.
 func (t *MarkFormat) Read(fsys vfs.FS, path string, log uint64) (*Mark, error) {
 	f, err := fsys.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ type Marker struct {
 	slot   int64  // where the next one goes
 }
 
-// Open begins to write the marks of a log, behind those that there are.
+// Open begins to write the marks of a log, after the existing ones.
 func (t *MarkFormat) Open(fsys vfs.FS, path string, log uint64) (*Marker, error) {
 	f, err := fsys.Open(path, vfs.ReadWrite)
 	if errors.Is(err, fs.ErrNotExist) {

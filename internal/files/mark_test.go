@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// errBad is what the log makes of a mark that it cannot use.
+// errBad is the log's error for a mark that it cannot use.
 var errBad = errors.New("bad")
 
 var format = &files.MarkFormat{
@@ -57,7 +57,7 @@ func TestMarkText(t *testing.T) {
 	}
 }
 
-// put writes marks as earlier processes would have, each behind what there is.
+// put writes marks as earlier processes would have, each after the existing ones.
 func put(t *testing.T, fsys vfs.FS, marks ...*files.Mark) {
 	t.Helper()
 	for _, m := range marks {

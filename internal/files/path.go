@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Path returns the one name that every path to the same file or directory has: from the root on, without
-// symbolic links, "." and "..". Elements that do not exist yet stay as they are.
+// Path returns the one name that every path to the same file or directory has: from the root on,
+// without symbolic links, "." and "..". Elements that do not exist yet do not change.
 //
 // ".." means the parent of the directory that the elements before it lead to, as it does for the system and
 // os.Stat. Functions of package filepath drop "link/.." from a path, which is another directory if link is a
 // symbolic link. They are safe on the result, and only there. Windows drops it itself.
 //
-// A log calls Path once, when it is opened. So it stays where it is when the program changes its working directory, or
-// when somebody gives a symbolic link on the way another target.
+// A log calls Path once, when it is opened. So it stays where it is when the program changes its
+// working directory, or when a symbolic link on the way gets another target.
 func Path(name string) (string, error) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" {
 		return filepath.Abs(name)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPath: two paths that the system takes for one directory have one name, and that name is a path to it. What does
-// not exist keeps its name.
+// TestPath: two paths that the system takes for one directory have one name, and that name is a
+// path to it. A path that does not exist keeps its name.
 func TestPath(t *testing.T) {
 	if runtime.GOOS == "windows" || runtime.GOOS == "plan9" {
 		t.Skip("the system has another meaning of ..")

@@ -20,7 +20,7 @@ type Pool struct {
 
 	mu   sync.Mutex
 	free sync.Cond
-	open []*Pooled // those with a descriptor, the one used last at the end; guarded by mu, as what follows
+	open []*Pooled // those with a descriptor, the one used last at the end; guarded by mu, as the following fields
 }
 
 // PoolSize is how many descriptors a pool has at most.
@@ -91,7 +91,7 @@ type Pooled struct {
 	id   string
 	size int64 // when it came to the pool; -1 if that could not be had
 
-	file   vfs.File // nil without a descriptor; guarded by the pool's mu, as what follows
+	file   vfs.File // nil without a descriptor; guarded by the pool's mu, as the following fields
 	users  int
 	closed bool
 }
@@ -113,7 +113,7 @@ func (x *Pooled) take() (vfs.File, error) {
 	if x.file == nil && !x.closed {
 		p.roomLocked()
 	}
-	switch { // what was said of it before may have changed in the meantime
+	switch { // its state may have changed meanwhile
 	case x.closed:
 		p.free.Signal()
 		return nil, &fs.PathError{Op: "use", Path: x.path, Err: fs.ErrClosed}

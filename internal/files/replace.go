@@ -13,7 +13,7 @@ import (
 // A file that must never be seen half written is made under another name, synced, and renamed. The
 // directory is synced then: a crash leaves the old file or the new one, and TempSuffix files of no account.
 
-// TempSuffix stands behind the name of a file that is not finished.
+// TempSuffix is the suffix of the name of an unfinished file.
 const TempSuffix = ".tmp"
 
 // ErrSyncDir marks the error of a directory's sync, after which it is not known which of its
@@ -50,8 +50,9 @@ func Remove(fsys vfs.FS, path string) error {
 	return nil
 }
 
-// Make makes a file in the place of one that a crash may have left under its name, and syncs it. When a step fails
-// no file is left. The name is not durable yet: it is to be renamed, and the directory synced then.
+// Make makes a file in the place of one that a crash may have left under its name, and syncs it.
+// When a step fails no file is left. The name is not durable yet: the caller renames the file, and
+// then syncs the directory.
 func Make(fsys vfs.FS, path string, write func(f vfs.File) error) (vfs.File, error) {
 	if err := Remove(fsys, path); err != nil {
 		return nil, err

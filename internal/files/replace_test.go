@@ -73,7 +73,7 @@ func TestMakeFails(t *testing.T) {
 	}
 }
 
-// A power cut at any moment leaves the old file or the new one, and behind the end the new one alone.
+// A power cut at any moment leaves the old file or the new one, and after the end only the new one.
 func TestReplace(t *testing.T) {
 	m := vfs.NewCrashMem()
 	create(t, m, "f", "old")
@@ -101,7 +101,7 @@ func (f falseRename) Rename(from, to string) error {
 	return errors.Join(f.FS.Rename(from, to), errTest)
 }
 
-// The error tells whether the old file is certainly in place.
+// The error shows whether the old file is certainly in place.
 func TestReplaceFails(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpRename, vfs.OpSyncDir} {
 		m := vfs.NewMem()
@@ -121,7 +121,8 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
-// What the system lets nobody attempt is no failed sync, and no rename in doubt, unless the rename was done before.
+// An attempt that the system refuses is no failed sync, and no rename in doubt, unless the rename
+// was done before.
 func TestReplaceWithoutDescriptorsOrRights(t *testing.T) {
 	for _, x := range []struct {
 		kinds   vfs.Kind

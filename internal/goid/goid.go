@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// traced is the number that stands in a stack trace: "goroutine 7 [running]: …". It takes microseconds.
+// traced returns the number in a stack trace: "goroutine 7 [running]: …". It takes microseconds.
 func traced() uint64 {
 	var buf [64]byte
 	b := buf[:runtime.Stack(buf[:], false)]

@@ -17,8 +17,8 @@ func deep(n int) (uint64, byte) {
 	return id, b + room[n%len(room)]
 }
 
-// A goroutine keeps its number, however deep it goes, and whatever runs in between; and those that run at the
-// same time have numbers of their own, which are told apart by their traces too.
+// A goroutine keeps its number, however deep it goes, and whatever runs in between; and those that
+// run at the same time have numbers of their own, which their traces confirm.
 func TestNumbers(t *testing.T) {
 	const n = 64
 	ids, traces := make([]uint64, n), make([]uint64, n)

@@ -1,2 +1,2 @@
-// Package grace tells when something that others may be looking at can be taken away.
+// Package grace waits until a thing that readers may use can be removed.
 package grace

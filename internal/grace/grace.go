@@ -12,7 +12,7 @@ import (
 // that the epoch names. A grace period turns the epoch and then takes the other room's lock, once
 // for each room. So it meets every goroutine that was inside when it began, while newcomers are let
 // into the room that it does not wait for. A newcomer that finds a room being closed goes into the
-// other one. So nothing waits behind a grace period, however long that waits for a reader.
+// other one. So nothing waits for a grace period, however long that waits for a reader.
 //
 // To exclude is another matter: that takes both rooms, and newcomers wait.
 type Gate struct {
@@ -58,7 +58,7 @@ func (g *Gate) TryEnter() (p Pass, ok bool) {
 	}
 }
 
-// Leave gives back what Enter has returned.
+// Leave gives back the Pass of Enter.
 func (g *Gate) Leave(p Pass) { g.rooms[p].RUnlock() }
 
 // Busy reports whether somebody is inside, for tests that wait for that.
@@ -88,7 +88,7 @@ func passThrough(l sync.Locker) {
 	defer l.Unlock()
 }
 
-// Exclude returns when nobody is inside, and keeps everybody out until Admit.
+// Exclude returns when no goroutine is inside, and keeps all out until Admit.
 func (g *Gate) Exclude() {
 	g.mu.Lock()
 	g.closing.Store(true)
@@ -97,7 +97,7 @@ func (g *Gate) Exclude() {
 	}
 }
 
-// Admit ends what Exclude began.
+// Admit ends an Exclude.
 func (g *Gate) Admit() {
 	g.closing.Store(false)
 	for i := range g.rooms {

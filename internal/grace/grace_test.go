@@ -35,7 +35,8 @@ func TestGraceWaits(t *testing.T) {
 	}
 }
 
-// Nobody waits at the gate because a grace period waits for somebody else, in whichever room that one is.
+// No goroutine waits at the gate because a grace period waits for another, in whichever room that
+// one is.
 func TestGraceStopsNobody(t *testing.T) {
 	for turns := range 2 {
 		var g Gate
@@ -86,7 +87,8 @@ func TestExclude(t *testing.T) {
 	all.Wait()
 }
 
-// What a reader saw before a grace period is not taken away from it: the pattern that compaction follows.
+// A thing that a reader saw before a grace period is not removed: the pattern that compaction
+// follows.
 func TestGraceProtects(t *testing.T) {
 	type place struct{ gone atomic.Bool }
 	var g Gate
@@ -118,7 +120,8 @@ func TestGraceProtects(t *testing.T) {
 	all.Wait()
 }
 
-// A goroutine inside that tries to enter again while another excludes is told so, whichever room it is in.
+// A goroutine inside that tries to enter again while another excludes gets false, whichever room it
+// is in.
 func TestTryEnter(t *testing.T) {
 	for turns := range 2 {
 		var g Gate

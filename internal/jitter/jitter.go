@@ -5,8 +5,9 @@ import (
 	"runtime"
 )
 
-// Here lets others run, now and then: mostly for a moment, seldom for so long that they get far. It does not
-// sleep, for where a test's time stands still while a goroutine waits for a lock, nobody would wake it up.
+// Here lets others run, now and then: mostly for a moment, seldom for so long that they get far. It
+// does not sleep, because in a test whose time does not move while a goroutine waits for a lock, it
+// would never wake up.
 func Here() {
 	switch n := rand.Uint32N(1 << 12); {
 	case n < 2:

@@ -79,8 +79,8 @@ func delayed(name string, source []byte) ([]byte, int, error) {
 	return out.Bytes(), len(at), nil
 }
 
-// mayMeet reports whether the statement, but for blocks within it, does something that other goroutines may see
-// or wait for. A label stays before its loop, and what a deferred call does it does later.
+// mayMeet reports whether the statement, but for blocks within it, does something that other
+// goroutines may see or wait for. A label stays before its loop, and a deferred call acts later.
 func mayMeet(s ast.Stmt) (found bool) {
 	switch s.(type) {
 	case *ast.SendStmt, *ast.SelectStmt:
@@ -157,7 +157,7 @@ func overlay(t *testing.T) string {
 	return name
 }
 
-// The calls stand where they should, and the code is otherwise as it was.
+// The calls are where they should be, and the code is otherwise as it was.
 func TestDelayed(t *testing.T) {
 	const source = `package p
 

@@ -6,5 +6,5 @@
 // into each other. A Seed makes it a store's own, so that keys which collide in one store do not in
 // the next. It is no defence against an attacker that knows the seed; a collision costs a look at a key and no more.
 //
-// Its results stand in files. They never change within a version of the format.
+// Its results are in files. They never change within a version of the format.
 package keyhash

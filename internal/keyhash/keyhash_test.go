@@ -30,7 +30,7 @@ func TestPublishedVectors(t *testing.T) {
 	}
 }
 
-// TestGolden: hashes stand in files, so these are for ever. One of each length up to 100.
+// TestGolden: hashes are in files, so these never change. One of each length up to 100.
 func TestGolden(t *testing.T) {
 	text, fold := strings.Repeat("the quick brown fox jumps over the lazy dog. ", 3), uint64(0)
 	for n := range 100 {
@@ -57,7 +57,7 @@ func TestStringAndBytesAgree(t *testing.T) {
 			b[i] = byte(rng.Uint32())
 		}
 		want := New(7).Bytes(b[:n])
-		for shift := range 8 { // wherever in memory it stands
+		for shift := range 8 { // at each alignment in memory
 			moved := append(make([]byte, shift, shift+n), b[:n]...)[shift:]
 			if got := New(7).String(string(moved)); got != want || New(7).Bytes(moved) != want {
 				t.Fatalf("%d bytes: %#x and %#x", n, got, want)

@@ -18,7 +18,7 @@ type Ring[O comparable] struct {
 }
 
 type block[O comparable] struct {
-	mu     sync.RWMutex // guards what follows against readers; only the appender changes it
+	mu     sync.RWMutex // guards the following fields against readers; only the appender changes them
 	of     O
 	number int64 // which block of the owner
 	taken  bool  // by any lap
@@ -33,8 +33,8 @@ func New[O comparable](region vfs.Region, size int64) *Ring[O] {
 	return &Ring[O]{Region: region, Size: size, Block: size / Blocks}
 }
 
-// Needs is how much of what ends at off must stand elsewhere before n more bytes may be stored: a
-// block is taken as a whole. It is negative when nothing has to.
+// Needs returns up to which offset bytes must be elsewhere before n bytes may be stored at off: a
+// block is taken as a whole. It is negative if none must.
 func (r *Ring[O]) Needs(off, n int64) int64 {
 	return ((off+n-1)/r.Block - (Blocks - 1)) * r.Block
 }
@@ -73,8 +73,8 @@ func (r *Ring[O]) Store(of O, p []byte, off int64) error {
 	return nil
 }
 
-// Load copies the bytes at off of the owner to p. ok is false when some of them have
-// been overwritten. They must have been stored before: what is beyond the end is the appender's alone.
+// Load copies the bytes at off of the owner to p. ok is false when some of them have been
+// overwritten. They must have been stored before: only the appender knows the bytes beyond the end.
 func (r *Ring[O]) Load(of O, p []byte, off int64) (ok bool, err error) {
 	for len(p) > 0 {
 		n := min(int(r.Block-off%r.Block), len(p))

@@ -29,7 +29,7 @@ func newRing(t *testing.T, size int64) *laps.Ring[string] {
 	return laps.New[string](region, size)
 }
 
-// What is loaded is what was stored at that offset by that owner, or nothing.
+// A load returns the bytes stored at that offset by that owner, or none.
 func TestLaps(t *testing.T) {
 	const size = 16 * 64
 	r := newRing(t, size)
@@ -77,7 +77,8 @@ func (r *stopping) Store(off int, p []byte) error {
 	return r.Region.Store(off+half, p[half:])
 }
 
-// While a copy is under way, what it is about to overwrite is not loaded any more, and all else is as it was stored.
+// While a copy is under way, the bytes that it is about to overwrite are not loaded any more, and
+// all others are as stored.
 func TestLapsDuringACopy(t *testing.T) {
 	const size = 16 * 64
 	r := newRing(t, size)
@@ -127,7 +128,7 @@ func TestLapsConcurrent(t *testing.T) {
 			for at := end.Load(); at < n; at = end.Load() {
 				from := max(at-100, 0)
 				if at-from < int64(len(p)) {
-					runtime.Gosched() // what is beyond the end is the appender's
+					runtime.Gosched() // bytes beyond the end are the appender's
 					continue
 				}
 				if ok, _ := r.Load("", p, from); ok && !bytes.Equal(p, place(from)) {
@@ -146,7 +147,7 @@ func TestLapsConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// place is what the eight bytes at an offset are.
+// place returns the eight bytes at an offset.
 func place(at int64) []byte {
 	p := make([]byte, 8)
 	for i := range p {

@@ -2,9 +2,9 @@ package laps
 
 import "sort"
 
-// Overlay is what stood in a ring and not in the file that the ring is drained to: pieces in the
-// order of their offsets, adjacent ones joined. Recovery finds it, and reads see it over the file
-// until it is written there.
+// Overlay is the bytes that were in a ring and not in the file to which the ring is drained: pieces
+// in the order of their offsets, adjacent ones joined. Recovery finds it, and reads see it over the
+// file until it is written there.
 type Overlay []Piece
 
 // Piece is some bytes at an offset of the file.
@@ -13,7 +13,7 @@ type Piece struct {
 	Bytes []byte
 }
 
-// Add takes a copy of the bytes at an offset, behind those added before.
+// Add takes a copy of the bytes at an offset, after those added before.
 func (o *Overlay) Add(at int64, b []byte) {
 	if n := len(*o); n > 0 && (*o)[n-1].end() == at {
 		(*o)[n-1].Bytes = append((*o)[n-1].Bytes, b...)
@@ -53,7 +53,7 @@ func (o Overlay) Covers(from, to int64) bool {
 	return from >= to
 }
 
-// UpTo is what stands before an offset.
+// UpTo returns the part before an offset.
 func (o Overlay) UpTo(end int64) Overlay {
 	n := sort.Search(len(o), func(i int) bool { return o[i].At >= end })
 	kept := append(Overlay(nil), o[:n]...)
@@ -64,7 +64,7 @@ func (o Overlay) UpTo(end int64) Overlay {
 	return kept
 }
 
-// behind are the pieces that end behind an offset.
+// behind returns the pieces that end after an offset.
 func (o Overlay) behind(off int64) Overlay {
 	return o[sort.Search(len(o), func(i int) bool { return o[i].end() > off }):]
 }

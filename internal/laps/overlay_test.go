@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An overlay does to a file what writing its pieces there would do.
+// An overlay has the same effect on a file as writing its pieces to it.
 func TestOverlay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {

@@ -42,7 +42,7 @@ func writeCollection(t testing.TB, w *ndjson.Writer, n int64) {
 	}
 }
 
-// show is what is read, in a form that can be compared.
+// show returns the read lines, in a form that can be compared.
 func show(in []byte) (list []string, bad []*ndjson.LineError, at ndjson.State) {
 	r := ndjson.NewReader(bytes.NewReader(in))
 	for {
@@ -91,7 +91,7 @@ func TestCollection(t *testing.T) {
 	if len(bad) > 0 || len(all) != 6 || !at.Ended || at.Entries != 3 || string(at.Key) != "z" {
 		t.Fatalf("%q, %v, %+v", all, bad, at)
 	}
-	// Cut anywhere, what is whole is there, and it goes on behind the last entry that is.
+	// Cut anywhere, the whole entries are there, and a writer goes on after the last whole one.
 	for cut := bytes.IndexByte(out, '\n') + 1; cut < len(out); cut++ {
 		list, bad, at := show(out[:cut])
 		if !strings.HasPrefix(strings.Join(all, "\n"), strings.Join(list, "\n")) {
@@ -116,7 +116,7 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// A line that is missing takes along what needs it, and is told of.
+// A missing line takes along the lines that need it, and is reported.
 func TestCollectionDamaged(t *testing.T) {
 	lines := bytes.SplitAfter(exportOfCollection(t), []byte{'\n'})
 	for _, test := range []struct {

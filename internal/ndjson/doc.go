@@ -1,9 +1,9 @@
 // Package ndjson is the form in which entries travel: lines of JSON, one for each entry, from which a store can
 // be made that has the same records under the same keys. docs/export-format.md is the page about it.
 //
-// It is syntax only. A Writer turns entries into lines, a Reader lines into entries; neither knows a store or a file.
-// Both keep one line and one value in memory. The Reader reports the place and the fault of each bad line, and goes on
-// behind it if the caller does.
+// It is syntax only. A Writer turns entries into lines, a Reader lines into entries; neither knows
+// a store or a file. Both keep one line and one value in memory. The Reader reports the place and
+// the fault of each bad line, and goes on after it if the caller does.
 package ndjson
 
 import (
@@ -15,7 +15,8 @@ import (
 const Version = 1
 
 const (
-	// partBytes is how much of a value stands in one line. A value that is longer gets lines of its own.
+	// partBytes is how much of a value is in one line. A value that is longer gets lines of its
+	// own.
 	partBytes = 1 << 20
 
 	// maxLine bounds the memory for a line that is no export's. Those of a Writer are shorter than 2 MiB.
@@ -24,17 +25,17 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Head says what follows it: the state of a store at one moment.
+// Head is the head of an export: the state of a store at one moment.
 type Head struct {
 	Seq  uint64    // number of the last record that is in it
 	Time time.Time // of that moment
-	From string    // what was asked for, in the words of who asked; "" for everything
+	From string    // the requested part, in the words of the request; "" for everything
 }
 
 // schema is how a value was encoded.
 type schema struct{ codec, text string }
 
-// State is how far a Reader has come, or a Writer: behind which line, and what was said up to there.
+// State is the place of a Reader or a Writer after a line, with the declarations up to there.
 type State struct {
 	Offset  int64 // of the next line
 	Lines   int64

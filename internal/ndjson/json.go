@@ -12,17 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// The lines are read by a parser of their own, for encoding/json changes what it does not understand: half a
-// surrogate and bytes that are not UTF-8 become U+FFFD, names of fields match in any case, and of two fields
-// with one name the last counts. Here all that is an error.
+// The lines are read by a parser of their own, because encoding/json changes text that it does not
+// understand: half a surrogate and bytes that are not UTF-8 become U+FFFD, names of fields match in
+// any case, and of two fields with one name the last counts. Here all that is an error.
 
 var errSyntax = errors.New("it is not a JSON object")
 
-// blank is what may stand between the parts of an object.
+// blank is the characters allowed between the parts of an object.
 const blank = " \t\r\n"
 
-// EachField calls f for the fields of the object that text is. A value is the bytes that stand there, and may be no
-// JSON unless text is. The errors are those of f, and one for a text that is no object.
+// EachField calls f for the fields of the object that text is. A value is its bytes in text, and
+// may be no JSON unless text is. The errors are those of f, and one for a text that is no object.
 func EachField(text []byte, f func(name string, value []byte) error) error {
 	b := bytes.TrimSpace(text)
 	if len(b) < 2 || b[0] != '{' || b[len(b)-1] != '}' {
@@ -110,7 +110,7 @@ func stringLength(b []byte) int {
 	}
 }
 
-// Unquote is the string that the JSON string in b stands for.
+// Unquote returns the string of the JSON string in b.
 func Unquote(b []byte) (string, error) {
 	if len(b) < 2 || b[0] != '"' || stringLength(b) != len(b) {
 		return "", fmt.Errorf("%s is not a string", shorten(b))
@@ -146,8 +146,8 @@ func hasControl(b []byte) bool {
 	return false
 }
 
-// unescape is the character that the escape at the beginning of b stands for, and the length of that; 0 if
-// there is none.
+// unescape returns the character of the escape at the beginning of b, and the length of the escape;
+// 0 if there is none.
 func unescape(b []byte) (rune, int) {
 	if len(b) < 2 {
 		return 0, 0
@@ -266,7 +266,8 @@ func parseBase64(b []byte) ([]byte, error) {
 	return append([]byte{}, out...), nil
 }
 
-// standsAsItIs reports whether b can stand in a line as the JSON that it is, and be found there byte for byte.
+// standsAsItIs reports whether b is JSON that can be copied into a line, and be read back byte for
+// byte.
 func standsAsItIs(b []byte) bool {
 	return len(b) > 0 && len(b) == len(bytes.TrimSpace(b)) && bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 && utf8.Valid(b) && json.Valid(b)
 }
@@ -311,7 +312,7 @@ func parseNumber(b []byte) (int64, error) {
 	return int64(n), nil
 }
 
-// shorten is what a message shows of something that may be long.
+// shorten returns the part of a possibly long text for a message.
 func shorten(b []byte) string {
 	const most = 40
 	if len(b) > most {

@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// Kind is what a line says.
+// Kind is the kind of a line.
 type Kind int
 
 // The kinds.
@@ -25,12 +25,12 @@ const (
 	Entry   Kind = iota // an entry, with all lines of its value; of a collection its elements follow
 	Element             // an element of the collection
 	Map                 // there is a map with this name
-	Begin               // what follows is the state of a store
+	Begin               // the state of a store follows
 	End                 // that was all
 	noted               // nothing to the caller
 )
 
-// Line is what a Reader makes of one, or of several that belong together.
+// Line is one line, or several that belong together, as a Reader returns them.
 type Line struct {
 	Kind    Kind
 	Entry   admin.Entry // its Key and Value are the caller's
@@ -38,7 +38,7 @@ type Line struct {
 	Map     string
 }
 
-// LineError is a line that is not what it should be.
+// LineError is the error of a bad line.
 type LineError struct {
 	Line   int64 // from 1
 	Offset int64 // of its first byte
@@ -56,8 +56,8 @@ var ErrVersion = errors.New("it was written by a newer version")
 // ErrLong is a line of more than Reader.MaxBytes.
 var ErrLong = errors.New("it is too long")
 
-// Reader reads lines. With Loose set it takes entries without what an export has around them, the first line
-// and the last, and with empty lines between them.
+// Reader reads lines. With Loose set it takes entries without the first and the last line of an
+// export, and with empty lines between them.
 type Reader struct {
 	Loose bool
 
@@ -65,11 +65,11 @@ type Reader struct {
 
 	in   *bufio.Reader
 	line []byte // the line that was read last, without its line feed
-	back bool   // it is to be read again
+	back bool   // it must be read again
 	torn bool   // it has no line feed
 	from int64  // where it begins
 	at   State
-	good State  // behind the last line that was one
+	good State  // after the last good line
 	sum  uint32 // the checksum of all before the line
 	key  []byte
 	err  error
@@ -77,14 +77,14 @@ type Reader struct {
 	left bool // parts of a value follow that is given up
 	lost bool // elements of a collection follow that is given up
 
-	open int64  // elements that are to follow
+	open int64  // elements that must follow
 	coll []byte // the key of their collection
 }
 
 // NewReader reads r from its beginning.
 func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// State is how far the lines were in order, and what they said.
+// State returns the place after the last good line, with the declarations up to there.
 func (r *Reader) State() State {
 	s := r.good
 	s.Key = bytes.Clone(s.Key)
@@ -104,8 +104,8 @@ func (r *Reader) most() int64 {
 // Offset is how far the Reader has read.
 func (r *Reader) Offset() int64 { return r.at.Offset }
 
-// Next returns what comes next. The error is io.EOF at the end, a *LineError where a line is none, behind which
-// the next call goes on, and any other when it cannot be read.
+// Next returns the next line. The error is io.EOF at the end, a *LineError for a bad line, after
+// which the next call goes on, and any other when it cannot be read.
 func (r *Reader) Next() (Line, error) {
 	for {
 		if err := r.read(); err != nil {
@@ -125,7 +125,7 @@ func (r *Reader) Next() (Line, error) {
 		case err == errLeftOver:
 			continue
 		case err == nil:
-			if !r.torn && r.open == 0 { // else what is written behind it would be on the same line, or within a collection
+			if !r.torn && r.open == 0 { // otherwise later lines would be on the same line, or within a collection
 				r.good = r.at
 				r.good.Key = r.key
 			}
@@ -149,7 +149,7 @@ func (r *Reader) Next() (Line, error) {
 // errLeftOver is a part of a value of which another is missing. That has been said.
 var errLeftOver = errors.New("a part that is left over")
 
-// last reports whether nothing follows what was read.
+// last reports whether nothing more follows.
 func (r *Reader) last() bool {
 	if r.back {
 		return false
@@ -164,7 +164,7 @@ func (r *Reader) begins(offset int64) bool {
 	return offset > 0 || r.torn && bytes.HasPrefix(bytes.TrimSpace(r.line), []byte("{"))
 }
 
-// mark is with what some programs begin UTF-8.
+// mark is the byte order mark with which some programs begin UTF-8.
 var mark = []byte("\xef\xbb\xbf")
 
 // read reads a line.
@@ -204,7 +204,7 @@ func (r *Reader) read() error {
 	return nil
 }
 
-// fields are those of one line. What is nil is not there.
+// fields are those of one line. A missing one is nil.
 type fields struct {
 	copal, version, of, mapName, end, crc       []byte
 	key, schema, codec, typ, expires, seq, time []byte
@@ -287,7 +287,7 @@ func (f *fields) only(of ...*[]byte) error {
 	return nil
 }
 
-// parse is what the line says.
+// parse returns the content of the line.
 func (r *Reader) parse() (l Line, err error) {
 	f, err := r.split()
 	if err != nil {
@@ -375,8 +375,8 @@ func (r *Reader) begin(f *fields) error {
 	return f.only(&f.copal, &f.version, &f.of, &f.seq, &f.time)
 }
 
-// errChanged is a last line that does not fit what stands before it. So something was changed there, which is
-// worse than a file that was cut.
+// errChanged is a last line that does not fit the lines before it. So one of them was changed,
+// which is worse than a file that was cut.
 var errChanged = errors.New("what stands before it has been changed: there should be")
 
 func (r *Reader) end(f *fields) error {
@@ -466,7 +466,7 @@ func (r *Reader) count(key []byte) {
 	r.key = append(r.key[:0], key...)
 }
 
-// collection reads what an entry is whose elements follow.
+// collection reads an entry whose elements follow.
 func (r *Reader) collection(e *admin.Entry, f *fields) (err error) {
 	if f.value != nil || f.text != nil || f.base64 != nil || f.bytes != nil || f.schema != nil || f.content != nil {
 		return errors.New("a collection with a value")
@@ -533,7 +533,7 @@ func (r *Reader) schemaOf(f *fields) (codec, text string, err error) {
 	return s.codec, s.text, nil
 }
 
-// describe reads what an entry is but for its value.
+// describe reads an entry without its value.
 func (r *Reader) describe(e *admin.Entry, f *fields) (err error) {
 	if e.Key, err = ParseKey(f.key); err != nil {
 		return err
@@ -561,7 +561,7 @@ func (r *Reader) describe(e *admin.Entry, f *fields) (err error) {
 	return err
 }
 
-// bytesOf is the value that stands in a line.
+// bytesOf returns the value in a line.
 func (f *fields) bytesOf() ([]byte, error) {
 	n := 0
 	for _, form := range [][]byte{f.value, f.text, f.base64} {
@@ -609,7 +609,7 @@ func (r *Reader) parts(announced []byte) (value []byte, err error) {
 	return value, nil
 }
 
-// part is the part that stands in the line. If that is another it is read again.
+// part returns the part in the line. If the line is another kind it is read again.
 func (r *Reader) part(n int64) ([]byte, error) {
 	f, err := r.split()
 	switch {

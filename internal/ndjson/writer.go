@@ -18,7 +18,7 @@ type Writer struct {
 	buf []byte
 	at  State
 
-	open int64 // elements that are to follow
+	open int64 // elements that must follow
 	key  []byte
 
 	Seq bool // let each entry say its number in the log, and since when it is there
@@ -33,7 +33,7 @@ func NewWriter(w io.Writer, head Head) (*Writer, error) {
 	return out, out.write()
 }
 
-// ContinueWriter writes on where at is. What follows has the state that head says.
+// ContinueWriter continues at the place at. The lines that follow have the state of head.
 func ContinueWriter(w io.Writer, at State, head Head) (*Writer, error) {
 	out := &Writer{w: w, at: at}
 	out.at.schemas, out.at.Ended = slices.Clone(at.schemas), false
@@ -52,7 +52,7 @@ func (w *Writer) head(h Head) {
 	w.buf = append(w.buf, '}')
 }
 
-// State is where the next line will stand.
+// State returns the place of the next line.
 func (w *Writer) State() State { return w.at }
 
 // Map says that there is a map with this name.
@@ -61,8 +61,8 @@ func (w *Writer) Map(name string) error {
 	return w.write()
 }
 
-// Entry writes an entry, and before it its schema if that is new. On one that has a collection its elements are
-// to follow.
+// Entry writes an entry, and before it its schema if that is new. After one with a collection its
+// elements must follow.
 func (w *Writer) Entry(e *admin.Entry) error {
 	if err := w.begin(e); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (w *Writer) Entry(e *admin.Entry) error {
 	return w.end(w.write())
 }
 
-// Long is Entry of one whose value is what r has. It holds a part of it at a time.
+// Long is Entry with the value from r. It holds a part of the value at a time.
 func (w *Writer) Long(e *admin.Entry, r io.Reader, size int64) error {
 	if err := w.begin(e); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (w *Writer) schema(s schema) (int, error) {
 	return n, w.write()
 }
 
-// parts ends the line with the length of a value, and writes lines of it behind.
+// parts ends the line with the length of a value, and writes lines of it after that.
 func (w *Writer) parts(r io.Reader, size int64) error {
 	w.buf = append(strconv.AppendInt(append(w.buf, `,"bytes":`...), size, 10), '}')
 	if err := w.write(); err != nil {

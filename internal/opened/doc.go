@@ -1,5 +1,5 @@
-// Package opened tells packages beside the root which engine stands behind an open *copal.DB.
+// Package opened gives packages other than the root the engine of an open *copal.DB.
 //
-// Package copal fills it in, and package admin asks: what everyday programs never call has no place
-// among the methods of a DB, and needs the engine.
+// Package copal sets its variables, and package admin uses them: functions that everyday programs
+// never call are not methods of a DB, and need the engine.
 package opened

@@ -44,33 +44,34 @@ type Form struct {
 // it has no such key. FormOf is nil in a process that has opened no map.
 var FormOf atomic.Pointer[func(db any, key []byte) (*Form, error)]
 
-// Fitter returns what is stored for a value under a key, and the number of its schema.
+// Fitter returns the stored form of a value under a key, and the number of its schema.
 type Fitter = func(key, value []byte) (stored []byte, schema uint64, err error)
 
 // Shape is another form in which a *copal.Raw and its collections take and show values.
 type Shape struct {
-	// Take returns what is stored for a value, and the number of its schema.
+	// Take returns the stored form of a value, and the number of its schema.
 	Take func(value []byte) (stored []byte, schema uint64, err error)
 	// Show appends a value that is stored by the schema of a number.
 	Show func(dst, stored []byte, schema uint64) ([]byte, error)
 }
 
-// SetFit has the writes of a *copal.Raw store what fit makes of their values, or, if shape is not nil, makes that the
-// form of all its values. It takes a pointer without its type, which programs without raw bytes need not carry.
+// SetFit has the writes of a *copal.Raw store the results of fit for their values, or, if shape is
+// not nil, makes that the form of all its values. It takes a pointer without its type, which
+// programs without raw bytes need not carry.
 var SetFit func(raw unsafe.Pointer, fit Fitter, shape *Shape)
 
 // SetTakes has the reads of a *copal.Raw, of its collections and of its transactions ask before they put a large value
 // together in memory.
 var SetTakes func(raw unsafe.Pointer, takes engine.Takes)
 
-// Tx returns the engine's transaction behind a *copal.Tx. It is nil in a process that has begun none.
+// Tx returns the engine's transaction of a *copal.Tx. It is nil in a process that has begun none.
 var Tx atomic.Pointer[func(tx any) *engine.Tx]
 
 // Renderers returns those of a *copal.DB.
 var Renderers func(db any) *render.Renderers
 
-// RestOf returns the value of the record behind a *copal.Change that is a Range; Key has the key of it. It is nil in a
-// process that has watched nothing.
+// RestOf returns the value of the record of a *copal.Change that is a Range; Key has the key of it.
+// It is nil in a process that has watched nothing.
 var RestOf atomic.Pointer[func(change any) []byte]
 
 // View returns the view and the engine of a *copal.Snapshot. It is nil in a process that has taken none.

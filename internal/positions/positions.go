@@ -9,11 +9,11 @@ import (
 const (
 	digitBytes = 8
 	middle     = 1 << 63
-	step       = 1 << 32 // from one position to the next behind the first digit, where nothing stands beyond
+	step       = 1 << 32 // from one position to the next after the first digit, if there is none beyond
 )
 
-// Between returns n positions, in order, of at most so many digits: behind low and before high, where nil is none.
-// It returns nil if there is no room.
+// Between returns n positions, in order, of at most so many digits: after low and before high,
+// where nil is none. It returns nil if there is no room.
 func Between(low, high []byte, n, digits int) [][]byte {
 	g := gap{low: low, high: high, bounded: high != nil}
 	for level := 0; level < digits; level++ {
@@ -25,14 +25,14 @@ func Between(low, high []byte, n, digits int) [][]byte {
 	return nil
 }
 
-// gap is what is between two positions, from a digit on.
+// gap is the gap between two positions, from a digit on.
 type gap struct {
 	low, high []byte
-	bounded   bool   // high has the prefix as well, or else it is behind all that begins so
+	bounded   bool   // high has the prefix as well, or else it is after all that begins so
 	prefix    []byte // the digits of low before
 }
 
-// digit is the number that a position has at a level, 0 behind its end.
+// digit returns the number that a position has at a level, 0 after its end.
 func digit(p []byte, level int) uint64 {
 	var d [digitBytes]byte
 	if at := level * digitBytes; at < len(p) {
@@ -75,7 +75,7 @@ func (g *gap) fill(level int, n uint64) (list [][]byte) {
 	return list
 }
 
-// width is how far apart positions are at a level beyond which nothing stands.
+// width returns the distance of positions at a level without others beyond.
 func width(level int) uint64 {
 	if level == 0 {
 		return 1

@@ -38,7 +38,7 @@ func TestBetween(t *testing.T) {
 		{"", "80000000000000008000000000000000", 1, 8, "7fffffffffffffff"},
 		{"8000000000000000", "8000000000000003", 2, 8, "8000000000000001 8000000000000002"},
 		{"8000000000000000", "8000000000000009", 2, 8, "8000000000000003 8000000000000006"},
-		{"ffffffffffffffff", "", 1, 8, "ffffffffffffffff8000000000000000"}, // the end of what a digit can say
+		{"ffffffffffffffff", "", 1, 8, "ffffffffffffffff8000000000000000"}, // the greatest digit
 		{"fffffffffffffffe", "", 1, 8, "fffffffffffffffe8000000000000000"},
 		{"", "0000000000000000", 1, 8, ""},
 		{"", "0000000000000001", 1, 8, "00000000000000008000000000000000"},
@@ -60,7 +60,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// Positions of a list into which somebody inserts are in order, and no longer than what the pattern costs.
+// Positions of a list with insertions are in order, and no longer than the pattern requires.
 func TestBetweenNeighbours(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, c := range map[string]struct {

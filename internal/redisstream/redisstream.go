@@ -6,18 +6,20 @@ import (
 	"strconv"
 )
 
-// A stream is a collection of type stream, whose elements are told by the first byte of their names:
+// A stream is a collection of type stream, whose elements are identified by the first byte of their
+// names:
 //
 //	e id                        an entry: its fields and values
-//	m                           what the entries do not tell: Head
+//	m                           facts that are not in the entries: Head
 //	g group                     the place of a group of consumers: Group
 //	c <group> consumer          a consumer: Consumer
 //	p <group> id                a pending entry of the group: Pending
 //	d <group> <consumer> id     the same by its consumer; empty
 //
-// Names in <> stand behind their lengths, so that none is the beginning of another. An id is 16 bytes, the most
-// significant first. So entries, and what is pending, stand in the order of ids, and the order of the elements
-// counts them and finds them. Numbers are base 128, low digits first, as in encoding/binary.
+// Names in <> follow their lengths, so that none is the beginning of another. An id is 16 bytes,
+// the most significant first. So entries, and pending ones, are in the order of ids, and the order
+// of the elements counts them and finds them. Numbers are base 128, low digits first, as in
+// encoding/binary.
 
 // ID is the name of an entry: milliseconds since 1970, and a number among those of one millisecond.
 type ID struct{ MS, Seq uint64 }
@@ -25,13 +27,13 @@ type ID struct{ MS, Seq uint64 }
 // LastID is the highest.
 var LastID = ID{math.MaxUint64, math.MaxUint64}
 
-// Less reports whether the id stands before another.
+// Less reports whether the id is before another.
 func (id ID) Less(o ID) bool { return id.MS < o.MS || id.MS == o.MS && id.Seq < o.Seq }
 
 // IsZero reports whether it is 0-0, which no entry has.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Next is the id that follows. ok is false behind the last.
+// Next returns the id that follows. ok is false after the last.
 func (id ID) Next() (after ID, ok bool) {
 	if id.Seq++; id.Seq == 0 {
 		id.MS++
@@ -85,10 +87,10 @@ func EntryName(id ID) string { return "e" + string(id.Bytes()) }
 // GroupName is the name of a Group.
 func GroupName(group string) string { return "g" + group }
 
-// ConsumersOf is what the names of a group's consumers begin with.
+// ConsumersOf returns the prefix of the names of a group's consumers.
 func ConsumersOf(group string) string { return "c" + withLength(group) }
 
-// PendingOf is what the names of a group's pending entries begin with.
+// PendingOf returns the prefix of the names of a group's pending entries.
 func PendingOf(group string) string { return "p" + withLength(group) }
 
 // ConsumerName is the name of a Consumer.
@@ -97,10 +99,10 @@ func ConsumerName(group, consumer string) string { return ConsumersOf(group) + c
 // PendingName is the name of a Pending.
 func PendingName(group string, id ID) string { return PendingOf(group) + string(id.Bytes()) }
 
-// DeliveredOf is what the names of a group's pending entries by their consumers begin with.
+// DeliveredOf returns the prefix of the names of a group's pending entries by their consumers.
 func DeliveredOf(group string) string { return "d" + withLength(group) }
 
-// DeliveredTo is what the names of a consumer's pending entries begin with.
+// DeliveredTo returns the prefix of the names of a consumer's pending entries.
 func DeliveredTo(group, consumer string) string { return DeliveredOf(group) + withLength(consumer) }
 
 // DeliveredName is the name of a pending entry by its consumer.
@@ -108,12 +110,12 @@ func DeliveredName(group, consumer string, id ID) string {
 	return DeliveredTo(group, consumer) + string(id.Bytes())
 }
 
-// withLength is a name behind its length.
+// withLength returns a name after its length.
 func withLength(name string) string {
 	return string(append(binary.AppendUvarint(nil, uint64(len(name))), name...))
 }
 
-// Split reads what is left of a name behind its first byte: a name behind its length, and the rest.
+// Split reads the rest of a name after its first byte: a name after its length, and the rest.
 func Split(name string) (first, rest string, ok bool) {
 	n, width := binary.Uvarint([]byte(name[:min(len(name), binary.MaxVarintLen64)]))
 	if width <= 0 || n > uint64(len(name)-width) {
@@ -122,7 +124,7 @@ func Split(name string) (first, rest string, ok bool) {
 	return name[width : width+int(n)], name[width+int(n):], true
 }
 
-// Ending is behind all names that begin so.
+// Ending returns a name after all names that begin so.
 func Ending(prefix string) string {
 	b := []byte(prefix)
 	for len(b) > 0 && b[len(b)-1] == 0xff {
@@ -134,18 +136,19 @@ func Ending(prefix string) string {
 
 // The values of elements.
 
-// Head is what the entries of a stream do not tell. It is written by what takes entries out, and not by what adds one.
+// Head is the facts about a stream that are not in its entries. It is written by removals of
+// entries, and not by additions.
 type Head struct {
 	Last       ID    // the last id that was ever given; the id of the last entry if that is higher
 	MaxDeleted ID    // the highest that XDEL has deleted
 	Gone       int64 // entries that were added and are not there
-	By         By    // what has written it, for those who watch
+	By         By    // the kind of its writer, for watches
 }
 
-// By is what has written a Head.
+// By is the kind of the writer of a Head.
 type By uint64
 
-// What writes one.
+// The kinds of writers.
 const (
 	Making By = iota
 	Setting
@@ -174,7 +177,7 @@ func (g *Group) Value() []byte {
 	return binary.AppendUvarint(binary.AppendVarint(g.Last.Bytes(), g.Read), g.Sets)
 }
 
-// Consumer is what is known of a consumer, in milliseconds since 1970.
+// Consumer has the times of a consumer, in milliseconds since 1970.
 type Consumer struct {
 	Made   int64 // when it came to be
 	Seen   int64 // when it last tried to get entries
@@ -207,7 +210,7 @@ func AppendFields(dst []byte, list [][]byte) []byte {
 	return dst
 }
 
-// FieldsOf reads what AppendFields writes.
+// FieldsOf parses the result of AppendFields.
 func FieldsOf(value []byte) (list [][]byte, ok bool) {
 	for len(value) > 0 {
 		n, width := binary.Uvarint(value)
@@ -286,7 +289,7 @@ func ParsePending(name string, value []byte) (p Pending, ok bool) {
 	return p, ok && !r.bad
 }
 
-// Figures are what the places of groups are counted by.
+// Figures are the numbers by which the places of groups are counted.
 type Figures struct {
 	First, Last, MaxDeleted ID
 	Length, Added           int64

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An id is what it was written as, and its neighbours are those that sort there.
+// An id is read as it was written, and its neighbours are those that sort there.
 func FuzzStreamIDs(f *testing.F) {
 	f.Add(uint64(0), uint64(0))
 	f.Add(^uint64(0), ^uint64(0))
@@ -30,7 +30,7 @@ func FuzzStreamIDs(f *testing.F) {
 	})
 }
 
-// Names stand among those of their group, and behind no other's, whatever bytes they have.
+// Names sort among those of their group, and among no other's, whatever bytes they have.
 func FuzzStreamNames(f *testing.F) {
 	f.Add("g", "c", "h")
 	f.Add("\xff", "\xff\xff", "\xff\xff")
@@ -50,7 +50,7 @@ func FuzzStreamNames(f *testing.F) {
 	})
 }
 
-// FuzzStreamValues: what was written is read, and what is read was written so.
+// FuzzStreamValues: written values are read, and a value that is read was written so.
 func FuzzStreamValues(f *testing.F) {
 	f.Add([]byte("\x01a\x01b"))
 	f.Add((&Head{ID{1, 2}, ID{3, 4}, -5, Trimming}).Value())

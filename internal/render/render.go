@@ -7,8 +7,9 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Renderers are those of one store. A value of binary tells a reader nothing without the codec and the schema, and the
-// log knows both. A value whose codec cannot render, or whose schema the log does not have, is shown as it is stored.
+// Renderers are those of one store. A value of binary means nothing without the codec and the
+// schema, and the log has both. A value whose codec cannot render, or whose schema the log does not
+// have, is shown as its stored bytes.
 type Renderers struct {
 	Store Schemas
 	Own   codec.Codec // that the store was opened with
@@ -21,7 +22,7 @@ type Schemas interface {
 	Schema(number uint64) (engine.Schema, bool)
 }
 
-// Of returns the renderer for the values of a schema, nil if they are shown as they are stored.
+// Of returns the renderer for the values of a schema, nil if they are shown as stored.
 func (s *Renderers) Of(schema uint64) codec.Renderer {
 	if schema == 0 {
 		return nil

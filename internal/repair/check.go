@@ -15,34 +15,34 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// CheckReport is what Check finds.
+// CheckReport is the result of Check.
 type CheckReport struct {
 	Segments  []SegmentReport
 	Records   int64
 	Keys      int64
 	LogBytes  int64
-	TornBytes int64 // behind the last record: what a crash left, of no account
+	TornBytes int64 // after the last record: ignored bytes that a crash left
 	Problems  []seglog.CorruptError
 	Derived   []seglog.CorruptError // damage of files that are made from the log: of no account
 	Version   error                 // a file of a newer version, which cannot be judged
 	Copied    error                 // the store is a copy of one that was not closed, which is no damage
 }
 
-// SegmentReport is what Check finds in one segment.
+// SegmentReport is the result of Check for one segment.
 type SegmentReport struct {
 	File    string
 	Sealed  bool
-	Bytes   int64 // of the file, and of what is to be written to it from the ring
+	Bytes   int64 // of the file, and of the records in the ring that belong to it
 	Records int64
 }
 
-// Check reads every byte of the log in dir, beside a process that uses it or none, and changes
-// nothing. Unlike recovery it goes on behind what is damaged. The error says that something could
-// not be read; damage is in the report. It returns the manifest by which it went at the end, which
-// is nil where there is none. What the records say is not looked at.
+// Check reads every byte of the log in dir, also while a process uses it, and changes nothing.
+// Unlike recovery it goes on after damage. The error means that something could not be read; damage
+// is in the report. It returns the manifest that it used at the end, nil if there is none. It does
+// not interpret the records.
 //
-// progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does
-// Check, with its error.
+// progress, which may be nil, is called with the bytes read so far and all bytes. When ctx ends, so
+// does Check, with its error.
 func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (CheckReport, *seglog.Manifest, error) {
 	c := &checker{ctx: ctx, dir: dir, fsys: fsys, progress: progress, checked: map[record.SegmentID]bool{}}
 	m, err := c.run()
@@ -58,7 +58,7 @@ type checker struct {
 	report      CheckReport
 	mark        *files.Mark
 	sameCache   bool // see recovery
-	isClosed    bool // so that nothing may stand behind the end of a segment
+	isClosed    bool // so that nothing may follow the end of a segment
 	ring        *seglog.RingReader
 	checked     map[record.SegmentID]bool
 	last        uint64 // the highest number of a record so far
@@ -91,8 +91,8 @@ func (c *checker) run() (*seglog.Manifest, error) {
 	return m, c.ctx.Err()
 }
 
-// begin finds out what the mark and the ring say, and returns the manifest that they belong to: a writer beside
-// us may make another ring, or close the store, between two looks.
+// begin reads the mark and the ring, and returns the manifest that they belong to: a writer may
+// make another ring, or close the store, meanwhile.
 func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
 	for looks := (seglog.Looks{}); ; {
 		mark, wrong := seglog.ReadMark(c.fsys, c.dir, m.Store)
@@ -140,7 +140,7 @@ func (c *checker) segments(m *seglog.Manifest, names []string) (*seglog.Manifest
 	return m, nil
 }
 
-// count adds up what was found in the segments that are the log yet.
+// count adds up the results of the segments that still are the log.
 func (c *checker) count(m *seglog.Manifest) {
 	c.report.Segments = slices.DeleteFunc(c.report.Segments, func(r SegmentReport) bool {
 		if m == nil {
@@ -215,12 +215,12 @@ func (c *checker) named(m *seglog.Manifest, names []string) []seglog.ManifestSeg
 	return list
 }
 
-// leftover is as in recovery: what was made and never written to is of no account.
+// leftover is as in recovery: a segment that was made and never written to is ignored.
 func (c *checker) leftover(id record.SegmentID) bool {
 	return seglog.CheckLeftover(c.fsys, c.dir, id, 0) == nil
 }
 
-// segment reads one segment to its end, over what is damaged.
+// segment reads one segment to its end, across damage.
 func (c *checker) segment(want seglog.ManifestSegment, m *seglog.Manifest) error {
 	path := filepath.Join(c.dir, want.ID.FileName())
 	f, err := c.fsys.Open(path, vfs.ReadOnly)
@@ -361,8 +361,8 @@ func (c *checker) judgeRing(s *seglog.TailReader, path string, size int64) error
 	return err
 }
 
-// syncedBeyond reports whether the mark stands behind the given place. If it is in a later segment, it does so if it
-// knows of a record that has not been found up to here, as in recovery.
+// syncedBeyond reports whether the mark is after the given place. A mark in a later segment is, if
+// it has the number of a record that has not been found up to here, as in recovery.
 func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
 	m := c.mark
 	return m != nil && (m.Segment == id && m.Offset > offset || m.Segment > id && m.Seq > c.last)

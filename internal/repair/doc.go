@@ -1,4 +1,4 @@
-// Package repair judges a log, and mends it. Check reads every byte of it, beside a process that
-// writes or none, and goes on behind damage. Repair makes a new store of every intact record. Both
-// read files as package seglog does, and know of keys and values only what their records say.
+// Package repair checks and repairs a log. Check reads every byte of it, also while a process
+// writes, and goes on after damage. Repair makes a new store of every intact record. Both read
+// files as package seglog does, and know keys and values only as bytes of records.
 package repair

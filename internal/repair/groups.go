@@ -5,19 +5,19 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Repair takes a group as a whole or not at all. The commit says how many members there were. When fewer are
-// left, they were lost with damaged bytes, or compaction has left them out because they did not count any more.
-// Recovery asks the same of a log that it believes; here, too, a group may be short when compaction has been
-// anywhere behind its first member. Where there are both, compaction and damage, nothing tells which of them it
-// was, and what is intact is taken.
+// Repair takes a group as a whole or not at all. The commit says how many members there were. When
+// fewer are left, they were lost with damaged bytes, or compaction has left them out because they
+// did not count any more. Recovery applies the same rule to a log that it trusts; here, too, a
+// group may be short if any segment after its first member was compacted. If there are both,
+// compaction and damage, the cause is unknown, and the intact members are taken.
 //
-// Where compaction has been, the manifest says. Without it, a compacted segment says so, and a place in the log
-// at which there is no segment passes for one that was compacted to nothing.
+// The manifest shows which segments were compacted. Without it, a compacted segment is marked as
+// such, and a place in the log without a segment counts as one that was compacted to nothing.
 //
-// The members are written where they stand, before it is known what becomes of their group. It is the commit that
-// is left out then, without which they do not count.
+// The members are written in their order, before the fate of their group is known. If they do not
+// count, the commit is left out.
 
-// member writes a member of a group. What is to be said of it waits for the commit.
+// member writes a member of a group. Its report waits for the commit.
 func (r *repair) member(p place, e seglog.Record) error {
 	g := r.groups[e.Group]
 	if g == nil {
@@ -45,12 +45,13 @@ func (r *repair) commit(p place, e seglog.Record) error {
 	return r.write(p, e, &r.report)
 }
 
-// leftOutBefore notes what compaction has left out between a segment and the one before.
+// leftOutBefore notes the records that compaction has left out between a segment and the previous
+// one.
 func (r *repair) leftOutBefore(w *wreck) {
 	before := r.before
 	r.before = w
 	switch m := w.named; {
-	case m == nil: // nothing but the places in the log tells
+	case m == nil: // only the places in the log show it
 		if first := r.firstOf(w); first > r.reach+1 && (before == nil || before.id.Generation() > 0 || w.id.Order() > before.id.Order()+1) {
 			r.whole = first
 		}
@@ -61,7 +62,7 @@ func (r *repair) leftOutBefore(w *wreck) {
 	}
 }
 
-// leftOut notes what compaction has left out before a record of a segment.
+// leftOut notes the records that compaction has left out before a record of a segment.
 func (r *repair) leftOut(w *wreck, e *seglog.Record) {
 	if e.Seq > r.reach+1 && w.id.Generation() > 0 {
 		r.whole = e.Seq
@@ -69,7 +70,7 @@ func (r *repair) leftOut(w *wreck, e *seglog.Record) {
 	r.reach = max(r.reach, e.Seq)
 }
 
-// leftOutAfter notes what compaction has left out at the end of a segment.
+// leftOutAfter notes the records that compaction has left out at the end of a segment.
 func (r *repair) leftOutAfter(w *wreck) {
 	if w.named == nil || w.named.Last <= r.reach {
 		return

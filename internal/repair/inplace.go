@@ -21,10 +21,11 @@ import (
 //  3. Rename dir.repaired, which is the damaged store now, to dir.damaged. Sync the directory above.
 //  4. Remove the note that dir is unfinished.
 //
-// A crash leaves one of these states, and the next call goes on. Before step 2 dir is the damaged store, and
-// dir.repaired is made anew. Behind it dir is unfinished, and says so; what is missing of steps 3 and 4 is done.
-// Without an exchange a crash can leave no dir at all, and dir.repaired takes its place then.
-// The lock of the damaged store is held until the end, but for renames without an exchange.
+// A crash leaves one of these states, and the next call goes on. Before step 2 dir is the damaged
+// store, and dir.repaired is made again. After it dir is unfinished, with the note; the missing
+// steps of 3 and 4 are done. Without an exchange a crash can leave no dir at all, and dir.repaired
+// takes its place then. The lock of the damaged store is held until the end, but for renames
+// without an exchange.
 
 // suffixes of the names beside a store that is repaired in place.
 const (
@@ -49,7 +50,7 @@ func InPlace(ctx context.Context, dir string, opts Options) (report Report, dama
 	if err := x.goOn(); err != nil {
 		return report, "", err
 	}
-	opts.DryRun = true // what was lost is to be told by this call
+	opts.DryRun = true // this call must report the losses
 	report, err = Repair(ctx, x.aside, "", opts)
 	return report, x.aside, err
 }
@@ -107,7 +108,7 @@ func (x *exchange) place(made *seglog.Making, release func()) (begun bool, err e
 	return true, x.goOn()
 }
 
-// goOn does what is missing once the damaged store has left its place.
+// goOn does the remaining steps once the damaged store has left its place.
 func (x *exchange) goOn() error {
 	vacant, taken, err := x.names()
 	if err != nil {

@@ -24,7 +24,7 @@ type dying struct {
 	above     string
 	exchanges bool
 	left      int        // operations before death
-	undo      [][]string // renames since the directory above was synced, as they are undone
+	undo      [][]string // renames since the directory above was synced, in their undone form
 }
 
 var errDead = errors.New("dead")

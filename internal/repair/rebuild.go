@@ -33,7 +33,8 @@ type rebuilder struct {
 
 const rebuildFlush = 1 << 20
 
-// newRebuilder takes an empty or missing directory, or what an earlier repair of the same source has left.
+// newRebuilder takes an empty or missing directory, or one with the rest of an earlier repair of
+// the same source.
 func newRebuilder(fsys vfs.FS, dir, source string, random func() uint64, limit int64) (*rebuilder, error) {
 	made, err := seglog.Make(fsys, dir, seglog.Unfinished{Work: seglog.RepairWork, Source: source})
 	if err != nil {
@@ -60,7 +61,7 @@ func (b *rebuilder) create(path string) (vfs.File, error) {
 	return b.fsys.Open(path, vfs.Create)
 }
 
-// put adds a record, which was written at the given time. It returns where it stands now.
+// put adds a record, which was written at the given time. It returns the new place.
 func (b *rebuilder) put(h record.Head, time uint64, key, value []byte) (segment record.SegmentID, offset int64, err error) {
 	b.time = max(b.time, time)
 	if b.file == nil || b.at.Bytes >= b.limit {
@@ -155,7 +156,7 @@ func (b *rebuilder) end() error {
 	return b.made.End()
 }
 
-// abandon removes what was made, as far as that is possible.
+// abandon removes the files that were made, as far as possible.
 func (b *rebuilder) abandon() {
 	if b.fsys == nil {
 		return

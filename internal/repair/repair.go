@@ -21,10 +21,10 @@ import (
 
 // Repair makes a new store of every intact record of a damaged one, which it only reads.
 //
-//  1. Survey: find the segments of the log, and where each may stand. The first line of a file says which
-//     segment it is. Where that line is lost, the manifest and the file's name say it, or at last the salt that
-//     makes records of the bytes. Without a manifest the log is all segments; of those that compaction rewrote,
-//     the newest.
+//  1. Survey: find the segments of the log, and the possible sources of each. The first line of a
+//     file says which segment it is. Where that line is lost, the manifest and the file's name say
+//     it, or at last the salt that makes records of the bytes. Without a manifest the log is all
+//     segments; of those that compaction rewrote, the newest.
 //  2. Salvage each segment, oldest first (salvage.go). Records that none of its sources has are reported.
 //  3. Write the records to the new store, in their order and with their numbers (rebuild.go): the list of a
 //     large value with the new places of its parts, and a commit if its members count.
@@ -34,13 +34,13 @@ import (
 //
 // Derived files do not count here, and the mark only for the end of the log that it knows.
 
-// Report is what Repair found and did.
+// Report is the result of Repair.
 type Report struct {
 	Intact  int64       // the records that Check counts, and those to which damage has left nothing that leads
 	Saved   int64       // of the intact ones, those that count in the new store
 	Bytes   int64       // of the source that were read
 	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
-	Passed  []Loss      // intact records of old files that compacted segments stand for and do not reach, without a manifest
+	Passed  []Loss      // intact records of old files that compacted segments replace and do not reach, without a manifest
 	Values  []LostValue // large values that were lost with their parts
 	Grouped int64       // intact records that do not count there since the commit of their group, or another member of it, is lost
 	Raw     int64       // values that are raw bytes now, since their schema is lost
@@ -52,7 +52,7 @@ type Loss struct {
 	Offset int64
 	Bytes  int64 // 0 when it is not known how many
 	Reason string
-	Torn   bool // it may be no more than what a crash left behind the last record
+	Torn   bool // it may be only a rest that a crash left after the last record
 }
 
 // LostValue is a large value of which at least one part is lost.
@@ -73,8 +73,8 @@ type Options struct {
 	DryRun       bool                    // only report: into is not looked at
 }
 
-// Repair salvages the store in dir into a new one, in a directory that is empty or missing.
-// On an error nothing is left there. Nobody may have the store in dir open for writing.
+// Repair salvages the store in dir into a new one, in a directory that is empty or missing. On an
+// error nothing is left there. No process may have the store in dir open for writing.
 func Repair(ctx context.Context, dir, into string, opts Options) (Report, error) {
 	return repairTo(ctx, dir, into, opts, nil)
 }
@@ -128,12 +128,12 @@ func repairTo(ctx context.Context, dir, into string, opts Options, place placing
 	return r.report, err
 }
 
-// lockSource keeps others from writing to a store that is repaired. Where that cannot be done, since nothing
-// can be written there, nobody does.
+// lockSource keeps others from writing to a store that is repaired. If the directory cannot be
+// written to, no lock is needed.
 func lockSource(fsys vfs.FS, dir string) (io.Closer, error) {
 	names, err := fsys.List(dir)
 	if err != nil || !slices.Contains(names, seglog.LockName) {
-		return io.NopCloser(nil), nil // what is wrong with the directory shows later
+		return io.NopCloser(nil), nil // an error of the directory shows later
 	}
 	lock, err := fsys.Lock(filepath.Join(dir, seglog.LockName))
 	var held *vfs.LockedError
@@ -164,12 +164,12 @@ type repair struct {
 
 	out     *rebuilder
 	last    uint64               // sequence number of the record that was written last
-	reach   uint64               // up to this one it is known what became of all
+	reach   uint64               // up to this one the fate of all is known
 	whole   uint64               // from this one on compaction has left out nothing
 	before  *wreck               // the segment that was taken last
 	schemas map[string]bool      // that were written
 	parts   map[string]movedPart // by their old places
-	groups  map[uint64]*Report   // what is to be said of the members of groups whose commit has not come
+	groups  map[uint64]*Report   // the reports of the members of groups whose commit has not come
 	buf     []byte
 	steps   int
 }
@@ -180,7 +180,7 @@ type place struct {
 	fragment
 }
 
-// movedPart is where a part of a large value stands now.
+// movedPart is the new place of a part of a large value.
 type movedPart struct {
 	place        string
 	owner, index uint64
@@ -202,10 +202,10 @@ func (r *repair) lose(l Loss) { r.report.Lost = append(r.report.Lost, l) }
 // noLimit is more than any sequence number.
 const noLimit = ^uint64(0)
 
-// salvage takes what is left of each segment.
+// salvage takes the rest of each segment.
 func (r *repair) salvage() error {
-	// Where a crash left a hole, the next process began a new segment behind it, and gave
-	// the numbers beyond the hole again. What stands there does not count, if the manifest is not there to say so.
+	// If a crash left a hole, the next process began a new segment after it, and gave the numbers
+	// beyond the hole again. Records beyond the hole do not count, even without a manifest.
 	limit := make([]uint64, len(r.wrecks))
 	next, follows := noLimit, uint64(0)
 	if r.mark != nil {
@@ -281,7 +281,7 @@ func (r *repair) segment(w *wreck, limit uint64) error {
 	return nil
 }
 
-// holes reports what is missing of a segment.
+// holes reports the missing parts of a segment.
 func (r *repair) holes(w *wreck) {
 	if !slices.ContainsFunc(w.sources, func(s source) bool { return !s.ring }) {
 		l := Loss{File: w.path, Reason: "the manifest names it, and it is missing"}
@@ -316,7 +316,7 @@ func (r *repair) bounds(w *wreck) (from, known, end int64) {
 		from = w.fragments[0].at
 	}
 	known = w.lastEnd()
-	if r.manifest != nil && r.manifest.Writing == nil { // it was closed, so nothing behind the last record is torn
+	if r.manifest != nil && r.manifest.Writing == nil { // it was closed, so nothing after the last record is torn
 		known = max(known, end)
 	}
 	switch m := r.mark; {
@@ -368,7 +368,7 @@ func (r *repair) take(p place, limit uint64) error {
 	return r.write(p, e, &r.report)
 }
 
-// write writes a record, and reports what became of it.
+// write writes a record, and reports the outcome.
 func (r *repair) write(p place, e seglog.Record, report *Report) error {
 	value := e.Value
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Salvaging reads the rest of one segment, from wherever it stands: its file, under whatever name,
+// Salvaging reads the rest of one segment, from each of its sources: its file, under whatever name,
 // copies of that, and the ring. Recovery believes the store's own files, and refuses
 // contradictions. Salvaging believes only checksums: a record whose checksum over salt and offset
 // is right was written there, whatever became of the bytes around it. So the order in which the
 // sources are read does not matter, and a record is lost if none of them has it.
 //
-// The search behind a damaged place for the next record ignores the length that the damaged one
+// The search after a damaged place for the next record ignores the length that the damaged one
 // states. Values full of bytes that look like records make that slow, never wrong.
 type wreck struct {
 	id      record.SegmentID
@@ -25,7 +25,7 @@ type wreck struct {
 	start   uint64 // Unix milliseconds; 0 when the header that says it is lost
 	path    string // of the file that is, or would be, the segment's
 	named   *seglog.ManifestSegment
-	through uint32 // of a compacted one without a manifest: order of the last segment that it stands for
+	through uint32 // of a compacted one without a manifest: order of the last segment that it replaces
 	next    uint64 // sequence number that must follow on the last record, 0 when that is not known
 
 	sources   []source
@@ -36,7 +36,7 @@ type wreck struct {
 // source is something that may hold records of a segment at their offsets.
 type source struct {
 	file io.ReaderAt
-	head int64 // the first record stands behind it
+	head int64 // the first record follows it
 	end  int64
 	ring bool
 }
@@ -74,7 +74,7 @@ func (w *wreck) read(tick func()) error {
 	return nil
 }
 
-// readSource adds what one source holds.
+// readSource adds the records of one source.
 func (w *wreck) readSource(i int, tick func()) error {
 	src := w.sources[i]
 	s := &seglog.Scanner{File: src.file, Salt: w.salt, Offset: src.head, End: src.end}

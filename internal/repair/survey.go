@@ -17,8 +17,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The survey of a damaged store: which segments its log had, and which files may be what is left of each. The
-// manifest, the first line of a file and its name all say so, and each of them may be lost or wrong.
+// The survey of a damaged store: the segments that its log had, and the files that may be the rest
+// of each. The manifest, the first line of a file and its name all say so, and each of them may be
+// lost or wrong.
 
 // logFile is a file with the name of a segment.
 type logFile struct {
@@ -37,7 +38,8 @@ func (r *repair) survey() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	// Damaged, the note does not say of which work it is. What a restore has made so far would be repaired to a part.
+	// A damaged note does not name the work. Repair would make a partial store of an unfinished
+	// restore.
 	if err := seglog.NoUnfinished(r.fsys, r.dir, names); err != nil {
 		return err
 	}
@@ -158,7 +160,8 @@ func (r *repair) identify() {
 	}
 }
 
-// openRing copies the ring, whatever its first line says. Without it nobody knows how much is lost.
+// openRing copies the ring, whatever its first line says. Without it the extent of the loss is
+// unknown.
 func (r *repair) openRing() error {
 	path := filepath.Join(r.dir, seglog.RingName)
 	m := r.manifest
@@ -242,8 +245,8 @@ func (r *repair) surveyNamed() {
 	r.arrange()
 }
 
-// surveyUnnamed takes every segment; of those that compaction has rewritten the newest. One without a record
-// stands for nothing: compaction makes a file for a record, and that it is not there says that it was not
+// surveyUnnamed takes every segment; of those that compaction has rewritten the newest. One without
+// a record replaces nothing: compaction makes a file for a record, so a file without one was not
 // finished.
 func (r *repair) surveyUnnamed() error {
 	for _, f := range r.files {
@@ -281,7 +284,8 @@ func (r *repair) surveyUnnamed() error {
 	return nil
 }
 
-// passOver leaves a segment out for which others stand, and reports what it has beyond the last of their records.
+// passOver leaves out a segment that others replace, and reports its records beyond the last of
+// theirs.
 func (r *repair) passOver(w *wreck, over []*wreck) error {
 	reach := uint64(0)
 	for _, o := range over {
@@ -348,7 +352,7 @@ func (r *repair) attach(w *wreck, f *logFile) {
 	f.taken = true
 	src := source{f.file, max(f.head, 1), f.size, false}
 	if w.named != nil && w.named.Sealed {
-		src.end = min(src.end, w.named.Bytes) // what stands behind that does not count
+		src.end = min(src.end, w.named.Bytes) // later bytes do not count
 	}
 	w.sources = append(w.sources, src)
 	path := filepath.Join(r.dir, f.name)
@@ -362,7 +366,8 @@ func (r *repair) attach(w *wreck, f *logFile) {
 	}
 }
 
-// firstLine is the length of a first line that is damaged, up to the first record or what may be one.
+// firstLine is the length of a first line that is damaged, up to the first record or possible
+// record.
 func (r *repair) firstLine(f *logFile) int64 {
 	s := &seglog.Scanner{File: f.file, End: f.size}
 	if err := s.SkipTo(0); err != nil {
@@ -371,7 +376,7 @@ func (r *repair) firstLine(f *logFile) int64 {
 	return s.Offset
 }
 
-// standsFor reports whether o is what compaction has made of w.
+// standsFor reports whether compaction has made o of w.
 func (o *wreck) standsFor(w *wreck) bool {
 	order := w.id.Order()
 	return o.id.Generation() > w.id.Generation() && o.id.Order() <= order && order <= max(o.through, o.id.Order())
@@ -390,8 +395,8 @@ func (r *repair) attachUnnamed(f *logFile) {
 	r.attach(w, f)
 }
 
-// adopt finds out which segment a file is whose first line is damaged: the one of its name, or
-// any other that makes records of what it holds, or at last what its records say themselves.
+// adopt finds the segment of a file whose first line is damaged: the one of its name, or any other
+// whose salt makes records of its bytes, or at last the one that its records give themselves.
 func (r *repair) adopt(f *logFile) {
 	id, _ := record.ParseFileName(f.name)
 	list := slices.Clone(r.wrecks)
@@ -419,8 +424,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// derive finds a salt that makes records of what a file holds. One record would agree with some salt in any
-// case; it takes two.
+// derive finds a salt that makes records of the bytes of a file. One record would agree with some
+// salt in any case; it takes two.
 func (r *repair) derive(f *logFile) (record.Salt, bool) {
 	s := &seglog.Scanner{File: f.file, End: f.size}
 	tried := map[record.Salt]bool{}
@@ -451,7 +456,7 @@ func (r *repair) derive(f *logFile) (record.Salt, bool) {
 	}
 }
 
-// reportStrays says what files were not made use of, if they hold more than a first line.
+// reportStrays reports the files that were not used, if they hold more than a first line.
 func (r *repair) reportStrays() {
 	for _, f := range r.files {
 		path := filepath.Join(r.dir, f.name)

@@ -1,2 +1,2 @@
-// Package sysmem tells how much memory this process may count on.
+// Package sysmem returns the memory that this process may use.
 package sysmem

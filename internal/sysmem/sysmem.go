@@ -2,7 +2,7 @@ package sysmem
 
 import "math"
 
-// unknown is assumed where the platform does not tell.
+// unknown is assumed if the platform does not report it.
 const unknown = 4 << 30
 
 // Total is the memory of the machine in bytes, or of the control group that the process

@@ -17,8 +17,9 @@ func machine() int64 {
 	return int64(uint64(info.Totalram) * uint64(info.Unit))
 }
 
-// group is the least limit of the control groups of the process and of those above them. In a container the
-// path that the kernel tells may not be there; then the root, as seen from inside, is the container's.
+// group is the least limit of the control groups of the process and of those above them. In a
+// container the path from the kernel may not exist; then the root, as seen from inside, is the
+// container's.
 func group() int64 {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

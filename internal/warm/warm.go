@@ -1,6 +1,6 @@
 package warm
 
-// LineBytes is what comes near at once: a cache line of most processors.
+// LineBytes is the length of a cache line of most processors.
 const LineBytes = 64
 
 // Each asks for the line at each of the addresses.

@@ -1,2 +1,3 @@
-// Package wire is what a server and the programs that open its store over the network agree on.
+// Package wire is the conventions between a server and the programs that open its store over the
+// network.
 package wire

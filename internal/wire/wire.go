@@ -6,8 +6,9 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// SchemaName is what a schema is called between processes, whose stores number it differently: the beginning of the
-// SHA-256 of the codec's name, a space and the schema's text. Eight zero bytes are no schema.
+// SchemaName returns the name of a schema between processes, whose stores number it differently:
+// the beginning of the SHA-256 of the codec's name, a space and the schema's text. Eight zero bytes
+// are no schema.
 func SchemaName(s engine.Schema) [8]byte {
 	sum := sha256.Sum256([]byte(s.Codec + " " + s.Text))
 	return [8]byte(sum[:8])
