@@ -8,23 +8,24 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Owner is what is crashed. S is an open one, B the book that follows a script, and T a step of a script.
+// Owner is the user of a log that is crashed. S is an open one, B the book that follows a script,
+// and T a step of a script.
 type Owner[S any, B Book, T Step] interface {
 	Dir() string
 	Open(fsys vfs.FS) (S, error)
-	Close(s S) error // ends what is under way, too
+	Close(s S) error // ends work under way, too
 	Sync(s S) error
 
 	// Step does a step of a script other than a death, and keeps the book.
 	Step(fsys vfs.FS, s S, book B, st T) (S, error)
 
-	// Reborn tells that the script goes on after a death: s shows what was acknowledged.
+	// Reborn is called when the script goes on after a death: s shows the acknowledged writes.
 	Reborn(s S, book B)
 
 	// Judge reads all that a survivor shows, and finds it in the book, at least lo writes.
 	Judge(s S, book B, lo int) (Shown[S, B], error)
 
-	// After is what a survivor is to do when it is crashed in its recovery.
+	// After returns the steps of a survivor that is crashed in its recovery.
 	After() []T
 }
 
@@ -52,12 +53,12 @@ type Death int
 const (
 	Lives Death = iota
 	Dies
-	DiesUnsynced // and the cache cannot write back what it had of the files
+	DiesUnsynced // and the cache cannot write back its pages of the files
 )
 
-// Shown is what a survivor shows.
+// Shown is the content of a survivor.
 type Shown[S any, B Book] interface {
-	// Compare compares it with what another survivor shows.
+	// Compare compares it with the content of another survivor.
 	Compare(s S) error
 
 	// Write writes to the survivor, after which Compare expects that as well.
@@ -83,7 +84,8 @@ type Crasher[S any, B Book, T Step] struct {
 	Plan
 	Owner Owner[S, B, T]
 
-	// Surviving is called before a survivor is opened, if not nil, and what it returns when all is done with it.
+	// Surviving, if not nil, is called before a survivor is opened, and its result when the
+	// survivor is no longer used.
 	Surviving func() (done func())
 
 	States  int    // crash states opened so far, but for torn copies
@@ -91,10 +93,10 @@ type Crasher[S any, B Book, T Step] struct {
 	Failure string // the first violation
 
 	trail []string // of steps, for messages
-	lost  bool     // a write-back has failed in this script, and nobody was told
+	lost  bool     // a write-back has failed in this script, unreported
 }
 
-// Violation notes what must not be.
+// Violation notes a violation.
 func (c *Crasher[S, B, T]) Violation(format string, args ...any) {
 	if c.Failure == "" {
 		c.Failure = fmt.Sprintf(format, args...) + "\n\tscript: " + strings.Join(c.trail, ", ")
@@ -165,7 +167,7 @@ func (c *Crasher[S, B, T]) Boundary(mem *vfs.Mem, book B, op vfs.Op, phase vfs.P
 	c.Tear(mem, book, op, depth)
 }
 
-// Crash opens what every crash at this instant may leave.
+// Crash opens every state that a crash at this instant may leave.
 func (c *Crasher[S, B, T]) Crash(mem *vfs.Mem, book B, where string, depth int) {
 	c.States++
 	c.kill(mem, book, "process crash at "+where, depth)
@@ -182,8 +184,8 @@ func (c *Crasher[S, B, T]) kill(mem *vfs.Mem, book B, where string, depth int) {
 	c.survive(mem.ProcessCrash(), book, book.Counted().Acked, where, depth, true)
 }
 
-// Tear opens what a kill may leave that comes within a copy. Where few boundaries are crashed at,
-// each copy is torn nevertheless, in one way or so, or every other one.
+// Tear opens the states that a kill within a copy may leave. If only a few boundaries are crashed,
+// each copy, or every other one, is torn nevertheless, in about one way.
 func (c *Crasher[S, B, T]) Tear(mem *vfs.Mem, book B, op vfs.Op, depth int) {
 	odds := 10
 	if Long() {
@@ -201,8 +203,8 @@ func (c *Crasher[S, B, T]) Tear(mem *vfs.Mem, book B, op vfs.Op, depth int) {
 	}
 }
 
-// survive checks one crash state. After the death of the process alone, what was not
-// durable still is not: such an image goes on recording.
+// survive checks one crash state. After the death of the process alone, writes that were not
+// durable still are not: such an image goes on recording.
 func (c *Crasher[S, B, T]) survive(image *vfs.Mem, book B, lo int, where string, depth int, records bool) {
 	var twin *vfs.Mem
 	lost := c.lost // in the twin
@@ -282,8 +284,8 @@ func (c *Crasher[S, B, T]) again(twin *vfs.Mem, book B, lost bool, where string,
 	}
 }
 
-// cutSynced cuts the power when a survivor of the death of a process has been synced, and nothing has
-// been written: what it shows is durable.
+// cutSynced cuts the power when a survivor of the death of a process has been synced, and nothing
+// has been written: its content is durable.
 func (c *Crasher[S, B, T]) cutSynced(image *vfs.Mem, s S, shown Shown[S, B], where string) {
 	if err := c.Owner.Sync(s); err != nil {
 		c.Violation("%s: Sync: %v", where, err)
@@ -294,9 +296,9 @@ func (c *Crasher[S, B, T]) cutSynced(image *vfs.Mem, s S, shown Shown[S, B], whe
 	}
 }
 
-// syncFull is cutSynced on a disk that is full: it has no room for another file. Where a sync is refused
-// for that, a reopening shows what was there. It is not done after a write-back that has failed: a sync in place
-// cannot notice that, as docs/durability.md says.
+// syncFull is cutSynced on a disk that is full: it has no room for another file. If a sync is
+// refused for that, a reopening shows the same content. It is not done after a write-back that has
+// failed: a sync in place cannot notice that, as docs/durability.md says.
 func (c *Crasher[S, B, T]) syncFull(image *vfs.Mem, shown Shown[S, B], where string) {
 	where += ", on a full disk"
 	s, err := c.Owner.Open(vfs.Inject(image, &vfs.Fault{Kinds: vfs.OpCreate, N: 1, Forever: true, Err: vfs.ErrNoSpace}))
@@ -330,7 +332,7 @@ func (c *Crasher[S, B, T]) writeAndReopen(image *vfs.Mem, s S, shown Shown[S, B]
 	c.expect(image, shown, where+", and writes of the survivor")
 }
 
-// expect opens an image, which shows exactly what it should.
+// expect opens an image, which must have exactly the given content.
 func (c *Crasher[S, B, T]) expect(image *vfs.Mem, shown Shown[S, B], where string) {
 	s, err := c.Owner.Open(image)
 	if err != nil {

@@ -18,14 +18,15 @@ import (
 // for each of them, which fails, once or for ever from then on. Whatever fails:
 //
 //   - the process lives, and every call returns;
-//   - an opening succeeds, or says what has failed, and finds no damage in it; it succeeds when the fault has passed;
+//   - an opening succeeds, or returns the failure, and does not take it for damage; it succeeds
+//     when the fault has passed;
 //   - when the disk is well again the owner opens, with every acknowledged write; if a sync failed, with every
 //     one that was acknowledged as durable;
 //   - so it does, with those, when the power is cut before;
 //   - it takes writes, which a sync makes durable, and leaves no unfinished file;
 //   - a fault that lets nothing be attempted is never final: the owner takes writes as soon as it has passed.
 //
-// What the owner shows while its script runs is checked by its Faulted.
+// The owner's Faulted checks its content while the script runs.
 
 // Failing is a kind of fault.
 type Failing struct {
@@ -47,7 +48,8 @@ var (
 	shortFull = Failing{Name: "short write, disk full", Ops: vfs.OpWrite, Err: vfs.ErrNoSpace, Short: true}
 	sync      = Failing{Name: "EIO of a sync", Ops: vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, Err: syscall.EIO}
 
-	// What a process without descriptors cannot do, and one that has lost the rights to the directory.
+	// The operations that a process without descriptors cannot do, and those of one that has lost
+	// the rights to the directory.
 	opening = vfs.OpOpen | vfs.OpCreate | vfs.OpList
 	paths   = opening | vfs.OpRename | vfs.OpLink | vfs.OpRemove | vfs.OpNamed
 	noFiles = Failing{Name: "EMFILE", Ops: opening, Err: syscall.EMFILE, Times: 7, Passing: true}
@@ -93,7 +95,7 @@ type Faulted[S any] interface {
 	Open(fsys vfs.FS) (S, error) // on a disk that is well
 	Settle(s S)                  // finds which of the possible states s holds, from now on the only one
 	Write(s S)                   // writes, and makes that durable
-	Holds(s S, all bool) error   // whether s holds what is durable; with all, everything
+	Holds(s S, all bool) error   // whether s holds the durable writes; with all, every one
 	Close(s S) error
 }
 
@@ -109,7 +111,7 @@ type Case struct {
 	beneath *beneath
 }
 
-// beneath is what the injector sees; a kill puts another file system there.
+// beneath is the file system under the injector; a kill replaces it.
 type beneath struct{ vfs.FS }
 
 func newCase(t *testing.T, mem *vfs.Mem, k Failing, n int, forever bool) *Case {
@@ -164,8 +166,8 @@ func (c *Case) MayRefuse(err error, verdicts ...error) {
 	}
 }
 
-// Reopen opens under the fault. It reports false where one that stays keeps it from that; one that has passed keeps
-// nobody from opening again.
+// Reopen opens under the fault. It reports false if a permanent fault prevents that; after one that
+// has passed, opening again succeeds.
 func (c *Case) Reopen(open func() error, refused func(error)) bool {
 	for range 2 + c.Kind.Times {
 		err := open()
@@ -185,7 +187,7 @@ type Injector[S any] struct {
 	Kinds  []Failing
 	Stride func(ops int) int // one in so many operations fails
 	Vary   bool              // with which of them each kind begins; else the first
-	Least  int               // of one kind that are to fail
+	Least  int               // of one kind that fail
 
 	Disk  func() *vfs.Mem
 	Begin func(c *Case) Faulted[S]
@@ -244,7 +246,7 @@ func afterwards[S any](c *Case, f Faulted[S]) {
 	}
 	f.Settle(s)
 	f.Write(s)
-	cutPower(c, f, image, true, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
+	cutPower(c, f, image, true, "afterwards") // its present content is on the disk, whatever an earlier sync has lost
 	if err := f.Close(s); err != nil {
 		c.Fatalf("closing it afterwards: %v", err)
 	}

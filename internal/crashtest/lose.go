@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// LoseUnsynced is a write-back that fails after the death of a process: the cache goes on showing what the files of a
-// directory hold, and a later sync does not bring it to the disk.
+// LoseUnsynced is a write-back that fails after the death of a process: the cache still shows the
+// content of the files of a directory, and a later sync does not make it durable.
 func LoseUnsynced(mem *vfs.Mem, dir string) {
 	names, err := mem.List(dir)
 	for _, name := range names {

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// book is a store with one map, and what the map is to hold.
+// book is a store with one map, and its expected content.
 type book struct {
 	t    judge
 	dir  string
@@ -26,7 +26,7 @@ type book struct {
 	reported []error // guarded by mu
 }
 
-// judge is what a book needs of a test, which a child does not have.
+// judge has the methods of a test that a book needs; a child has no test.
 type judge interface {
 	Helper()
 	Cleanup(func())
@@ -89,7 +89,7 @@ func full(err error) bool {
 	return errors.Is(err, copal.ErrNoSpace) && !errors.Is(err, copal.ErrReadOnly)
 }
 
-// valueOf is what stands under a key with a value of so many bytes.
+// valueOf returns the value of a key, of so many bytes.
 func valueOf(key, size int) []byte {
 	v := fmt.Appendf(make([]byte, 0, size+32), "%d of %d bytes: ", key, size)
 	for at := int(uint(key) * 61 % uint(len(noise))); len(v) < size; at = 0 {
@@ -98,7 +98,7 @@ func valueOf(key, size int) []byte {
 	return v[:size]
 }
 
-// noise is what values are filled with: it is random, of an odd length, and has newlines.
+// noise is the filling of values: it is random, of an odd length, and has newlines.
 var noise = func() []byte {
 	b := make([]byte, 16<<10+7)
 	rng := rand.NewPCG(1, 2)

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childVariable holds the order of a process that is to be a child.
+// childVariable holds the order of a child process.
 const childVariable = "COPAL_DISKTEST_CHILD"
 
-// order is what a child is to do.
+// order is the work of a child.
 type order struct {
 	Do    string // one of tasks
 	Dir   string // of the store
@@ -29,7 +29,7 @@ type order struct {
 	Cycle int
 }
 
-// tasks are what children do. The error ends a child with complaints.
+// tasks are the kinds of work of children. The error ends a child with complaints.
 var tasks = map[string]func(o order) error{
 	"fill":  fillTask,
 	"limit": limitTask,
@@ -82,7 +82,7 @@ func say(v any) {
 	}
 }
 
-// listen waits for the parent to tell something.
+// listen waits for a line of the parent.
 func listen() {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		complaints{}.Fatal("listening: ", err)
@@ -94,7 +94,7 @@ type child struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	pipe   *os.File
-	in     *bufio.Reader // what it says, from the pipe
+	in     *bufio.Reader // its lines, from the pipe
 	stderr strings.Builder
 	stdin  io.Writer
 }
@@ -135,7 +135,7 @@ func (c *child) hear() string {
 	return line
 }
 
-// tell writes a line to the child.
+// The child gets a line.
 func (c *child) tell(line string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.stdin, line+"\n"); err != nil {

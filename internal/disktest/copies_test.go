@@ -173,7 +173,7 @@ func cp(flags string) func(home string) []string {
 	return func(home string) []string { return []string{"cp", flags, home + "/from/.", home + "/to"} }
 }
 
-// tar makes an archive of what is new, and unpacks it.
+// tar makes an archive of the new files, and unpacks it.
 func tar(home string) []string {
 	return []string{"sh", "-c", "cd $0 && rm -f tar && tar -C from -cf tar --listed-incremental=$0/seen . ; tar -C to -xf tar --listed-incremental=/dev/null", home}
 }

@@ -24,7 +24,7 @@ import (
 func TestFilesCutUnderStore(t *testing.T) {
 	tests := []struct {
 		file, how string
-		doubt     bool // what was acknowledged is gone, and the process can know it
+		doubt     bool // acknowledged writes are gone, and the process can know it
 	}{
 		{"RING", "empty", true},
 		{"RING", "half", true},
@@ -106,11 +106,11 @@ func cutUnderStore(t *testing.T, file, how string, doubt bool) {
 	}
 }
 
-// cutReport is what a child says of a store that was cut.
+// cutReport is a child's report of a store that was cut.
 type cutReport struct {
 	Failed  int      // reads that returned an error
 	Refused bool     // writes, in the end, with ErrReadOnly
-	Wrong   []string // what must not be
+	Wrong   []string // the violations
 	Errors  []string
 }
 
@@ -213,7 +213,7 @@ func cutTask(o order) error {
 		}
 	}
 	read()
-	if err := db.Compact(context.Background(), nil); err != nil { // which is not to take what it cannot read for what is not there
+	if err := db.Compact(context.Background(), nil); err != nil { // which must not take unreadable entries for missing ones
 		reported(err)
 	}
 	read()

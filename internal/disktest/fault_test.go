@@ -15,9 +15,10 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
-// TestDeviceFails: the device has no room for what the file system has promised, so that writing back fails some time
-// after the write, which the kernel reports once and then forgets. From then on the store takes no writes, and
-// serves reads. What a later opening shows is what the device has: it is there after the cache is gone, too.
+// TestDeviceFails: the device has no room that the file system has promised, so that writing back
+// fails some time after the write, which the kernel reports once and then forgets. From then on the
+// store takes no writes, and serves reads. A later opening shows the content of the device: it is
+// the same after the cache is gone.
 func TestDeviceFails(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		for name, options := range map[string][]string{"journal": nil, "no journal": {"-O", "^has_journal"}} {
@@ -97,7 +98,8 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 		t.Error("nothing was reported")
 	}
 
-	// On the device that still fails, of which the kernel tells but once, and on the one that works again.
+	// On the device that still fails, which the kernel reports only once, and on the one that works
+	// again.
 	settled := []int{settledOf(t, dir, durable, n, size), settledOf(t, dir, durable, n, size)}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
@@ -107,7 +109,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 		f()
 	}
 	i.again(t)
-	there := entriesOf(t, dir, durable, n, size, func(s *engine.Store, count int) { // the cache has what the disk has
+	there := entriesOf(t, dir, durable, n, size, func(s *engine.Store, count int) { // the cache has the content of the disk
 		holds(t, s, count, func(int) int { return size })
 	})
 	if there < 0 && len(options) > 0 {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFullDisk: what finds no room is refused, nothing else; reads, deletions and syncs go on,
-// and so do writes when somebody has made room.
+// TestFullDisk: only writes without room are refused; reads, deletions and syncs go on, and so do
+// writes when there is room again.
 func TestFullDisk(t *testing.T) {
 	bothDisks(t, 28, func(t *testing.T, disk string) {
 		ballast := filepath.Join(disk, "ballast")
@@ -59,8 +59,8 @@ func (b *book) sync() {
 	}
 }
 
-// async writes asynchronously on a full disk: memory takes what it may, then the writes are
-// refused, and what was taken is there.
+// async writes asynchronously on a full disk: memory takes writes up to its limit, then they are
+// refused, and those that were taken are there.
 func (b *book) async() {
 	b.t.Helper()
 	const size = 1 << 10
@@ -92,8 +92,8 @@ func (b *book) async() {
 	b.remove(2) // a few: each makes no room on the disk
 }
 
-// TestOpenOnFullDisk: a store opens on a disk without a free block, after a close and after a
-// kill -9; it can be read, and what was deleted from it there stays deleted.
+// TestOpenOnFullDisk: a store opens on a disk without a free block, after a close and after a kill
+// -9; it can be read, and entries that are deleted there stay deleted.
 func TestOpenOnFullDisk(t *testing.T) {
 	bothDisks(t, 24, func(t *testing.T, disk string) {
 		b := &book{t: t, dir: filepath.Join(disk, "db"), next: 1 << 20}
@@ -107,7 +107,7 @@ func TestOpenOnFullDisk(t *testing.T) {
 			takeAll(t, ballast)
 			b.open()
 			b.compare()
-			b.fill() // with what the dead process had for its ring, if any
+			b.fill() // with the room of the dead process's ring, if any
 			b.remove(100)
 			b.sync()
 			b.compare()
@@ -146,7 +146,7 @@ func TestNewStoreOnFullDisk(t *testing.T) {
 	})
 }
 
-// fillTask fills the disk with a book, says what it holds, and dies.
+// fillTask fills the disk with a book, prints its content, and dies.
 func fillTask(o order) error {
 	b := newBook(complaints{}, o.Dir)
 	b.fill()

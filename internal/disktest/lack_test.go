@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLackOfDescriptors: a process that has none left for a while has its writes refused for so long, and no longer,
-// whatever is to be opened when it has none: with 0, 1, 2 … left at the first write, and in the middle of a log.
+// TestLackOfDescriptors: a process that has none left for a while has its writes refused for so
+// long, and no longer, whichever file must be opened when it has none: with 0, 1, 2 … left at the
+// first write, and in the middle of a log.
 func TestLackOfDescriptors(t *testing.T) {
 	t.Parallel()
 	start(t, order{Do: "lack", How: "descriptors", Dir: t.TempDir()}).end()
@@ -103,7 +104,8 @@ type writer interface {
 	close() error
 }
 
-// lackIn writes to a log before, while and after something is lacking. What was acknowledged is there in the end.
+// lackIn writes to a log before, while and after something is lacking. Acknowledged writes are
+// there in the end.
 func lackIn(w writer, dir string, begun bool, left int, lack func(left int, dir string) (over func())) {
 	must(w.open(dir))
 	acknowledged, n := 0, 0

@@ -44,7 +44,7 @@ func limitTask(o order) error {
 	limit(o.Limit)
 	b := newBook(complaints{}, o.Dir)
 	b.fill()
-	if bytes := uint64(b.db.Stats().LogBytes); bytes < o.Limit-256<<10 { // there may be more: what is little and mostly garbage may be in a file of its own
+	if bytes := uint64(b.db.Stats().LogBytes); bytes < o.Limit-256<<10 { // there may be more: a small file may be mostly garbage
 		b.t.Fatalf("full with %d bytes of log, the limit is %d", bytes, o.Limit)
 	}
 	if longest := longestFile(b.t, o.Dir); uint64(longest) > o.Limit {

@@ -19,9 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPowerCut takes the power from an ext4: a child writes, and is stopped; then the file system is shut down,
-// so that what it has not written to its device is gone, and mounted again. Of each writer the store holds
-// what some prefix of its operations had made, with every one that was acknowledged as durable.
+// TestPowerCut takes the power from an ext4: a child writes, and is stopped; then the file system
+// is shut down, so that pages it has not written to its device are gone, and mounted again. The
+// store holds the result of a prefix of each writer's operations, with every one that was
+// acknowledged as durable.
 //
 // The log is written in three ways: through the ring and into reserved extents; into reserved extents;
 // and into those that the file gets as it grows.
@@ -99,7 +100,7 @@ func (c *cutter) run() {
 		acked[writer] = n
 	}
 	w.stop()
-	for { // what it said before it was stopped
+	for { // its lines before it was stopped
 		var ready [1]unix.PollFd
 		ready[0] = unix.PollFd{Fd: int32(w.pipe.Fd()), Events: unix.POLLIN}
 		n, err := unix.Poll(ready[:], 0)
@@ -139,7 +140,7 @@ func readAck(t *testing.T, w *child) (writer, n int) {
 	return int(binary.LittleEndian.Uint32(b[:])), int(binary.LittleEndian.Uint32(b[4:]))
 }
 
-// shutdown makes the file system forget what is not on its device.
+// shutdown makes the file system drop pages that are not on its device.
 func shutdown(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -153,7 +154,7 @@ func shutdown(dir string) error {
 	return unix.IoctlSetPointerInt(int(d.Fd()), goingDown, noLogFlush)
 }
 
-// check opens the store and compares each writer's keys with what its operations had made.
+// check opens the store and compares each writer's keys with the result of its operations.
 func (c *cutter) check(dir string, acked []int) {
 	t := c.t
 	t.Helper()

@@ -50,8 +50,8 @@ func holds(t *testing.T, s *engine.Store, n int, size func(key int) int) {
 	}
 }
 
-// TestFullDiskBetweenSegments: a log that finds no room for its next segment stays in the present one,
-// refuses what does not fit there either, and goes on when there is room.
+// TestFullDiskBetweenSegments: a log that finds no room for its next segment stays in the present
+// one, refuses writes that do not fit there either, and goes on when there is room.
 func TestFullDiskBetweenSegments(t *testing.T) {
 	bothDisks(t, 12, func(t *testing.T, disk string) {
 		ballast := filepath.Join(disk, "ballast")
@@ -124,8 +124,9 @@ func TestFullDiskBetweenSegments(t *testing.T) {
 	})
 }
 
-// TestReservedSpaceIsGivenBack: what is reserved beyond the end of a segment goes back to the disk when the segment
-// ends, when the store is closed, but for the part of deletions, and when a store that died is written to again.
+// TestReservedSpaceIsGivenBack: the room reserved beyond the end of a segment goes back to the disk
+// when the segment ends, when the store is closed, but for the part of deletions, and when a store
+// that died is written to again.
 func TestReservedSpaceIsGivenBack(t *testing.T) {
 	bothDisks(t, 32, func(t *testing.T, disk string) {
 		dir := filepath.Join(disk, "db")
@@ -216,7 +217,7 @@ func reserved(t *testing.T, dir string) (list []int64) {
 		}
 		const block = 4096 // as much as is ever reserved, at least
 		beyond := st.Blocks*512 - (st.Size+block-1)/block*block
-		if beyond < block { // what the file system needs for itself to find the blocks of the file is counted, too
+		if beyond < block { // the file system's blocks that map the file are counted, too
 			beyond = 0
 		}
 		list = append(list, beyond)

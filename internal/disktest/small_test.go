@@ -10,8 +10,8 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// TestSmallDisk: what is overwritten again and again fits a disk that is smaller than the garbage which is left
-// where there is room. Hardly a write is refused, and none for ever.
+// TestSmallDisk: entries that are overwritten again and again fit a disk that is smaller than the
+// garbage which compaction leaves on a large one. Hardly a write is refused, and none for ever.
 func TestSmallDisk(t *testing.T) {
 	bothDisks(t, 16, func(t *testing.T, disk string) {
 		dir := filepath.Join(disk, "db")

@@ -30,7 +30,7 @@ type Writer struct {
 // NewWriter returns a writer to out.
 func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
 
-// Metric says what the samples are that follow. help is one line.
+// Metric describes the samples that follow. help is one line.
 func (w *Writer) Metric(name string, is Type, help string) {
 	w.line = append(append(append(append(w.line[:0], "# HELP "...), name...), ' '), escape(help, false)...)
 	w.line = append(append(append(append(append(w.line, "\n# TYPE "...), name...), ' '), is...), '\n')

@@ -21,8 +21,8 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// childVariable holds the directory of a process that is to write, until it is killed. With freshVariable it
-// says when it has opened the store, waits before it writes, and its ring is small.
+// childVariable holds the directory of a process that writes until it is killed. With freshVariable
+// it reports when it has opened the store, waits before it writes, and its ring is small.
 const (
 	childVariable = "COPAL_FOLLOWTEST_CHILD"
 	freshVariable = "COPAL_FOLLOWTEST_FRESH"
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 
 const keys = 100
 
-// write sets the keys of a map to ascending numbers, in turn by Set and SetFSync, and says so after each.
-// Segments are small and compacted all the time, unless a watch is to tell everything.
+// write sets the keys of a map to ascending numbers, in turn by Set and SetFSync, and says so after
+// each. Segments are small and compacted all the time, unless a watch must yield everything.
 func write(dir string) error {
 	fresh := os.Getenv(freshVariable) != ""
 	if fresh {
@@ -92,8 +92,8 @@ func write(dir string) error {
 	}
 }
 
-// pause is after how many writes the writer waits to be told to go on: so it is known when it has acknowledged
-// the last.
+// pause is the number of writes after which the writer waits for the word to go on: so the parent
+// knows when it has acknowledged the last.
 const pause = 150
 
 // child is a writer.
@@ -147,8 +147,8 @@ func (c *child) kill() {
 	c.cmd.Wait()
 }
 
-// TestFollowAnotherProcess: what one process has acknowledged another one sees soon after, whatever happens to
-// the first.
+// TestFollowAnotherProcess: another process sees acknowledged writes soon after, whatever happens
+// to the first.
 func TestFollowAnotherProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -190,7 +190,7 @@ func TestFollowAnotherProcess(t *testing.T) {
 			last = c.acked(t)
 		}
 		c.kill()
-		for c.lines.Scan() { // what it acknowledged before it died
+		for c.lines.Scan() { // its acknowledgements before it died
 			if n, err := strconv.Atoi(c.lines.Text()); err == nil {
 				last = n
 			}

@@ -32,8 +32,8 @@ const (
 
 func (b bug) ofTheRing() bool { return b == lostRing || b == otherRing }
 
-// ofTheLog reports whether the bug is in what the process leaves, not in what it does.
-// Such a one may also show when the store is opened or checked.
+// ofTheLog reports whether the bug is in the files that the process leaves, not in its behaviour.
+// Such a bug may also show when the store is opened or checked.
 func (b bug) ofTheLog() bool { return slices.Contains(logBugs, b) }
 
 var (
@@ -43,7 +43,7 @@ var (
 	shapeBugs = append([]bug{ackEarly, skipSome, mixUp, halfSteps}, logBugs...) // that are of shapes, too
 )
 
-// afterDeath does to the store in dir what the bug does when the child is dead.
+// afterDeath applies the bug to the store in dir when the child is dead.
 func (b bug) afterDeath(dir string, rng *rand.Rand) error {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(logs) == 0 {

@@ -15,10 +15,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// childVariable holds the order of a process that is to be a child.
+// childVariable holds the order of a child process.
 const childVariable = "COPAL_KILLTEST_CHILD"
 
-// order is what a child is to do.
+// order is the work of a child.
 type order struct {
 	Dir          string
 	Mix          string
@@ -45,7 +45,7 @@ type child struct {
 // session is a store from its opening to its closing.
 type session struct {
 	db       *copal.DB
-	shelves  []shelf       // nil when nobody writes single values
+	shelves  []shelf       // nil when no writer writes single values
 	hands    []hands       // one for each writer of a shape
 	replaced chan struct{} // closed when the next session is there
 }
@@ -318,7 +318,7 @@ func (c *child) has(s slot) bool {
 	return err == nil
 }
 
-// readBack checks that the writer finds what it has just written.
+// readBack checks that the writer finds the value it has just written.
 func (c *child) readBack(s *session, o op) error {
 	if c.Bug != none || o.Kind.syncs() {
 		return nil

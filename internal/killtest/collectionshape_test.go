@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// collectionShape is hashes, lists, sets and sorted sets, and what is done to whole ones. The keys
-// may have any of them, and values too: what does not fit the type of a key returns false and
-// changes nothing.
+// collectionShape is changes of hashes, lists, sets and sorted sets, and of whole ones. The keys
+// may have any of them, and values too: a change that does not fit the type of a key returns false
+// and changes nothing.
 type collectionShape struct {
 	verbs string
 	keys  int
@@ -27,7 +27,7 @@ type collectionShape struct {
 const names = 400 // of fields and members
 
 // The content of a collection: under its name the type, and of a list the elements in their order;
-// under the names of elements what they hold.
+// under the names of elements their values.
 const (
 	isValue = "value "
 	isHash  = "hash"
@@ -271,7 +271,7 @@ func (h *collectionHands) do(s *step) (existed bool, err error) {
 	return existed, err
 }
 
-// whole does to a collection what is done to whole ones.
+// whole makes a change of a whole collection.
 func (h *collectionHands) whole(c *copal.Collection, s *step) (existed bool, err error) {
 	switch to := string(h.key(s.to)); {
 	case strings.HasSuffix(s.verb, "clear") && s.fsync:
@@ -285,7 +285,7 @@ func (h *collectionHands) whole(c *copal.Collection, s *step) (existed bool, err
 	}
 }
 
-// any does what is done to keys with whatever they have.
+// any makes a change of a key of any type.
 func (h *collectionHands) any(s *step) (existed bool, err error) {
 	key := h.key(s.key)
 	switch s.verb {
@@ -439,7 +439,7 @@ func (h *collectionHands) look(c content) error {
 	return nil
 }
 
-// lookAt finds out what a key has.
+// lookAt reads the content of a key.
 func (h *collectionHands) lookAt(c content, name string, key []byte) error {
 	if v, err := h.db.Raw().Load(key); err == nil {
 		c[name] = thing{text: isValue + blobText(v)}

@@ -23,10 +23,10 @@ import (
 // transaction, and the next life of the consumer goes on from there. It reads beside the process that writes. Both
 // are killed at any moment. In the end the copy is the store.
 //
-// Each transaction of the writer adds one to a chain, so the consumer knows at once of a change that it has missed
-// or was told twice, though another may have replaced what the change wrote.
+// Each transaction of the writer adds one to a chain, so the consumer notices at once a change that
+// it has missed or got twice, though another may have replaced the change's value.
 
-// consumerVariable holds what a process is to do: to write or to consume.
+// consumerVariable holds the work of a process: to write or to consume.
 const consumerVariable = "COPAL_KILLTEST_CONSUMER"
 
 const (
@@ -35,7 +35,7 @@ const (
 	dataKey  = "data:"  // begins all other keys
 )
 
-// consumerBug is what is wrong with a consumer.
+// consumerBug is a planted bug of a consumer.
 type consumerBug string
 
 const (
@@ -332,7 +332,7 @@ func begin(o consumerOrder, noMap bool) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.cmd.Stderr = l.cmd.Stdout // what has failed comes as a line
+	l.cmd.Stderr = l.cmd.Stdout // a failure comes as a line
 	if err := l.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -345,8 +345,8 @@ func begin(o consumerOrder, noMap bool) (*life, error) {
 	return l, nil
 }
 
-// hear waits for so many steps of one of two lives, and hears the other meanwhile. The error is what one has said
-// that is no step.
+// hear waits for so many steps of one of two lives, and hears the other meanwhile. The error is a
+// line of one that is no step.
 func hear(of, beside *life, steps int) error {
 	for steps > 0 {
 		line, open, l := "", false, of
@@ -375,7 +375,7 @@ func (l *life) take(line string, open bool) error {
 	return nil
 }
 
-// kill kills the child, and takes what it has said before.
+// kill kills the child, and reads its earlier lines.
 func (l *life) kill() (err error) {
 	l.cmd.Process.Kill()
 	for line := range l.lines {
@@ -385,8 +385,8 @@ func (l *life) kill() (err error) {
 	return err
 }
 
-// live lets a consumer live so often beside a writer, and compares the copy with the store. The error is what is
-// wrong; anew is how often the log did not reach back to where the copy was.
+// live runs a consumer so often beside a writer, and compares the copy with the store. The error is
+// the first difference; anew is how often the log did not reach back to the place of the copy.
 func live(t *testing.T, seed uint64, lives int, bug consumerBug) (anew int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	o := consumerOrder{Store: t.TempDir(), Copy: t.TempDir(), Window: seed%2 == 0, Bug: bug}
@@ -451,7 +451,7 @@ func catchUp(t *testing.T, o *consumerOrder) (anew int, err error) {
 		return 0, err
 	}
 	defer db.Close()
-	if err := db.Raw().Set([]byte(dataKey), []byte("the end")); err != nil { // what has expired is told from now on
+	if err := db.Raw().Set([]byte(dataKey), []byte("the end")); err != nil { // expiries are changes from now on
 		return 0, err
 	}
 	c, err := openConsumer(o.Copy, o.Bug)
@@ -467,14 +467,14 @@ func catchUp(t *testing.T, o *consumerOrder) (anew int, err error) {
 	if err := s.Close(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // of what is missed nothing else comes
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a missed change does not come again
 	defer cancel()
 	different := ""
 	err = c.consume(ctx, db, func() bool {
 		if c.at < last {
 			return false
 		}
-		different = difference(db, c.copy) // behind the last are the ends of what has expired
+		different = difference(db, c.copy) // after the last come the ends of expired entries
 		return different == ""
 	})
 	if err != nil && different != "" {
@@ -483,7 +483,7 @@ func catchUp(t *testing.T, o *consumerOrder) (anew int, err error) {
 	return c.anew, err
 }
 
-// difference says what the copy has not as the store has it.
+// difference describes the first difference between the copy and the store.
 func difference(db, copied *copal.DB) string {
 	have := map[string]string{}
 	for key, value := range copied.Raw().All() {
@@ -506,8 +506,8 @@ func difference(db, copied *copal.DB) string {
 
 const livesOfAStore = 25
 
-// TestConsumers: a copy that follows a store misses nothing and is told nothing twice, or is told that the log does
-// not reach back, through kill -9 of consumer and writer.
+// TestConsumers: a copy that follows a store misses no change and gets none twice, or gets an error
+// that the log does not reach back, through kill -9 of consumer and writer.
 func TestConsumers(t *testing.T) {
 	lives := 50
 	switch {

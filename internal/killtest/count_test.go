@@ -14,12 +14,12 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Counters that several goroutines of a process add to until it is killed, and those of the next process go on.
-// Each of them says before it adds and when it has added. A counter knows what each goroutine has added to it,
-// so it can be told exactly: what was acknowledged is there, nothing that was not announced, and the sum is the
-// sum.
+// Counters that several goroutines of a process add to until it is killed, and those of the next
+// process go on. Each announces an addition, and acknowledges it afterwards. A counter has the
+// additions of each goroutine, so the check is exact: acknowledged additions are there, unannounced
+// ones are not, and the sum is right.
 
-// countVariable holds the directory of a process that is to count, and which bug it has.
+// countVariable holds the directory of a counting process, and its bug.
 const countVariable = "COPAL_KILLTEST_COUNT"
 
 const (
@@ -27,7 +27,7 @@ const (
 	countTo  = 800 // of each counter, all processes together
 )
 
-// counter is a counter as it is stored.
+// counter is the stored form of a counter.
 type counter struct {
 	Sum int
 	By  [counting]int
@@ -67,7 +67,7 @@ func count(db *copal.DB, counters *copal.Map[string, counter], way string, chang
 	})
 }
 
-// countOrder is what a child is to do.
+// countOrder is the work of a child.
 type countOrder struct {
 	Dir  string
 	Bug  bool
@@ -152,7 +152,7 @@ func countUntilKilled(text string) error {
 	select {}
 }
 
-// counted is of one way what was announced and acknowledged.
+// counted is the announced and acknowledged additions of one way.
 type counted struct {
 	announced, added [counting]int
 }
@@ -240,7 +240,7 @@ func audit(dir string, books []counted) error {
 	return nil
 }
 
-// countThrough counts to the end, through some deaths. The error is what an audit has found.
+// countThrough counts to the end, through some deaths. The error is the finding of an audit.
 func countThrough(t *testing.T, bug bool) (deaths int, err error) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
 	dir := t.TempDir()
@@ -268,8 +268,8 @@ func countThrough(t *testing.T, bug bool) (deaths int, err error) {
 	return deaths, nil
 }
 
-// TestCount: 800 increments by 8 goroutines count 800, by Map.Update and in transactions of maps and of raw
-// keys, through kill -9: what was acknowledged is there, and nothing twice.
+// TestCount: 800 increments by 8 goroutines count 800, by Map.Update and in transactions of maps
+// and of raw keys, through kill -9: acknowledged increments are there, and none twice.
 func TestCount(t *testing.T) {
 	deaths, err := countThrough(t, false)
 	if err != nil {

@@ -98,7 +98,7 @@ func TestPlantedBugsOfShapes(t *testing.T) {
 	for _, b := range shapeBugs {
 		for _, name := range []string{"batch", "tx", "whole", "stream"} {
 			if b.ofTheLog() && name != "batch" && name != "stream" {
-				continue // it does not matter what the log is of
+				continue // the kind of log does not matter
 			}
 			t.Run(name+" "+string(b), func(t *testing.T) {
 				if b.ofTheRing() && (runtime.GOOS != "linux" || strconv.IntSize == 32) {

@@ -54,8 +54,8 @@ func (l *lane) sum() tallies {
 	return all
 }
 
-// run starts a child, kills it and checks what it left. It returns what must not be.
-// The error says that the test itself cannot go on.
+// run starts a child, kills it and checks the store that it left. It returns the violations. The
+// error means that the test itself cannot go on.
 func (l *lane) run() (found []string, err error) {
 	if l.left == 0 {
 		if err := l.newStore(); err != nil {
@@ -113,8 +113,8 @@ type moment struct {
 	delay time.Duration // and then so much later
 }
 
-// moment draws one: while the process starts, while it opens the store and mends what the last one
-// left, in an operation, while it closes the store or compacts, or at an acknowledgement and a
+// moment draws one: while the process starts, while it opens the store and recovers from the last
+// kill, in an operation, while it closes the store or compacts, or at an acknowledgement and a
 // little later.
 func (l *lane) moment(o *order) moment {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(l.rng.Int64N(int64(d))) }
@@ -187,7 +187,7 @@ func (l *lane) kill() (found []string, err error) {
 		cmd.Process.Kill()
 	}
 	heard, found, err := l.listen(pipe, when, kill)
-	alive := killed.Load() // what ended the pipe was we
+	alive := killed.Load() // this process ended the pipe
 	kill()
 	cmd.Wait() // its error is that it was killed
 	switch {
@@ -207,7 +207,7 @@ func (l *lane) kill() (found []string, err error) {
 	return found, nil
 }
 
-// heard is what a child has come to.
+// heard is the progress of a child.
 type heard struct{ opened bool }
 
 // listen reads the pipe to its end, and kills when the moment has come.
@@ -248,7 +248,7 @@ func (l *lane) listen(pipe io.Reader, when moment, kill func()) (h heard, found 
 	}
 }
 
-// frame takes in what a child says. The error says that it contradicts what is known.
+// frame takes in a message of a child. The error means that it contradicts earlier ones.
 func (l *lane) frame(f frame) error {
 	if f.Op.Kind != aStep {
 		return l.ledger.frame(f)
@@ -266,9 +266,10 @@ func (l *lane) frame(f frame) error {
 	return nil
 }
 
-// examine does to the store what comes after a death: a reader opens it, it is checked, and now and
-// then it is opened for writing, written to, closed and opened again. Else the next child finds it
-// as the last one left it. What is found by the first of these holds for all that come later.
+// examine examines the store after a death: a reader opens it, it is checked, and now and then it
+// is opened for writing, written to, closed and opened again. Otherwise the next child finds it as
+// the last one left it. The content that the first of these finds is the one that all later ones
+// must find.
 func (l *lane) examine() (found []string) {
 	unsound := func(format string, args ...any) {
 		l.ledger.unsound++
@@ -307,12 +308,12 @@ func (l *lane) examine() (found []string) {
 // probeKey holds a number that a look has left to the next.
 const probeKey = "probe"
 
-// look opens the store and compares what it holds. With a probe it looks for the one before, and
+// look opens the store and compares its content. With a probe it looks for the previous one, and
 // leaves it.
 func (l *lane) look(unsound func(format string, args ...any), probe int, opts ...copal.Option) (found []string) {
-	var mu sync.Mutex // guards told
+	var mu sync.Mutex // guards the list of reported errors
 	var told []error
-	defer func() { // when the store is closed, and has nothing more to tell
+	defer func() { // when the store is closed, and reports nothing more
 		mu.Lock()
 		defer mu.Unlock()
 		for _, err := range told {
@@ -354,7 +355,7 @@ func (l *lane) look(unsound func(format string, args ...any), probe int, opts ..
 	return found
 }
 
-// probe looks for what the last probe has left, and leaves another.
+// probe looks for the entry of the last probe, and leaves another.
 func (l *lane) probe(db *copal.DB, probe int) error {
 	was, err := db.Raw().Load([]byte(probeKey))
 	if (err != nil || string(was) != fmt.Sprint(l.probed)) && !(l.probed == 0 && errors.Is(err, copal.ErrNotFound)) {

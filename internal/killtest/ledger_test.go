@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// ledger is what the parent knows about one store: what was acknowledged, and what
-// may have happened.
+// ledger is the parent's knowledge of one store: the acknowledged operations, and those that may
+// have happened.
 type ledger struct {
 	last   map[slot]op               // by which operation each slot's entry was left; as a reader of the child sees it
-	before map[slot][]op             // and what it may be after a death: no sync came after what followed. No Count: never written
+	before map[slot][]op             // and the others that may have left it after a death: no sync came after the following ones. No Count: never written
 	flying map[uint8]op              // by writer: announced and not acknowledged
 	syncs  map[uint8]map[slot]uint64 // by writer of a sync in flight: for each entry it concerns, the operation that it must make safe
 	tally
@@ -98,7 +98,7 @@ func newLedger() *ledger {
 	return &ledger{last: map[slot]op{}, before: map[slot][]op{}, flying: map[uint8]op{}, syncs: map[uint8]map[slot]uint64{}}
 }
 
-// frame takes in a message of a child. The error says that it contradicts what is known.
+// frame takes in a message of a child. The error means that it contradicts earlier ones.
 func (l *ledger) frame(f frame) error {
 	w := f.Op.Writer
 	flying, busy := l.flying[w]
@@ -145,7 +145,8 @@ func (l *ledger) acknowledged(o op) {
 	l.last[o.slot] = o
 }
 
-// toSync is what a sync that begins now must make safe: for each entry with asynchronous writes the last of them.
+// toSync returns the operations that a sync that begins now must make safe: for each entry with
+// asynchronous writes the last of them.
 func (l *ledger) toSync(o op) map[slot]uint64 {
 	list := map[slot]uint64{}
 	for s := range l.before {
@@ -156,7 +157,8 @@ func (l *ledger) toSync(o op) map[slot]uint64 {
 	return list
 }
 
-// synced takes over that a sync has succeeded: what was before the operations that it made safe is gone for good.
+// synced notes that a sync has succeeded: the entries from before the operations that it made safe
+// are gone for good.
 func (l *ledger) synced(list map[slot]uint64) {
 	for s, count := range list {
 		l.before[s] = slices.DeleteFunc(l.before[s], func(o op) bool { return o.Count < count })
@@ -166,7 +168,7 @@ func (l *ledger) synced(list map[slot]uint64) {
 	}
 }
 
-// standing returns the operation that left the entry of a slot, if there is to be one.
+// standing returns the operation that left the entry of a slot, if there should be one.
 func (l *ledger) standing(s slot) (op, bool) {
 	o, ok := l.last[s]
 	return o, ok && o.Kind.sets()
@@ -178,8 +180,8 @@ func (l *ledger) inFlight(s slot) (op, bool) {
 	return o, ok && o.slot == s && !o.Kind.syncs()
 }
 
-// verify compares all entries of a store with what is known, and takes over what it
-// finds of the operations in flight. It returns what must not be.
+// verify compares all entries of a store with the ledger, and takes over the operations in flight
+// that it finds. It returns the violations.
 func (l *ledger) verify(shelves []shelf) (found []string) {
 	seen := map[slot]bool{}
 	for number, sh := range shelves {
@@ -211,7 +213,7 @@ func (l *ledger) verify(shelves []shelf) (found []string) {
 	}
 	l.dropped += len(l.flying) // those that were not found to have happened
 	clear(l.flying)
-	clear(l.before) // what was found is in the log
+	clear(l.before) // the found entries are in the log
 	clear(l.syncs)
 	return found
 }
@@ -272,7 +274,7 @@ func (l *ledger) happened(o op) {
 	delete(l.flying, o.Writer)
 }
 
-// TestLedger: what the checks say of each thing that can be found.
+// TestLedger: the result of the checks for each possible content.
 func TestLedger(t *testing.T) {
 	at := slot{Shelf: 0, Writer: 1, Key: 2}
 	older := op{slot: at, Kind: set, Count: 1, Size: 40}
@@ -330,7 +332,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerAsync: what the checks say of each thing that can be found after asynchronous writes.
+// TestLedgerAsync: the result of the checks for each possible content after asynchronous writes.
 func TestLedgerAsync(t *testing.T) {
 	at, other := slot{Shelf: 0, Writer: 1, Key: 2}, slot{Shelf: 1, Writer: 2}
 	first := op{slot: at, Kind: set, Count: 1, Size: 40}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mix is what the writers of a store do, all at the same time. A store is of one mix, and the kills
-// are counted by mix.
+// mix is the work of the writers of a store, all at the same time. A store is of one mix, and the
+// kills are counted by mix.
 type mix struct {
 	name    string
 	values  bool // six writers of single values, of all durabilities (ledger_test.go)

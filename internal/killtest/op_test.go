@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// kind is what an operation does, and how durable it is when acknowledged.
+// kind is the kind of an operation, and its durability when acknowledged.
 type kind uint8
 
 const (
@@ -34,7 +34,8 @@ func (k kind) removes() bool { return k >= remove && k <= removeAsync }
 func (k kind) syncs() bool   { return k == syncMap || k == syncAll }
 func (k kind) async() bool   { return k == setAsync || k == updateAsync || k == removeAsync }
 
-// onShelf is the kind where the shelf has no such: what is no map knows but Set, Delete and Sync.
+// onShelf returns the kind for a shelf that lacks this one: a shelf that is no map has only Set,
+// Delete and Sync.
 func (k kind) onShelf(n uint8) kind {
 	switch {
 	case n < mapShelves:
@@ -71,8 +72,8 @@ func (k kind) unsynced() kind {
 	return k
 }
 
-// op is an operation on a slot, or, with the same fields, a sync of its shelf or of all. What a set
-// stores is a function of the op.
+// op is an operation on a slot, or, with the same fields, a sync of its shelf or of all. The value
+// of a set is a function of the op.
 type op struct {
 	slot
 	Kind  kind
@@ -147,7 +148,7 @@ func (p *planner) size() uint32 {
 	return between(1<<20, 2<<20)
 }
 
-// what says what a frame on the pipe means.
+// The meaning of a frame on the pipe.
 type what uint8
 
 const (
@@ -165,7 +166,7 @@ const (
 // frame is one message on the pipe.
 type frame struct {
 	What    what
-	Existed bool // acked Delete: what it returned
+	Existed bool // acked Delete: its result
 	Op      op
 }
 

@@ -15,25 +15,24 @@ import (
 
 // shape is a way to write to a store other than by single values: in batches, transactions,
 // collections and streams. Each writer of a shape owns its keys. It does one step after the other,
-// each of which happens as a whole or not at all. Plan and apply are all that the parent needs to
-// know what a child has done.
+// each of which happens as a whole or not at all. With plan and apply the parent knows the work of
+// a child.
 type shape interface {
-	// plan draws a step. It does not look at what there is, so parent and child draw the same.
+	// plan draws a step. It does not depend on the store, so parent and child draw the same.
 	plan(d *dice) step
-	// apply does to the writer's content what the step does to the store, and returns what the step
-	// returns.
+	// apply makes the step in the writer's content, and returns the result of the step.
 	apply(c content, s *step) (existed bool)
-	// open returns what does the steps of a writer in a store.
+	// open returns the hands that make the steps of a writer in a store.
 	open(db *copal.DB, writer uint8) (hands, error)
 }
 
 // hands do the steps of one writer.
 type hands interface {
 	do(s *step) (existed bool, err error)
-	look(c content) error // adds what there is
+	look(c content) error // adds the content of the store
 }
 
-// step is what a writer does at once.
+// step is one change of a writer.
 type step struct {
 	verb    string
 	count   uint64 // of the steps of the writer, over all cycles
@@ -53,8 +52,7 @@ type change struct {
 	until  int64
 }
 
-// repeat does what the step does as often as it says. When the store is closed in between, it was
-// done.
+// repeat makes the step as often as it says. When the store is closed in between, it was done.
 func repeat(s *step, do func() error) error {
 	for i := range 1 + s.again {
 		if err := do(); errors.Is(err, copal.ErrClosed) && i > 0 {
@@ -74,11 +72,11 @@ func (s *step) String() string {
 	return fmt.Sprintf("%s of key %d (to %d) count %d.%d, %d changes of %d bytes", s.verb, s.key, s.to, s.count>>32, s.count&(1<<32-1), len(s.changes), bytes)
 }
 
-// content is what a writer owns, by name. The elements of a collection have its name, a slash and
-// their own.
+// content is the things that a writer owns, by name. The elements of a collection have its name, a
+// slash and their own.
 type content map[string]thing
 
-// thing is what stands under a name.
+// thing is the value of a name.
 type thing struct {
 	text  string
 	until int64 // the deadline in Unix milliseconds, 0 for none, mortal for some that is far away
@@ -125,13 +123,13 @@ func (found content) differs(want content, from, to int64) (names []string) {
 	return names
 }
 
-// book is what the parent knows about one writer of a shape.
+// book is the parent's knowledge of one writer of a shape.
 type book struct {
 	shape
 	dice    *dice
 	content content
 	flying  *step // announced and not acknowledged
-	doubted bool  // a bug was planted: what steps return is not looked at
+	doubted bool  // a bug was planted: the results of steps are not checked
 }
 
 // announced draws the step that a child has announced.
@@ -157,8 +155,8 @@ func (b *book) acked(f frame) error {
 	return nil
 }
 
-// verify compares what a writer owns with what is known, and takes over what it finds of the step
-// in flight. It returns what must not be.
+// verify compares the things of a writer with the book, and takes over the step in flight if it
+// finds it. It returns the violation.
 func (b *book) verify(h hands, t *tally) (problem string) {
 	from := time.Now().UnixMilli()
 	found := content{}
@@ -189,8 +187,8 @@ func (b *book) verify(h hands, t *tally) (problem string) {
 	return b.judge(found, next, not, flying, t)
 }
 
-// judge says what is wrong with what was found: not are the names that are not as they were
-// acknowledged.
+// judge describes the violation in the found content: not are the names that differ from the
+// acknowledged state.
 func (b *book) judge(found, next content, not []string, flying *step, t *tally) string {
 	kind := "wrong"
 	for _, name := range not {
@@ -237,12 +235,12 @@ func (d *dice) next() *dice {
 	return d
 }
 
-// step is one with what all have.
+// step returns a step with the common fields.
 func (d *dice) step(verb string) step {
 	return step{verb: verb, count: d.count, fsync: !d.lazy && d.IntN(10) == 0}
 }
 
-// one draws one of several verbs, each as often as it is named.
+// one draws one of several verbs, each as often as its name occurs.
 func (d *dice) one(verbs string) string {
 	list := strings.Fields(verbs)
 	return list[d.IntN(len(list))]
@@ -284,7 +282,7 @@ func (d *dice) value(key, size int) op {
 func (d *dice) soon() int64 { return d.begin + 20 + d.Int64N(700) }
 func (d *dice) far() int64  { return d.begin + 7_200_000 + d.Int64N(1_000_000) }
 
-// text says in a word what the value of o is, as a blob or a Note.
+// text describes the value of o in a word, as a blob or a Note.
 func (o op) text() string {
 	if o.Size < blobHead {
 		return fmt.Sprintf("%x", []byte(newBlob(o)))
@@ -315,7 +313,8 @@ func foundText(v value, size int) string {
 	return o.stampText()
 }
 
-// TestShapes: without a death, what a store holds and returns is what each shape expects of it.
+// TestShapes: without a death, the content and the results of a store are those that each shape
+// expects.
 func TestShapes(t *testing.T) {
 	for _, m := range mixes {
 		for w, sh := range m.writers {
@@ -355,7 +354,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// fixedHands have what they are told.
+// fixedHands have a given content.
 type fixedHands struct {
 	hands
 	content content
@@ -366,7 +365,7 @@ func (h fixedHands) look(c content) error {
 	return nil
 }
 
-// TestBook: what the checks say of each thing that can be found.
+// TestBook: the result of the checks for each possible content.
 func TestBook(t *testing.T) {
 	at := func(count uint64) op { return op{slot: slot{Shelf: 0x80, Key: 1}, Count: count, Size: 100} }
 	text := func(count uint64) thing { return thing{text: at(count).text()} }

@@ -21,7 +21,7 @@ type shelf interface {
 	len() int
 }
 
-// entry is what a shelf holds under a key. A key that is no slot's has a text and no slot.
+// entry is the entry of a shelf under a key. A key that is no slot's has a text and no slot.
 type entry struct {
 	slot  slot
 	alien string
@@ -161,7 +161,7 @@ type rawShelf struct {
 	db     *copal.DB
 }
 
-const rawPrefix = "raw\x00" // any byte may stand in a raw key
+const rawPrefix = "raw\x00" // any byte may be in a raw key
 
 func (s rawShelf) key(at slot) []byte { return []byte(rawPrefix + textKey(at)) }
 

@@ -51,7 +51,7 @@ func txName(place, key int) string {
 	return [...]string{"raw ", "notes ", "numbers ", "arrays ", "hash/"}[place] + fmt.Sprint(key)
 }
 
-// text is what look finds of the value of a change.
+// text returns the text that look finds for the value of a change.
 func (c *change) text() string {
 	if c.place == txRaw || c.place == txHash {
 		return c.value.text()

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// value is what was found under a key.
+// value is the value found under a key.
 type value interface {
-	is(o op) bool               // is it exactly what o stores?
+	is(o op) bool               // is it exactly the value of o?
 	stamp() (o op, intact bool) // which operation does it say it is of, without its kind and size?
 }
 
-// blob is a value of bytes: a CRC-32 of what follows, shelf, writer, key, count, and
-// filling. One that is shorter than these is the beginning of them.
+// blob is a value of bytes: a CRC-32 of the rest, shelf, writer, key, count, and filling. One that
+// is shorter than these is the beginning of them.
 type blob []byte
 
 const blobHead = 16

@@ -24,10 +24,10 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// The typed door, the Redis door and the HTTP door on the same keys: one order explains what all of them say, values
-// and entity tags.
+// The typed API, the Redis server and the HTTP server on the same keys: one order explains all
+// their replies, values and entity tags.
 
-// doorState is a key: its value, "" for none, and its entity tag, "" for one that nobody has seen.
+// doorState is a key: its value, "" for none, and its entity tag, "" for an unknown one.
 type doorState struct{ value, tag string }
 
 // doorCall is a request by one of the doors.
@@ -36,7 +36,7 @@ type doorCall struct {
 	value, tag string
 }
 
-// doorReply is what came back.
+// doorReply is a reply.
 type doorReply struct {
 	value, tag string // that were read, or are there now
 	done       bool   // the condition held, or there was something to delete
@@ -241,7 +241,7 @@ func TestDoorsAgree(t *testing.T) {
 	}
 }
 
-// doorHistory is what clients do at once.
+// doorHistory runs clients at the same time, and returns their operations.
 func doorHistory(clients []*doors, seed uint64) (history []porcupine.Operation) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -24,8 +24,8 @@ import (
 )
 
 // Many short histories of a few goroutines on a few keys, each checked for an order of its
-// operations that explains what every one of them returned. Values, keys, codecs, and the
-// memory for decoded values vary: with little of it, cells come and go all the time.
+// operations that explains all their results. Values, keys, codecs, and the memory for decoded
+// values vary: with little of it, cells come and go all the time.
 //
 // COPAL_LONG=1 checks many more.
 //
@@ -38,10 +38,10 @@ import (
 //   - A synchronous write leaves a dirty cell in place: the old value is shown, and lands after the new one.
 //   - settle does not write a deletion that the log does not know: raw reads see the entry.
 //   - An update commits without comparing versions: updates are lost.
-//   - Compaction moves an entry that has been overwritten meanwhile: readers find what has been replaced.
+//   - Compaction moves an entry that has been overwritten meanwhile: readers find a replaced value.
 //   - Written makes the cell clean without the new address: readers find the record before.
-//   - A transaction commits though what it has read is to be written anew; a snapshot does not have that
-//     written first.
+//   - A transaction commits though an entry that it has read waits to be written; a snapshot does
+//     not have it written first.
 //
 // Deadlines are not among it. The clock would be part of the state of each key, and as a call may read it more than
 // once, many orders would be right; TestExpiryModel is about them, one operation after the other.
@@ -198,7 +198,7 @@ func newTrial[K comparable, V numbered](t *testing.T, rng *rand.Rand, memory int
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range x.keys { // what the keys are called raw, the store itself tells
+	for i := range x.keys { // the store itself yields the raw names of the keys
 		if err := x.m.Set(key(i), of(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func (x *trial[K, V]) run() []porcupine.Operation {
 	workers.Wait()
 	close(stop)
 	syncer.Wait()
-	for k := range x.keys { // what is left, as memory and as the log has it
+	for k := range x.keys { // the final entries, in memory and in the log
 		x.do(0, input{op: get, key: k, how: "Load at the end"}, x.load)
 		x.do(0, input{op: rawGet, key: k, how: "at the end"}, x.rawGet)
 		x.do(0, input{op: get, key: k, how: "Get at the end"}, x.get)
@@ -409,7 +409,7 @@ func (x *trial[K, V]) scan(in input) output {
 	return x.rawGet(in) // as for All
 }
 
-// decode reads what the codec or put has written.
+// decode reads a value of the codec or of put.
 func (x *trial[K, V]) decode(in input, b []byte, err error) output {
 	var v V
 	if err == nil && (x.codec == codec.JSON || b[0] == '{' && b[len(b)-1] == '}' || b[0] == '[') {
@@ -439,7 +439,7 @@ func (x *trial[K, V]) setBy(set func(K, V) error) func(input) output {
 	}
 }
 
-// done reports whether what was to be written is there: there may be nothing to decorate.
+// done reports whether the write took place: there may be no entry to decorate.
 func (x *trial[K, V]) done(in input, err error) bool {
 	if (in.op == setMemory || in.op == updateMemory) && errors.Is(err, copal.ErrNotFound) {
 		return false
@@ -473,7 +473,7 @@ func (x *trial[K, V]) batch(in input) output {
 	return output{}
 }
 
-// inView reads in a transaction, which sees what the log has or is to have.
+// inView reads in a transaction, which sees the values of the log, also those that wait for it.
 func (x *trial[K, V]) inView(in input) (out output) {
 	x.must(x.db.View(func(tx *copal.Tx) error {
 		v, err := x.m.In(tx).Load(x.keyOf(in.key))

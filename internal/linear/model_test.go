@@ -6,23 +6,23 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A value is the number of the write that it comes from; 0 stands for no entry.
+// A value is the number of the write that it comes from; 0 means no entry.
 type value = int32
 
-// op is what was called. Each works on one key.
+// op is the called method. Each works on one key.
 type op int
 
 const (
-	get    op = iota // typed: Get, Load or All, which show what is in memory
+	get    op = iota // typed: Get, Load or All, which show the value in memory
 	set              // Set, SetAsync, SetFSync
 	del              // Delete, DeleteAsync
 	update           // Update and its twins, which store a new value, and say which they found
 	remove           // the same, and delete
 	look             // the same, and cancel
-	rawGet           // of what the log has, or is to have
+	rawGet           // of the value of the log, or the one that waits for it
 	rawSet
 	rawDel
-	txUpdate // of what the log has, in a transaction
+	txUpdate // of the value of the log, in a transaction
 	setMemory
 	updateMemory
 )
@@ -38,13 +38,13 @@ type input struct {
 	how   string // for the reader of a failure
 }
 
-// output is what it returned.
+// output is its result.
 type output struct {
-	found   value // what was read
-	existed bool  // of a deletion, and of what decorates an entry
+	found   value // the value that was read
+	existed bool  // of a deletion, and of an op that decorates an entry
 }
 
-// entry is the state of one key: the value for the log, and what memory shows in its place.
+// entry is the state of one key: the value for the log, and the one that memory shows instead.
 type entry struct {
 	logged value
 	shadow value // 0 for none
@@ -57,7 +57,7 @@ func (e entry) shown() value {
 	return e.logged
 }
 
-// step is what each operation does and returns when no other is under way.
+// step is the effect and the result of each operation when no other is under way.
 func step(e entry, in input, out output) (bool, entry) {
 	stored := entry{logged: in.wrote}
 	switch in.op {

@@ -71,7 +71,7 @@ func Until(ok func() bool) {
 	}
 }
 
-// DrainTimer is the time for which the drainer of a log sets its timers, and nobody else.
+// DrainTimer is the time for which the drainer of a log sets its timers, and no other goroutine.
 const DrainTimer = 100 * time.Millisecond
 
 // Clock is a clock that a test moves. It counts the timers of syncs only: those of the
@@ -266,7 +266,7 @@ func ContentOfFile(t testing.TB, fsys vfs.FS, path string) string {
 	return string(b)
 }
 
-// ContentOfDir is what the files of a directory hold.
+// ContentOfDir returns the contents of the files of a directory.
 func ContentOfDir(t testing.TB, fsys vfs.FS, dir string) map[string]string {
 	t.Helper()
 	names, err := fsys.List(dir)
@@ -321,10 +321,10 @@ func SetHead(key, value int) record.Head {
 
 func Sealed(body string) []byte { return record.Seal([]byte(body)) }
 
-// StepFS tells of some steps of a file system.
+// StepFS reports some steps of a file system.
 type StepFS struct {
 	vfs.FS
-	Opening, Removed func(name string) // nil for nobody
+	Opening, Removed func(name string) // may be nil
 	Syncing          func()
 }
 
@@ -401,7 +401,7 @@ func (o *OpenFiles) Most() int {
 	return most
 }
 
-// Names are those of the files that are open, each as often as it is.
+// Names returns the names of the open files, one for each time a file is open.
 func (o *OpenFiles) Names() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -59,7 +59,7 @@ func (d *SmallDisk) take(name string, off, n int64) error {
 	return nil
 }
 
-// Give takes back what the file has beyond size.
+// Give takes back the blocks of the file beyond size.
 func (d *SmallDisk) Give(name string, size int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,7 +71,7 @@ func (d *SmallDisk) Give(name string, size int64) {
 	}
 }
 
-// SetFree changes how many blocks there are to be had.
+// SetFree changes the number of free blocks.
 func (d *SmallDisk) SetFree(n int) (before int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

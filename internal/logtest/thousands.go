@@ -10,7 +10,8 @@ import (
 // Most tests open small stores by the thousand. Of their time a quarter went to collecting garbage every few
 // milliseconds, and a fifth to asking the system at each opening how much memory there is.
 
-// heapBefore is what a process may take before it collects as often as it has to: tests run on small machines, too.
+// heapBefore is the memory that a process may take before it collects as often as necessary: tests
+// run on small machines, too.
 const heapBefore = 2 << 30
 
 func init() {
@@ -20,5 +21,5 @@ func init() {
 	}
 }
 
-// Memory is what a store takes that is told nothing else.
+// Memory is the default bound of a store's memory.
 var Memory = sysmem.Total() / 4

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Long reports whether tests are to take their time.
+// Long reports whether tests may run long.
 func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
 
 // Reader is the process of the reader in Python, which answers one question after the other.
@@ -29,8 +29,8 @@ type Reader struct {
 	out *json.Decoder
 }
 
-// Answer is what a reader says of a directory. Of a store it has counts and the export, of a log of bytes its
-// entries.
+// Answer is a reader's answer for a directory. Of a store it has counts and the export, of a log of
+// bytes its entries.
 type Answer struct {
 	Verdict string // sound, damaged, newer or no store
 	Why     string // unless it is sound
@@ -73,7 +73,7 @@ func Start(t testing.TB) *Reader {
 	return &Reader{t, in, json.NewDecoder(bufio.NewReader(out))}
 }
 
-// Ask asks what the reader says of a directory, with a "store" or a "hybridlog", at a time.
+// Ask returns the reader's answer for a directory with a "store" or a "hybridlog", at a time.
 func (r *Reader) Ask(what, dir string, now time.Time) (a Answer) {
 	r.t.Helper()
 	question, err := json.Marshal(map[string]any{"what": what, "dir": dir, "now": now.UnixMilli()})
@@ -89,9 +89,9 @@ func (r *Reader) Ask(what, dir string, now time.Time) (a Answer) {
 	return a
 }
 
-// Hurt does something to one of the files in a directory, or nothing, so many times, and says what. Or it makes a
-// file one of a newer version, and does nothing else: no page says which of newer and damaged comes first. earlier
-// is a copy of the directory at another moment.
+// Hurt damages one of the files in a directory, or none, so many times, and describes the damage.
+// Or it makes a file one of a newer version, and does nothing else: no page says which of newer and
+// damaged comes first. earlier is a copy of the directory at another moment.
 func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string, times int) string {
 	t.Helper()
 	if rng.IntN(10) == 0 {

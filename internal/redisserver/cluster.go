@@ -25,8 +25,8 @@ const masters = 3
 
 // Cluster is a cluster that runs.
 type Cluster struct {
-	// Nodes are the masters at the beginning, behind them their replicas in the same order, and then what was added.
-	// Master and Replica tell the roles that they have now.
+	// Nodes are the masters at the beginning, then their replicas in the same order, and then added
+	// nodes. Master and Replica report their present roles.
 	Nodes []*Node
 	run   func() (*Node, error) // starts another
 }
@@ -74,7 +74,7 @@ func StartNode(t testing.TB, settings ...string) *Node {
 	return n
 }
 
-// runs returns what starts nodes.
+// runs returns a function that starts nodes.
 func runs(t testing.TB, settings []string) func() (*Node, error) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
@@ -321,8 +321,8 @@ func (c *Cluster) Reshard(from, to *Node, first, last int) error {
 	return c.Settle()
 }
 
-// Begin begins to move a slot. Until End both nodes have a part of it: what was brought, and what is new, is at the
-// second.
+// Begin begins to move a slot. Until End both nodes have a part of it: moved and new keys are on
+// the second.
 func (c *Cluster) Begin(from, to *Node, slot int) error {
 	if _, err := to.Do("CLUSTER", "SETSLOT", strconv.Itoa(slot), "IMPORTING", from.ID); err != nil {
 		return err
@@ -337,7 +337,8 @@ func (c *Cluster) Bring(from, to *Node, keys ...string) error {
 	return err
 }
 
-// End brings all keys of a slot that has begun to move, and tells all nodes where the slot is.
+// End brings all keys of a slot that has begun to move, and announces the slot's place to all
+// nodes.
 func (c *Cluster) End(from, to *Node, slot int) error {
 	for {
 		found, err := from.Do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "100")
@@ -355,7 +356,7 @@ func (c *Cluster) End(from, to *Node, slot int) error {
 			return err
 		}
 	}
-	// The new master first: were it last, and the old one died, nobody would have the slot.
+	// The new master first: were it last, and the old one died, no node would have the slot.
 	for _, n := range append([]*Node{to, from}, c.Nodes...) {
 		if n.killed {
 			continue
@@ -367,14 +368,14 @@ func (c *Cluster) End(from, to *Node, slot int) error {
 	return nil
 }
 
-// row is what a node says of one that it knows.
+// row is a node's view of another node.
 type row struct {
 	id, replicates string
 	slots          [][2]int // each from the first to the last
 	handshake      bool
 }
 
-// table is what the node knows of all nodes, by their ID.
+// table returns the node's view of all nodes.
 func (n *Node) table() (list []row, err error) {
 	all, err := text(n.Do("CLUSTER", "NODES"))
 	for line := range strings.Lines(all) {

@@ -16,7 +16,8 @@ type Process struct {
 	cmd     *exec.Cmd
 }
 
-// Run starts the program in a directory, with settings behind those that it needs, and waits until it is ready.
+// Run starts the program in a directory, with settings after those that it needs, and waits until
+// it is ready.
 func Run(program, dir string, settings ...string) (*Process, error) {
 	port, err := freePort()
 	if err != nil {
@@ -42,7 +43,7 @@ func Run(program, dir string, settings ...string) (*Process, error) {
 	return nil, fmt.Errorf("redis-server does not start; the last that it says is %q", last)
 }
 
-// freePort is a port of this machine that nobody has now.
+// freePort returns a free port of this machine.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

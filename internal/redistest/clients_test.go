@@ -53,7 +53,7 @@ func serve(t *testing.T, password string, change ...func(s *redisapi.Server, add
 	return db, l.Addr().String()
 }
 
-// check fails the test for an error of what is named.
+// check fails the test for an error of the named call.
 func check(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -128,7 +128,7 @@ func TestGoRedis(t *testing.T) {
 			})
 			check(t, "a transaction", err)
 
-			// What is watched and changes meanwhile ends a transaction, and go-redis says so.
+			// A change of a watched key ends a transaction, and go-redis reports it.
 			err = c.Watch(ctx, func(tx *redis.Tx) error {
 				n, err := tx.Get(ctx, "piped").Int()
 				if err != nil {
@@ -170,7 +170,7 @@ func TestGoRedis(t *testing.T) {
 				t.Errorf("%v", m)
 			}
 
-			// What happens to keys is told, whichever door it came by.
+			// Changes of keys have notifications, also those made by another API.
 			check(t, "CONFIG SET", c.ConfigSet(ctx, "notify-keyspace-events", "KEA").Err())
 			events := c.PSubscribe(ctx, "__keyevent@0__:*")
 			defer events.Close()

@@ -23,10 +23,10 @@ import (
 //
 // That the test would notice was tried by breaking the code. Each of these was caught, within a default run:
 //
-//   - Nothing is validated; or not what was read; or not what was iterated over.
-//   - What was set asynchronously since is no change.
-//   - Readers without a lock do not wait for what has begun to show.
-//   - A transaction commits what it has read of a view that was opened before its last conflict.
+//   - Nothing is validated; or not the reads; or not the iterations.
+//   - A later asynchronous write is no change.
+//   - Readers without a lock do not wait for writes that have begun to show.
+//   - A transaction commits after reads from a view that was opened before its last conflict.
 //   - Which elements of a collection it has read is not looked at when it commits.
 func TestSerializable(t *testing.T) {
 	rounds := 300
@@ -104,7 +104,7 @@ func (h *history) run() {
 		})
 	}
 	wg.Wait()
-	h.look(rand.New(rand.NewPCG(h.seed, 99)), "last") // so that most of what was appended was read
+	h.look(rand.New(rand.NewPCG(h.seed, 99)), "last") // so that most numbers were read
 }
 
 // one runs a transaction and notes it.

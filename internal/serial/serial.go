@@ -10,7 +10,7 @@ import (
 type Op struct {
 	Key    string
 	Append int
-	Read   []int // the list as it was, with what the transaction had appended before
+	Read   []int // the list, with the transaction's own earlier numbers
 }
 
 // Txn is a transaction that has committed. Begin and End are moments on one clock; all are different.
@@ -88,12 +88,12 @@ func (g *graph) findOrder() error {
 	return nil
 }
 
-// addReads adds what follows from the first read of each key in a transaction, and checks that it sees its own
-// appends.
+// addReads adds the edges from the first read of each key in a transaction, and checks that it sees
+// its own appends.
 func (g *graph) addReads() error {
 	for i, t := range g.txns {
 		own := map[string][]int{}
-		first := map[string]int{} // length of what others had appended
+		first := map[string]int{} // length of the numbers of others
 		for _, op := range t.Ops {
 			if op.Append != 0 {
 				own[op.Key] = append(own[op.Key], op.Append)
@@ -127,10 +127,10 @@ func (g *graph) read(i int, key string, n int) {
 			return
 		}
 	}
-	g.beyond(i, key) // what nobody has read came later than all of it
+	g.beyond(i, key) // unread numbers came later than all of it
 }
 
-// beyond adds edges to those whose appends to the key were read by nobody.
+// beyond adds edges to those whose appends to the key were never read.
 func (g *graph) beyond(i int, key string) {
 	read := map[int]bool{}
 	for _, n := range g.order[key] {

@@ -21,7 +21,7 @@ type Followed struct {
 	Clock    *logtest.Clock // of both. Each step takes a millisecond
 	Writer   *engine.Store
 	Reader   *engine.Store
-	Content  map[string]string // what was written
+	Content  map[string]string // the written entries
 	Segments int64
 	Window   int64 // of history that the writers keep, in milliseconds
 	Leaves   bool  // the writers leave their rings, at some record
@@ -122,7 +122,7 @@ func (f *Followed) Step(n int) {
 	f.Content[key] = value
 }
 
-// Refresh lets the reader catch up, and compares what it has with what was written.
+// Refresh lets the reader catch up, and compares its entries with the written ones.
 func (f *Followed) Refresh() {
 	f.T.Helper()
 	if err := f.Reader.Refresh(); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Long reports whether tests are to take their time.
+// Long reports whether tests may run long.
 func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
 
 // Options are those of a store without goroutines.
@@ -72,10 +72,10 @@ func Delete(t testing.TB, s *engine.Store, key string) {
 	}
 }
 
-// Absent stands for the value of a key that has none.
+// Absent is the expected value of a key without an entry.
 const Absent = "\x00absent"
 
-// Want checks what is stored under key.
+// Want checks the value under key.
 func Want(t testing.TB, s *engine.Store, key, want string) {
 	t.Helper()
 	e, err := s.Get(nil, []byte(key))
@@ -208,8 +208,8 @@ func CompactSome(t testing.TB, s *engine.Store, rng *rand.Rand) {
 	}
 }
 
-// CompactRun compacts a run that n chooses, if there is one. What has made its records count no
-// more may not be durable yet. With some n it is interrupted after some segments.
+// CompactRun compacts a run that n chooses, if there is one. The records that made its records dead
+// may not be durable yet. With some n it is interrupted after some segments.
 func CompactRun(s *engine.Store, n int) error {
 	if s.Log().Wrote() && n%3 > 0 {
 		if err := s.Log().SyncEnded(); err != nil {
@@ -244,7 +244,7 @@ func CompactRange(t testing.TB, s *engine.Store, from, to int) {
 }
 
 // FillSegment writes eight entries, less than a segment of 1,000 bytes, into content, too, and ends
-// the segment behind them.
+// the segment after them.
 func FillSegment(t testing.TB, s *engine.Store, segment, edition int, content map[string]string) {
 	t.Helper()
 	for n := range 8 {
@@ -272,8 +272,7 @@ func DropRetired(s *engine.Store) {
 	s.Housekeep(func() error { s.DropRetired(); return nil })
 }
 
-// Unlocked is a disk on which nobody keeps a lock: the next process opens the store of one that is
-// taken for dead.
+// Unlocked is a disk without locks: the next process opens the store of one that is taken for dead.
 type Unlocked struct{ vfs.FS }
 
 // Lock gives the lock back at once.
@@ -285,7 +284,7 @@ func (u Unlocked) Lock(name string) (vfs.Lock, error) {
 	return unlocked{u.FS, filepath.Dir(name)}, err
 }
 
-// unlocked opens the directory at each sync, as nobody keeps it open.
+// unlocked opens the directory at each sync, as no process keeps it open.
 type unlocked struct {
 	fs  vfs.FS
 	dir string

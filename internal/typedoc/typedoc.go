@@ -54,8 +54,8 @@ func (n Namer) Name(of string) string {
 	return name
 }
 
-// repeated are the composites of a shape that stand in it more than once, or in themselves, in the order in which they
-// are met. They get a name.
+// repeated returns the composites of a shape that occur in it more than once, or in themselves, in
+// the order in which they are met. They get a name.
 func repeated(s *codec.Shape) (list []*codec.Shape) {
 	seen := map[*codec.Shape]int{}
 	var walk func(s *codec.Shape)
@@ -79,7 +79,7 @@ func repeated(s *codec.Shape) (list []*codec.Shape) {
 	return list
 }
 
-// names gives those that are repeated a name each: that of the whole, and a number.
+// names gives each repeated composite a name: the name of the whole, and a number.
 func names(name string, s *codec.Shape) (map[*codec.Shape]string, []*codec.Shape) {
 	list := repeated(s)
 	of := map[*codec.Shape]string{}
@@ -91,8 +91,8 @@ func names(name string, s *codec.Shape) (map[*codec.Shape]string, []*codec.Shape
 	return of, list
 }
 
-// JSONSchema is a JSON Schema of the forms, to be marshalled. at is where the definitions of types that stand in
-// themselves are found, such as "#/$defs/"; defs gets them, under names that begin with name.
+// JSONSchema is a JSON Schema of the forms, to be marshalled. at is the place of the definitions of
+// recursive types, such as "#/$defs/"; defs gets them, under names that begin with name.
 func JSONSchema(name, at string, forms []Form, defs map[string]any) any {
 	var list []any
 	for i, f := range forms {
