@@ -113,7 +113,7 @@ func TestSetRevokes(t *testing.T) {
 		}
 	}
 	if u.Find("", "1") != grants["same"] || u.Find("", "4") != nil || u.Find("", "2").Name() != "new" || u.Find("", "3").MayRead([]byte("a:1")) {
-		t.Error("what was set is not found")
+		t.Error("a user that was set is not found")
 	}
 	if got := strings.Join(u.Names(), " "); got != "new rights same token" {
 		t.Error(got)

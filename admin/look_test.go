@@ -134,7 +134,7 @@ func TestPutIn(t *testing.T) {
 		}
 	}
 	if admin.Written(last, []byte("c")) != 0 {
-		t.Error("what was not written has a number")
+		t.Error("an unwritten key has a number")
 	}
 	err = db.Update(func(tx *copal.Tx) error { return admin.PutIn(tx, &admin.Entry{Key: []byte("a"), Deleted: true}) })
 	if err != nil || db.Raw().Has([]byte("a")) {

@@ -188,11 +188,11 @@ func TestDamageInTheTailOfAClosedLog(t *testing.T) {
 						}
 						tail := make([]byte, since)
 						if n, err := l.ReadAt(tail, int64(len(want)-since)); n < since || string(tail) != string(want[len(want)-since:]) {
-							t.Errorf("%s: what was written since: %v", name, err)
+							t.Errorf("%s: later entries: %v", name, err)
 						}
 						all := make([]byte, len(want))
 						if _, err := l.ReadAt(all, 0); !errors.Is(err, ErrCorrupt) {
-							t.Errorf("%s: a read of what is damaged: %v", name, err)
+							t.Errorf("%s: a read of damaged bytes: %v", name, err)
 						}
 						mustClose(t, l)
 						first.Close()
@@ -265,7 +265,7 @@ func TestTornTailIsCutInOrder(t *testing.T) {
 			check := func(image *vfs.Mem) {
 				next, err := open("log", testOptions(image, change))
 				if err != nil {
-					t.Fatalf("killed behind a cut, failing %v: %v", fails, err)
+					t.Fatalf("killed after a cut, failing %v: %v", fails, err)
 				}
 				if next.Size() != size {
 					t.Errorf("%d bytes are left of %d", next.Size(), size)

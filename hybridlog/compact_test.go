@@ -195,7 +195,7 @@ func TestCompactBesideDamage(t *testing.T) {
 	}
 	got := make([]byte, 300)
 	if _, err := l.ReadAt(got, 15_600); err != nil || string(got) != string(text(3, 300)) {
-		t.Errorf("what was compacted: %v", err)
+		t.Errorf("compacted entries: %v", err)
 	}
 	mustClose(t, l)
 }

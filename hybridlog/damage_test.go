@@ -105,7 +105,7 @@ func TestDamagedAtEveryBit(t *testing.T) {
 						t.Fatalf("closed %v, %s, bit %d: %v", closed, name, bit, bad)
 					}
 					if whole && (strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".sum") || name == manifestName) && !inRing(image, name, bit) {
-						t.Fatalf("closed %v: bit %d of %s is flipped, and nobody notices", closed, bit, name)
+						t.Fatalf("closed %v: bit %d of %s is flipped, unnoticed", closed, bit, name)
 					}
 					if !whole {
 						lost++
@@ -248,7 +248,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 						t.Fatalf("closed %v, %s cut to %d: %v", closed, name, size, bad)
 					}
 					if whole && closed && name != markName {
-						t.Fatalf("%s is cut to %d, and nobody notices", name, size)
+						t.Fatalf("%s is cut to %d, unnoticed", name, size)
 					}
 				}
 			}

@@ -256,7 +256,7 @@ func TestCloseWithoutRoomForTheManifest(t *testing.T) {
 		full.N, full.Forever = fsys.Matched(0)+1, true
 		mustClose(t, l)
 		if len(told) != 1 || !errors.Is(told[0], ErrNoSpace) {
-			t.Errorf("it was told %v", told)
+			t.Errorf("reported: %v", told)
 		}
 		if whole, err := everything(mem, want, change); !whole {
 			t.Errorf("opened again: %v", err)

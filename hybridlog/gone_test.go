@@ -62,7 +62,7 @@ func TestDirectoryGone(t *testing.T) {
 					t.Errorf("Close: %v", err)
 				}
 				if told != 1 {
-					t.Errorf("told %d times", told)
+					t.Errorf("reported %d times", told)
 				}
 			})
 		}

@@ -99,7 +99,7 @@ func problem(l *Log, want [][]byte, first Address) error {
 		case err != nil:
 			return fmt.Errorf("Entries: %w", err)
 		case i >= len(want) || e.Address != at || !bytes.Equal(e.Data, want[i]):
-			return fmt.Errorf("entry %d: %d bytes at %d, which is not what was written", i, len(e.Data), e.Address)
+			return fmt.Errorf("entry %d: %d bytes at %d, other than the written ones", i, len(e.Data), e.Address)
 		}
 		at, i = at+Address(len(e.Data)), i+1
 	}

@@ -314,7 +314,7 @@ func concurrent(t *testing.T, change func(*options)) {
 					switch _, err := l.ReadAt(q, int64(at)); {
 					case errors.Is(err, ErrTrimmed) && l.First() > at: // meanwhile
 					case err != nil || !bytes.Equal(p, q):
-						t.Errorf("%s: what was written at %d: %v", name, at, err)
+						t.Errorf("%s: the entry at %d: %v", name, at, err)
 						return
 					}
 					if i%100 == 0 {
@@ -708,7 +708,7 @@ func TestCloseDropsTheSpare(t *testing.T) {
 	l.wanted = true
 	l.prepareSpare()
 	if l.spare == nil {
-		t.Fatal("no segment stands ready")
+		t.Fatal("no segment is ready")
 	}
 	mustClose(t, l)
 	if n := len(filesOf(t, mem)); n != 4 { // bytes, frames, manifest, mark

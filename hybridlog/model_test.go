@@ -118,7 +118,7 @@ func (m *model) view() error {
 	m.note("view %d at %d", n, off)
 	return m.log.View(Address(off), n, func(p []byte) error {
 		if !bytes.Equal(p, m.all[off:off+n]) || cap(p) != n {
-			return fmt.Errorf("View: %d bytes that are not what was written", len(p))
+			return fmt.Errorf("View: %d bytes other than the written ones", len(p))
 		}
 		return nil
 	})

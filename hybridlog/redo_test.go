@@ -379,7 +379,7 @@ func TestWritesWaitForRoomForCopies(t *testing.T) {
 			}
 			for cut := range dead.PowerCuts(40, nil) {
 				if err := problem(mustOpen(t, cut, change), want, 3000); err != nil {
-					t.Fatalf("a power cut behind a sync with room, lost %v: %v", lost, err)
+					t.Fatalf("a power cut after a sync with room, lost %v: %v", lost, err)
 				}
 			}
 			mustClose(t, l)
@@ -535,7 +535,7 @@ func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
 		l = mustOpen(t, dead)
 		mustAppend(t, l, text(9, 900))
 		if _, err := l.ReadAt(make([]byte, 100), 100); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s: a read of what is damaged: %v", name, err)
+			t.Errorf("%s: a read of damaged bytes: %v", name, err)
 		}
 		mustClose(t, l)
 	}
@@ -714,7 +714,7 @@ func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
 		time.Sleep(seconds * time.Second)
 		synctest.Wait()
 		if told != 1 {
-			t.Errorf("it is told %d times", told)
+			t.Errorf("it is reported %d times", told)
 		}
 		tried := 0
 		for _, op := range disk.Ops() {

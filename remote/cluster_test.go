@@ -46,7 +46,7 @@ func TestCluster(t *testing.T) {
 		t.Error(err)
 	}
 	if has, err := d.Has(t.Context(), []byte("a")); has || err != nil {
-		t.Errorf("half of what was refused is written: %v", err)
+		t.Errorf("half of a refused write is made: %v", err)
 	}
 	l, _ := copal.OpenList[int](store(t, d), "a")
 	if err := errors.Join(l.PushBack(1), l.Rename("b")); !errors.Is(err, errors.ErrUnsupported) {

@@ -355,7 +355,7 @@ func TestGetAfterWatch(t *testing.T) {
 		}
 		got, missing := mine.Load("a")
 		if missing != nil || got < c.Value {
-			t.Fatalf("%d is told, and %d is read: %v", c.Value, got, missing)
+			t.Fatalf("Watch yields %d, and %d is read: %v", c.Value, got, missing)
 		}
 		if got == last {
 			break
@@ -462,7 +462,7 @@ func TestNearKeepsWithinItsBytes(t *testing.T) {
 	_, forgotten = n.find([]byte("a"))
 	n.forget("a")
 	if n.keep([]byte("a"), forgotten, driver.Entry{Key: []byte("a")}) != nil {
-		t.Error("what was read before it changed is kept")
+		t.Error("an entry read before its change is cached")
 	}
 	n.told(nil)
 	if count, bytes := kept(); count != 0 || bytes != 0 {

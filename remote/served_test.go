@@ -53,7 +53,7 @@ func TestTransactions(t *testing.T) {
 			t.Errorf("in the transaction there is %d, %v, %d", n, ok, in.Len())
 		}
 		if _, ok := theirs.Get("b"); ok {
-			t.Error("others see what the transaction writes")
+			t.Error("others see the writes of the transaction")
 		}
 		_, _, err = in.Update("b", func(e *copal.Entry[int]) error { e.Value++; return nil })
 		return err
@@ -182,7 +182,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := <-told; got != step.tell {
-			t.Errorf("it tells %q, want %q", got, step.tell)
+			t.Errorf("the watch yields %q, want %q", got, step.tell)
 		}
 	}
 	cancel()
@@ -201,7 +201,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	if n == 0 {
-		t.Error("nothing is told of what was")
+		t.Error("there is no old value")
 	}
 }
 
@@ -321,7 +321,7 @@ func TestEachWriteDeclaresAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := write(t, d, nameOf(engine.Schema{Codec: "no", Text: "such"})); err == nil {
-				t.Error("a value of a schema that nobody knows is written")
+				t.Error("a value of an unknown schema is written")
 			}
 			has, err := d.Has(t.Context(), []byte("a"))
 			if err != nil || has == (name == "batch") {
@@ -408,7 +408,7 @@ func TestWatchedRange(t *testing.T) {
 		}
 	}
 	if want := []string{"m:9-m:30: 9 10 29 ", "m:-m;: -9 1 8 9 10 29 30 100 "}; !slices.Equal(told, want) {
-		t.Errorf("it tells %q, want %q", told, want)
+		t.Errorf("the watch yields %q, want %q", told, want)
 	}
 }
 
@@ -477,10 +477,10 @@ func TestUnreadValues(t *testing.T) {
 		t.Errorf("an empty value is %+v, %v", c, err)
 	}
 	if _, err := tell("key", "k", "range", "1", "rest", "sideways k"); err == nil {
-		t.Error("a range in an unknown order is told")
+		t.Error("a range in an unknown order is yielded")
 	}
 	if _, err := tell("key", "m:1", "range", "1", "rest", "int n:2"); err == nil {
-		t.Error("a range of two maps is told")
+		t.Error("a range of two maps is yielded")
 	}
 }
 
@@ -594,7 +594,7 @@ func TestLongWalksTakeFewPages(t *testing.T) {
 	next := 0
 	for k := range m.From(0) {
 		if k != next {
-			t.Fatalf("behind %d comes %d", next-1, k)
+			t.Fatalf("after %d comes %d", next-1, k)
 		}
 		next++
 	}

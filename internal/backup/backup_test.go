@@ -633,7 +633,7 @@ func TestBackupFaults(t *testing.T) {
 			names, _ := mem.List("copy")
 			for _, name := range names {
 				if strings.HasSuffix(name, ".log") && !strings.Contains(logtest.ContentOfFile(t, mem, "copy/MANIFEST"), "sealed "+strings.TrimLeft(strings.TrimSuffix(name, ".log"), "0")+" ") {
-					t.Fatalf("%s: %s was left behind", where, name)
+					t.Fatalf("%s: %s was left", where, name)
 				}
 			}
 			storetest.Close(t, s)
@@ -752,7 +752,7 @@ func TestRestore(t *testing.T) {
 		t.Error("the backup has changed")
 	}
 	if _, err := Restore(t.Context(), "copy", "new", Options{FS: mem}); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("into what is there: %v", err)
+		t.Errorf("into an existing directory: %v", err)
 	}
 	logtest.Change(t, mem, "copy/00000002.log", func(f vfs.File) error { return logtest.Flip(f, 200, 1) })
 	for _, opts := range []Options{{FS: mem}, {FS: mem, At: &at}} {

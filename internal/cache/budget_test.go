@@ -26,7 +26,7 @@ func TestAdmit(t *testing.T) {
 	}
 	for range 3 {
 		if b.Admit(h(2), 101) {
-			t.Error("admitted what is more than all memory")
+			t.Error("admitted more than all memory")
 		}
 	}
 	b.used.Store(100)
@@ -90,7 +90,7 @@ func TestClock(t *testing.T) {
 	m.budget.SetLimit(0)
 	m.table.Evict(0)
 	if m.budget.Used() != 0 || !m.table.Empty(0) {
-		t.Errorf("%d bytes left, which nobody has read since", m.budget.Used())
+		t.Errorf("%d bytes left, without a read since", m.budget.Used())
 	}
 }
 

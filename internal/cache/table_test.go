@@ -35,7 +35,7 @@ func newModel(t *testing.T, rng *rand.Rand, hash func(string) uint64) *model {
 	m := &model{T: t, budget: b, rng: rng, hash: hash, cells: map[string]*Cell{}, stale: map[*Cell]bool{}, encoded: map[*Cell]*Encoded{}}
 	m.table = New(b, hash, func(c *Cell) {
 		if !m.stale[c] || c.Stale == 0 {
-			t.Errorf("settle is told of %+v", c)
+			t.Errorf("settle is called with %+v", c)
 		}
 		delete(m.stale, c)
 	})
@@ -135,7 +135,7 @@ func (m *model) step(keys int) {
 			delete(m.stale, before)
 			m.table.Swap(hash, before, nil)
 		} else if m.table.Drop(hash, before); m.stale[before] {
-			m.Errorf("the index was not told of %+v, which was dropped", before)
+			m.Errorf("the index does not know %+v, which was dropped", before)
 		}
 		delete(m.cells, key)
 	case n < 90 && before != nil && before.Dirty:
@@ -167,7 +167,7 @@ func (m *model) evict(shard int) {
 				m.Errorf("evicted %+v", c)
 			}
 			if m.stale[c] {
-				m.Errorf("the index was not told of %+v, which was evicted", c)
+				m.Errorf("the index does not know %+v, which was evicted", c)
 			}
 			delete(m.cells, key)
 		}

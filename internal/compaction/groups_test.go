@@ -86,7 +86,7 @@ func noteRecords(t *testing.T, s *engine.Store, written map[uint64]string, compa
 	for _, seg := range s.Log().Segments() {
 		err := seg.Each(func(_ int64, e *seglog.Record) error {
 			if e.Seq <= last {
-				t.Fatalf("record %d stands behind %d", e.Seq, last)
+				t.Fatalf("record %d comes after %d", e.Seq, last)
 			}
 			last = e.Seq
 			text := fmt.Sprintf("%c%c in %d at %d: %q %q", e.Op, e.Kind, e.Group, e.Written, e.Key, e.Value)
@@ -126,7 +126,7 @@ func noteRecords(t *testing.T, s *engine.Store, written map[uint64]string, compa
 		case !there:
 			t.Fatalf("group %d has %d members and no commit", number, g.members)
 		case len(g.segments) > 1 && commit.Seq-number == named && oneAppend(written, number, commit.Seq):
-			t.Fatalf("group %d of one append stands in %d segments", number, len(g.segments))
+			t.Fatalf("group %d of one append is in %d segments", number, len(g.segments))
 		}
 	}
 }

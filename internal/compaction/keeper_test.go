@@ -203,7 +203,7 @@ type stopped struct{ t *testing.T }
 func (c stopped) Now() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
 func (c stopped) After(time.Duration) (<-chan time.Time, func()) {
-	c.t.Error("it waits for a clock that stands still")
+	c.t.Error("it waits for a clock that does not move")
 	fired := make(chan time.Time, 1)
 	fired <- time.Time{}
 	return fired, func() {}

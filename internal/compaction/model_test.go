@@ -198,7 +198,7 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 	}
 	each(1, 100) // all but the oldest, which has the entry
 	if n := deletions(); n != 1 {
-		t.Errorf("%d deletions, while what is deleted is in the log", n)
+		t.Errorf("%d deletions, while deleted records are in the log", n)
 	}
 	reopened()
 	each(1, 100)

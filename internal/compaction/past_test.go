@@ -329,7 +329,7 @@ func TestIndexOfAMoment(t *testing.T) {
 		}
 		if !slices.IsSortedFunc(m.Indexes, func(a, b seglog.ManifestIndex) int { return int(a.Seq) - int(b.Seq) }) ||
 			!slices.ContainsFunc(m.Indexes, func(x seglog.ManifestIndex) bool { return x.Seq == seq }) {
-			t.Fatalf("behind the index as of %d there are %+v", seq, m.Indexes)
+			t.Fatalf("after the index as of %d there are %+v", seq, m.Indexes)
 		}
 		w.check(t, mem.ProcessCrash(), fmt.Sprint("with the index as of ", seq), 3)
 	}

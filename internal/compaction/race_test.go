@@ -204,7 +204,7 @@ func TestIterationPinsWhatItReads(t *testing.T) {
 	}
 	storetest.DropRetired(s)
 	if s.Retired() {
-		t.Errorf("%d bytes are kept for nobody", s.Stats().HeldBytes)
+		t.Errorf("%d bytes are kept without a holder", s.Stats().HeldBytes)
 	}
 	storetest.Close(t, s)
 }
@@ -243,7 +243,7 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	}
 	logtest.Until(func() bool { mu.Lock(); defer mu.Unlock(); return len(told) > 0 })
 	if len(told) != 1 || !errors.Is(told[0], seglog.ErrCorrupt) {
-		t.Errorf("told %v", told)
+		t.Errorf("reported %v", told)
 	}
 	for range 20 {
 		compaction.Of(s).Step() // and it does not go round and round

@@ -97,7 +97,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 				if errors.Is(err, seglog.ErrNoSpace) {
 					refused++
 					if !compaction.Of(s).Tight() {
-						t.Fatalf("group %d is refused, and nobody is told", i)
+						t.Fatalf("group %d is refused, and the keeper is not called", i)
 					}
 					disk.SetFree(disk.SetFree(0) + 30) // the members written ahead have taken all room
 					compaction.Of(s).MakeRoom()

@@ -128,7 +128,7 @@ func TestPast(t *testing.T) {
 				}
 			}
 			if told += h.catchUp(); told < 200 {
-				t.Errorf("%d changes were told", told)
+				t.Errorf("%d changes were yielded", told)
 			}
 			h.end()
 			storetest.Close(t, s)
@@ -156,7 +156,7 @@ func TestPastOfExpired(t *testing.T) {
 	storetest.Set(t, s, "replaced", "1")
 	storetest.Set(t, s, "other", strings.Repeat("v", 600))
 	if h.catchUp() != 2 {
-		t.Error("not all is told")
+		t.Error("some changes are missing")
 	}
 	if has, err := s.Has(nil, []byte("left")); has || err != nil { // and it is taken out
 		t.Fatal(has, err)
@@ -216,7 +216,7 @@ func TestPastOfAWriteThatWasCutBack(t *testing.T) {
 			storetest.Set(t, s, "k", strings.Repeat("n", next)+fmt.Sprint(n))
 		}
 		if told := h.catchUp(); told != 8 {
-			t.Errorf("%d changes were told", told)
+			t.Errorf("%d changes were yielded", told)
 		}
 		h.end()
 		storetest.Close(t, reader)

@@ -62,7 +62,7 @@ func wantSaid(t *testing.T, s *engine.Store, from uint64, of Of, want ...string)
 		got = append(got, said(t, f, &e))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("a feed behind record %d says\n%s\nwant\n%s", from, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("a feed after record %d yields\n%s\nwant\n%s", from, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -290,6 +290,6 @@ func TestFeedForgetsPartsOfElements(t *testing.T) {
 	}
 	defer f.Close()
 	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "other" || len(f.open) > 0 {
-		t.Errorf("%q is told, %v, and %d values and groups are open", e.Key, err, len(f.open))
+		t.Errorf("%q is yielded, %v, and %d values and groups are open", e.Key, err, len(f.open))
 	}
 }

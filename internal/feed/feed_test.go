@@ -85,11 +85,11 @@ func (h *hears) take(t testing.TB, e *Event) batch {
 	t.Helper()
 	if h.part == nil {
 		if e.Seq <= h.last {
-			t.Fatalf("record %d is told after %d", e.Seq, h.last)
+			t.Fatalf("record %d is yielded after %d", e.Seq, h.last)
 		}
 		h.part = batch{}
 	} else if e.Seq != h.last {
-		t.Fatalf("a change by record %d is told before all those by %d", e.Seq, h.last)
+		t.Fatalf("a change by record %d is yielded before all those by %d", e.Seq, h.last)
 	}
 	h.last = e.Seq
 	now := told{string(e.Key), storetest.Absent, e.Expiry}
@@ -106,7 +106,7 @@ func (h *hears) take(t testing.TB, e *Event) batch {
 		now.value = string(value)
 	}
 	if old, twice := h.part[now.key]; twice {
-		t.Fatalf("%q is told twice by record %d: %.40q, %.40q", now.key, e.Seq, old.value, now.value)
+		t.Fatalf("%q is yielded twice by record %d: %.40q, %.40q", now.key, e.Seq, old.value, now.value)
 	}
 	h.part[now.key] = now
 	if e.More {
@@ -281,11 +281,11 @@ func wantTold(t testing.TB, who string, got, want []batch) {
 			}
 		}
 		if !maps.Equal(got[i], want[i]) {
-			t.Fatalf("%s: change %d is told as\n\t%.200q, was\n\t%.200q", who, i, fmt.Sprint(got[i]), fmt.Sprint(want[i]))
+			t.Fatalf("%s: change %d is yielded as\n\t%.200q, was\n\t%.200q", who, i, fmt.Sprint(got[i]), fmt.Sprint(want[i]))
 		}
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%s: %d changes are told, of %d", who, len(got), len(want))
+		t.Fatalf("%s: %d changes are yielded, of %d", who, len(got), len(want))
 	}
 }
 
@@ -357,7 +357,7 @@ func feed(t *testing.T) {
 		quick.feed.Close()
 		slow.feed.Close()
 		if held := m.s.Stats().HeldBytes; held != 0 {
-			t.Errorf("seed %d: %d bytes are held for nobody", seed, held)
+			t.Errorf("seed %d: %d bytes are held without a holder", seed, held)
 		}
 		if back < m.s.Log().Floor() {
 			back, again = m.s.Log().Last(), slices.Clone(m.done)
@@ -456,7 +456,7 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 	for n := uint64(1); n < 4; n++ {
 		storetest.Set(t, writer, fmt.Sprint("key ", n), "value")
 		if f, err := Open(reader, seglog.Position{Seq: n + 1}, nil); err != seglog.ErrHistoryLost {
-			t.Errorf("a feed from behind %d, where the log ends with %d: %v, %v", n+1, n, f, err)
+			t.Errorf("a feed from after %d, where the log ends with %d: %v, %v", n+1, n, f, err)
 		}
 		storetest.Set(t, writer, fmt.Sprint("key ", n), "value")
 		storetest.Set(t, writer, "another", "value")
@@ -519,7 +519,7 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 			}
 		}
 		if all != 20 {
-			t.Errorf("fault %d: %d changes are told", n, all)
+			t.Errorf("fault %d: %d changes are yielded", n, all)
 		}
 		h.feed.Close()
 		storetest.Close(t, reader)
@@ -583,11 +583,11 @@ func feedAmongWriters(t *testing.T) {
 					n = newest[string(e.Key)] + 1
 				}
 				if want := newest[string(e.Key)] + 1; n != want {
-					t.Errorf("key %s: change %d is told after %d", e.Key, n, want-1)
+					t.Errorf("key %s: change %d is yielded after %d", e.Key, n, want-1)
 				}
 				newest[string(e.Key)] = n
 				if e.Seq < last || (group > 0) != (e.Seq == last) {
-					t.Errorf("a change by %d is told after %d, %d of a group", e.Seq, last, group)
+					t.Errorf("a change by %d is yielded after %d, %d of a group", e.Seq, last, group)
 				}
 				last = e.Seq
 				if group++; !e.More {
@@ -598,7 +598,7 @@ func feedAmongWriters(t *testing.T) {
 				}
 				now, err := s.Get(nil, e.Key)
 				if err == nil && now.Seq < e.Seq && now.Seq < e.own || err != nil && err != engine.ErrNotFound {
-					t.Errorf("key %s is told as record %d set it, and a read shows %d, %v", e.Key, e.Seq, now.Seq, err)
+					t.Errorf("key %s is yielded as record %d set it, and a read shows %d, %v", e.Key, e.Seq, now.Seq, err)
 				}
 			}
 		})
@@ -716,7 +716,7 @@ func TestFeedIsLost(t *testing.T) {
 		h := newHears(t, s, seglog.Position{Seq: after})
 		list, err := h.some(t, 1<<30)
 		if err != nil || len(list) != int(s.Log().Last()-after) {
-			t.Errorf("a feed from %d on tells %d changes of %d: %v", after, len(list), s.Log().Last()-after, err)
+			t.Errorf("a feed from %d on yields %d changes of %d: %v", after, len(list), s.Log().Last()-after, err)
 		}
 		h.feed.Close()
 	}
@@ -741,7 +741,7 @@ func TestFeedThatEndsLetsGo(t *testing.T) {
 	}
 	f.Close()
 	if held := s.Stats().HeldBytes; held != 0 {
-		t.Errorf("%d bytes are held for nobody", held)
+		t.Errorf("%d bytes are held without a holder", held)
 	}
 }
 
@@ -790,7 +790,7 @@ func TestFeedOfLargeGroup(t *testing.T) {
 	}
 	defer f.Close()
 	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "c" || e.More {
-		t.Errorf("of the group, what begins with c: %q, more to come: %v, %v", e.Key, e.More, err)
+		t.Errorf("of the group, the key with c: %q, more to come: %v, %v", e.Key, e.More, err)
 	}
 }
 
@@ -879,13 +879,13 @@ func TestFeedGoesToSleep(t *testing.T) {
 			t.Errorf("it sleeps: %v, %v, though there is record %d after %d", asleep, err, s.Log().Last(), end)
 		}
 		if asleep, err := f.sleep(s.Log().Last()); !asleep || err != nil {
-			t.Errorf("it is awake with nothing to tell: %v, %v", asleep, err)
+			t.Errorf("it is awake without a change: %v, %v", asleep, err)
 		}
 		write()
 		select {
 		case <-f.wake:
 		default:
-			t.Error("nobody wakes it")
+			t.Error("it is not woken")
 		}
 	}
 }
@@ -931,7 +931,7 @@ func TestRefusedWriteIsNotTold(t *testing.T) {
 	h := newHears(t, s, seglog.Position{})
 	told, err := h.some(t, 10)
 	if err != nil || len(told) != 3 {
-		t.Errorf("of three writes %v is told, %v", told, err)
+		t.Errorf("of three writes %v is yielded, %v", told, err)
 	}
 	h.feed.Close()
 	storetest.Close(t, s)

@@ -52,7 +52,7 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	}
 	list, err := h.some(t, 1<<30)
 	if err != nil || len(list) != 51 || len(list[0]) != 50 {
-		t.Fatalf("%d changes are told, %v", len(list), err)
+		t.Fatalf("%d changes are yielded, %v", len(list), err)
 	}
 }
 

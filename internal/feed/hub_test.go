@@ -173,7 +173,7 @@ func hubTellsWhatFeedsTell(t *testing.T) {
 		h := &all[i]
 		want := alone(t, s, h.of, h.from, last)
 		if got := strings.Join(h.lines, "\n"); got != strings.Join(want, "\n") {
-			t.Fatalf("watcher %d of %q, slow %v, is told %d changes, and a feed %d; they differ from %d on", i, h.of, h.slow, len(h.lines), len(want), differ(h.lines, want))
+			t.Fatalf("watcher %d of %q, slow %v, yields %d changes, and a feed %d; they differ from %d on", i, h.of, h.slow, len(h.lines), len(want), differ(h.lines, want))
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -183,7 +183,7 @@ func hubTellsWhatFeedsTell(t *testing.T) {
 		t.Errorf("%d watchers are left, and a feed: %v", hub.joined, hub.feed)
 	}
 	if held := s.Stats().HeldBytes; held != 0 {
-		t.Errorf("%d bytes are held for nobody", held)
+		t.Errorf("%d bytes are held without a holder", held)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestHubFallsBack(t *testing.T) {
 		got = append(got, lineOf(&e))
 	}
 	if want := alone(t, s, Prefix("k"), 0, s.Log().Last()); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Fatalf("told\n%q\nwant\n%q", got, want)
+		t.Fatalf("got\n%q\nwant\n%q", got, want)
 	}
 	for slow.feed != nil { // later writes of others are read, too
 		if err := slow.readOwn(t.Context()); err != nil {
@@ -323,7 +323,7 @@ func TestHubJoinsInTime(t *testing.T) {
 	storetest.Set(t, s, "k", "1")
 	for _, w := range []*Watcher{joined, late} {
 		if w == late && w.join() {
-			t.Fatal("it has joined, and was not told of what the hub's feed has passed by")
+			t.Fatal("it has joined without changes that the hub's feed has passed")
 		}
 		if e, err := w.Next(t.Context()); err != nil || string(e.value) != "1" {
 			t.Fatal(e, err)

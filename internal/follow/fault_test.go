@@ -85,7 +85,7 @@ func TestFollowWriteThatWasCutBack(t *testing.T) {
 					t.Error(err)
 				}
 				if has, err := reader.Has(nil, []byte("several 0")); has == group || err != nil {
-					t.Errorf("the reader has what is cut back: %v, %v", has, err)
+					t.Errorf("the reader has a record that is cut back: %v, %v", has, err)
 				}
 				look = func() {}
 			}

@@ -52,10 +52,10 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 			select {
 			case got := <-told:
 				if got != want {
-					t.Errorf("lost %v: told is %q, want %q", lost, got, want)
+					t.Errorf("lost %v: got %q, want %q", lost, got, want)
 				}
 			default:
-				t.Errorf("lost %v: nothing is told", lost)
+				t.Errorf("lost %v: no change", lost)
 				reader.Log().EndWaiting()
 			}
 		})

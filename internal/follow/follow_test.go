@@ -87,9 +87,9 @@ func follows(t *testing.T) {
 			t.Errorf("seed %d: the follower counts %+v, the writer %+v", seed, st, want)
 		}
 		if every == 1 && f.begun > 0 {
-			t.Errorf("seed %d: a follower that looks all the time began anew %d times", seed, f.begun)
+			t.Errorf("seed %d: a follower that looks all the time began again %d times", seed, f.begun)
 		}
-		t.Logf("seed %d: began anew %d times", seed, f.begun)
+		t.Logf("seed %d: began again %d times", seed, f.begun)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestFollowWriterThatLeavesItsRing(t *testing.T) {
 			}
 		}
 		if left < 50 || f.begun > 0 {
-			t.Errorf("seed %d: the ring was left at %d of 250 steps, the follower began anew %d times", seed, left, f.begun)
+			t.Errorf("seed %d: the ring was left at %d of 250 steps, the follower began again %d times", seed, left, f.begun)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestFollowFromFarBehind(t *testing.T) {
 		f.refresh()
 	}
 	if f.begun == 0 {
-		t.Error("it never began anew: this has tested nothing")
+		t.Error("it never began again: this has tested nothing")
 	}
 }
 
@@ -157,7 +157,7 @@ func TestFollowerLetsGoOfWhatIsReplaced(t *testing.T) {
 		}
 	}
 	if f.begun != 12 {
-		t.Errorf("it began anew %d times of 12", f.begun)
+		t.Errorf("it began again %d times of 12", f.begun)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestFollowerLetsGoThoughItsLookFails(t *testing.T) {
 		t.Fatalf("the look: %v", err)
 	}
 	if reader.Retired() {
-		t.Errorf("%d bytes are open for nobody", reader.Stats().HeldBytes)
+		t.Errorf("%d bytes are open without a holder", reader.Stats().HeldBytes)
 	}
 	storetest.Close(t, reader)
 	storetest.Close(t, writer)
@@ -253,7 +253,7 @@ func TestFollowAnewFails(t *testing.T) {
 			storetest.Close(t, writer)
 			if err == nil {
 				if anew < 3 {
-					t.Errorf("%v: it failed to begin anew %d times: this has tested nothing", kind, anew)
+					t.Errorf("%v: it failed to begin again %d times: this has tested nothing", kind, anew)
 				}
 				break
 			}

@@ -120,7 +120,7 @@ func TestMomentGoesOn(t *testing.T) {
 				t.Errorf("it has looked %d times: this has tested nothing", looked)
 			}
 			if err := follow.Of(m).To(last + 1); !errors.Is(err, seglog.ErrHistoryLost) {
-				t.Errorf("behind the last record: %v", err)
+				t.Errorf("after the last record: %v", err)
 			}
 			if err := s.CloseMoment(m); err != nil {
 				t.Fatal(err)

@@ -200,7 +200,7 @@ func followBetweenSteps(t *testing.T) {
 				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
 			}
 			if follow.Of(reader).Tailer() != before {
-				t.Errorf("seed %d, action %d: a reader that looks all the time has begun anew", seed, x.n)
+				t.Errorf("seed %d, action %d: a reader that looks all the time has begun again", seed, x.n)
 			}
 			x.shows("the reader", reader)
 		}

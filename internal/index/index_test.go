@@ -20,7 +20,7 @@ func (t *Table) check(tb testing.TB) {
 			used++
 			home := s.home(e.order)
 			if home > i || e.order < last.order {
-				tb.Fatalf("shard %d: slot %d holds order %x, whose home is %d, behind %x", n, i, e.order, home, last.order)
+				tb.Fatalf("shard %d: slot %d holds order %x, whose home is %d, after %x", n, i, e.order, home, last.order)
 			}
 			for j := home; j < i; j++ {
 				if s.slots[j].offset == 0 {

@@ -44,7 +44,7 @@ func checkDeferred(tb testing.TB, table *Table, pool []uint64) {
 	}
 	again.check(tb)
 	if again.Len() != table.Len() || !slices.Equal(again.Schemas(), table.Schemas()) || grown != again.Bytes() {
-		tb.Fatalf("afterwards: %d entries of %v; %d bytes, %d told", again.Len(), again.Schemas(), again.Bytes(), grown)
+		tb.Fatalf("afterwards: %d entries of %v; %d bytes, %d reported", again.Len(), again.Schemas(), again.Bytes(), grown)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestChangeOfDeferred(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s of what was not brought in", name)
+					t.Errorf("%s of entries that were not brought in", name)
 				}
 			}()
 			f()

@@ -35,7 +35,7 @@ func inOrder[K comparable](t *testing.T, order string, keys ...K) {
 			t.Errorf("%q is taken for no %T", own, k)
 		}
 		if i > 0 && bytes.Compare(last, s) >= 0 {
-			t.Errorf("%T: %v does not sort behind %v: %x, %x", k, k, keys[i-1], s, last)
+			t.Errorf("%T: %v does not sort after %v: %x, %x", k, k, keys[i-1], s, last)
 		}
 		if back, err := o.AppendKey([]byte("x"), s); err != nil || string(back) != "x"+string(own) {
 			t.Errorf("%T: the sort key of %q gives %q, %v", k, own, back, err)

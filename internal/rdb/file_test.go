@@ -120,7 +120,7 @@ func TestReadCut(t *testing.T) {
 		}
 	}
 	if _, err := contents(bytes.NewReader(append(golden(t), "*1"...))); err == nil || !strings.Contains(err.Error(), "more follows behind the end") {
-		t.Errorf("with more behind the end the error is %v", err)
+		t.Errorf("with more after the end the error is %v", err)
 	}
 }
 

@@ -29,6 +29,6 @@ func TestSaltOf(t *testing.T) {
 		}
 	}
 	if _, ok := SaltOf([]byte("xyzxyzxy Sv"), 0); ok {
-		t.Error("a salt for what is no record")
+		t.Error("a salt for bytes that are no record")
 	}
 }

@@ -43,7 +43,7 @@ func TestReadReply(t *testing.T) {
 		}
 	}
 	if _, err := ReadReply(r); err != io.EOF {
-		t.Errorf("behind the last the error is %v", err)
+		t.Errorf("after the last the error is %v", err)
 	}
 	for n := 1; n < 60; n++ {
 		r := bufio.NewReader(bytes.NewReader(w.Buf[:n]))

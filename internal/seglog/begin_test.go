@@ -138,7 +138,7 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("nobody has synced the parent directory:\n%s", f)
+	t.Errorf("the parent directory is not synced:\n%s", f)
 }
 
 // A sync of the directory that fails is final, whatever has got a name, and the mark says so: it is

@@ -118,7 +118,7 @@ func TestFailedRecoveryClosesAll(t *testing.T) {
 			log, err := openLog(opened, inline)
 			if err == nil {
 				if behind := log.dropped; len(behind) < 2 || n < 5 {
-					t.Errorf("%v: %d segments stand behind the hole, and %d operations failed: this has tested nothing", kind, len(behind), n-1)
+					t.Errorf("%v: %d segments are after the hole, and %d operations failed: this has tested nothing", kind, len(behind), n-1)
 				}
 				closeLog(t, log)
 			}

@@ -123,7 +123,7 @@ func TestDrainThatIsOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !l.Undrained() || !waits() {
-		t.Error("what the ring holds of the tail is forgotten")
+		t.Error("bytes of the tail in the ring are forgotten")
 	}
 	if err := l.drainTail(true); err != nil || l.Undrained() || waits() {
 		t.Errorf("something is left: %v", err)

@@ -98,7 +98,7 @@ func TestSegmentInPlaceIsReading(t *testing.T) {
 	}
 	setIn(t, s, "last", "in the ring")
 	if _, ok, _ := inPlaceIn(s, "last"); ok && s.Ring != nil {
-		t.Error("what the file does not have is read in place")
+		t.Error("bytes that the file does not have are read in place")
 	}
 	check("partly in the ring", false)
 	syncLog(t, s)
@@ -166,10 +166,10 @@ func TestSegmentUnmapsLast(t *testing.T) {
 	}
 	closeLog(t, s)
 	if other.view.Bytes() != nil {
-		t.Error("what nobody has pinned is still mapped")
+		t.Error("an unpinned segment is still mapped")
 	}
 	if b := pinned.view.Bytes(); !bytes.Contains(b, []byte("vvv")) {
-		t.Errorf("%d bytes are mapped of what is pinned", len(b))
+		t.Errorf("%d bytes of a pinned segment are mapped", len(b))
 	}
 	pinned.Unpin()
 	if pinned.view.Bytes() != nil || pinned.Pin() {
@@ -196,16 +196,16 @@ func TestSegmentInPlaceOfACutFile(t *testing.T) {
 	}
 	err := seg.Lend(func() error {
 		b := e.Value
-		t.Errorf("%d bytes of what was cut off", bytes.Count(b, []byte("v")))
+		t.Errorf("%d of the bytes that were cut off", bytes.Count(b, []byte("v")))
 		return nil
 	})
 	if !errors.Is(err, syscall.EIO) {
-		t.Errorf("what was cut off is lent: %v", err)
+		t.Errorf("a record that was cut off is lent: %v", err)
 	}
 	if _, ok, err := inPlaceIn(s, "key3"); ok || !errors.Is(err, syscall.EIO) {
-		t.Errorf("what was cut off is read in place: %v, %v", ok, err)
+		t.Errorf("a record that was cut off is read in place: %v, %v", ok, err)
 	}
 	if _, err := s.read("key3"); err == nil {
-		t.Error("what was cut off is read")
+		t.Error("a record that was cut off is read")
 	}
 }

@@ -134,7 +134,7 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	next := mustLog(t, vfs.Inject(dead, noRoomForCopies()))
 	wantIn(t, next, "found", foundValue)
 	if err := next.sync(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
-		t.Errorf("a sync of what an earlier one has lost: %v", err)
+		t.Errorf("a sync of bytes that an earlier one has lost: %v", err)
 	}
 	closeLog(t, next)
 

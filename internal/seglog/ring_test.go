@@ -412,7 +412,7 @@ func TestNothingToSync(t *testing.T) {
 	s.Touched()
 	s.PeriodicSync()
 	if s.Durable.Load() != 2 || s.dirty.Load() || s.Waiting.Load() {
-		t.Errorf("what flush appended is not durable: %d", s.Durable.Load())
+		t.Errorf("writes of flush are not durable: %d", s.Durable.Load())
 	}
 	closeLog(t, s)
 }
@@ -626,7 +626,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 	for at := from; at < to; at++ {
 		flipByte(at)
 		if damaged() == 0 {
-			t.Errorf("byte %d is changed, and nobody notices", at)
+			t.Errorf("byte %d is changed, unnoticed", at)
 		}
 		flipByte(at)
 	}

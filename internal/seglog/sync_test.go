@@ -185,7 +185,7 @@ func syncAfterCloseHasSynced(t *testing.T) {
 			told <- s.SyncTo(seq)
 		}
 		if err := <-told; err != nil {
-			t.Errorf("it meets the sync of Close: %v; it is told: %v", meets, err)
+			t.Errorf("it meets the sync of Close: %v; its error: %v", meets, err)
 		}
 	}
 }

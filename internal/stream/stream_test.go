@@ -165,10 +165,10 @@ func TestStreamGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(closed, "x"); err != errGivenUp {
-		t.Errorf("a write to what was given up: %v", err)
+		t.Errorf("a write to a value that was given up: %v", err)
 	}
 	if err := closed.Commit(); err != errGivenUp {
-		t.Errorf("a commit of what was given up: %v", err)
+		t.Errorf("a commit of a value that was given up: %v", err)
 	}
 	if _, err := Create(ctx, s, []byte("key"), partBytes); err != why {
 		t.Errorf("a value whose context has ended already: %v", err)
@@ -180,7 +180,7 @@ func TestStreamGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := s.Stats(); st.LogBytes > 1000 {
-		t.Errorf("%d bytes remain of what was given up", st.LogBytes)
+		t.Errorf("%d bytes remain of values that were given up", st.LogBytes)
 	}
 	w := mustCreate(t, s, "key", partBytes)
 	if _, err := io.WriteString(w, logtest.Numbered(1000, "lost")); err != nil {
@@ -369,7 +369,7 @@ func streamOnAFullDisk(t *testing.T) {
 				fill()
 				_, err = io.WriteString(w, value[3*seglog.PartBytes+1:])
 				if again := w.Commit(); again != err {
-					t.Errorf("a commit of what did not fit: %v, after %v", again, err)
+					t.Errorf("a commit of a value that did not fit: %v, after %v", again, err)
 				}
 			default:
 				n := 0
@@ -543,7 +543,7 @@ func streamsAmongOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Stats().HeldBytes != 0 {
-		t.Error("something is held for nobody")
+		t.Error("segments are held without a holder")
 	}
 	storetest.Close(t, s)
 }

@@ -51,7 +51,7 @@ func TestKeeperTellsOnce(t *testing.T) {
 			return step.err
 		})
 		if again != (step.err != nil) || len(told) != step.told || l.Failure() != nil {
-			t.Errorf("step %d: again %v, told %v, failure %v", i, again, told, l.Failure())
+			t.Errorf("step %d: again %v, reported %v, failure %v", i, again, told, l.Failure())
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestFailedSyncIsNoted(t *testing.T) {
 		t.Errorf("the mark is %+v, %v, want %+v", m, err, known)
 	}
 	if len(told) != 1 {
-		t.Errorf("told: %v", told)
+		t.Errorf("reported: %v", told)
 	}
 	if err := l.CloseMark(); err != nil {
 		t.Error(err)

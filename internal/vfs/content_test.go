@@ -56,7 +56,7 @@ func TestContentAgainstBytes(t *testing.T) {
 				want := make([]byte, len(s.buf))
 				copy(want, model[0][min(len(model[0]), s.first*pageSize):])
 				if !bytes.Equal(s.buf, want) {
-					t.Fatalf("seed %d step %d: a mapping is not what the file is", seed, step)
+					t.Fatalf("seed %d step %d: a mapping differs from the file", seed, step)
 				}
 			}
 			if t.Failed() {
@@ -91,7 +91,7 @@ func TestPartlyOverlappingMappingsAreRefused(t *testing.T) {
 		t.Fatal("the inner region is not part of the outer")
 	}
 	if _, err := f.Map(pageSize, 2*pageSize); err == nil {
-		t.Fatal("mapped what no single buffer can show")
+		t.Fatal("mapped a range that no single buffer can show")
 	}
 	check(t, r.Close())
 	check(t, inner.Close())

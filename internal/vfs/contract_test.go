@@ -434,7 +434,7 @@ func TestView(t *testing.T) {
 				t.Errorf("loaded %q", b)
 			}
 			if v.Load(1<<19, b) == nil {
-				t.Error("loaded what the file does not have")
+				t.Error("loaded bytes that the file does not have")
 			}
 			_, err = f.WriteAt([]byte("late"), 1<<19)
 			check(t, err)
@@ -444,7 +444,7 @@ func TestView(t *testing.T) {
 			}
 			check(t, f.Truncate(4))
 			if v.Load(1<<19, b) == nil {
-				t.Error("loaded what the file does not have any more")
+				t.Error("loaded bytes that the file does not have any more")
 			}
 			v.Trim(4)
 			check(t, v.Load(0, b))

@@ -430,7 +430,7 @@ func TestProcessCrashKeepsTheCache(t *testing.T) {
 	_, err = after.Lock("LOCK")
 	check(t, err)
 	if got, want := cuts(t, after), cuts(t, m); !slices.Equal(got, want) {
-		t.Errorf("forgot what is not durable: %q, want %q", got, want)
+		t.Errorf("forgot the bytes that are not durable: %q, want %q", got, want)
 	}
 
 	again, err := after.Open("f", ReadWrite)
