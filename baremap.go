@@ -200,7 +200,8 @@ func (h *handle) found(err error) bool {
 	return err == nil
 }
 
-// A method that gets a key in a buffer releases that, but for read and update, whose callers still need it.
+// A method that gets a key in a buffer releases the buffer, except read and update, whose callers
+// still need it.
 
 func (m *bareMap) has(key *buffer) bool {
 	defer key.release()

@@ -25,7 +25,7 @@ type Batch struct {
 	list    []*engine.Change
 }
 
-// batchEntry is a change in a batch. It is small, for a batch may have millions.
+// batchEntry is a change in a batch. It is small, because a batch may have millions.
 type batchEntry struct {
 	key, value []byte
 	schema     uint64

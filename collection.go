@@ -175,7 +175,7 @@ func (h *handle) reader() engine.Collections {
 	return h.db.store.Collections().Asking(h.takes)
 }
 
-// meant returns the error of a handle that means nothing.
+// meant returns the error of an invalid handle.
 func (h *handle) meant() error {
 	if from, ok := h.from.(refused); ok {
 		return from.err

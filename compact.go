@@ -6,8 +6,8 @@ import (
 	"github.com/copaldb/copal/internal/compaction"
 )
 
-// The log keeps every record until compaction gives back the space of overwritten and deleted ones. It
-// runs in the background, beside readers and writers, when the log
+// The log keeps every record until compaction gives back the space of overwritten and deleted ones.
+// It runs in the background, without stopping readers and writers, when the log
 //
 //   - is twice as long as its live records,
 //   - is longer than they are by 32 MiB, and

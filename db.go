@@ -45,7 +45,7 @@ type closer interface{ Close() error }
 // program changes its working directory, or when a symbolic link on the way gets another target.
 //
 // One process at a time may write. Another process, and a second Open in the same process, gets
-// ErrLocked at once. A store opened with ReadOnly reads beside the writer.
+// ErrLocked at once. A store opened with ReadOnly reads while another process writes.
 //
 // Opening finds every acknowledged write, as far as its durability promised; docs/durability.md
 // lists the states that a crash can leave.

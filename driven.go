@@ -67,7 +67,7 @@ func tooLong(key []byte) error { return fmt.Errorf("%w: a key of %d bytes", ErrT
 // errBusy is the error of an update that lost to another write of its key every time.
 var errBusy = errors.New("copal: an update is given up, for each time another write of its key came first")
 
-// mostConflicts is how often an update tries.
+// mostConflicts is the number of tries of an update.
 const mostConflicts = 10_000
 
 func (b driven) get(_ *place, key []byte) (engine.Entry, error) {

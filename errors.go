@@ -123,7 +123,7 @@ func (c *Collection) missing(err error, element string) error {
 	return absent(element + c.title())
 }
 
-// title is how messages name the collection.
+// title returns the name of the collection in messages.
 func (c *Collection) title() string { return fmt.Sprintf("%s %q", kindOf(c.of), c.key) }
 
 // kindOf is the name of a type of collections for people.

@@ -61,7 +61,7 @@ func (r *Raw) History(key []byte) iter.Seq2[Version[[]byte], error] {
 	}
 }
 
-// versionOf is a version but for its value.
+// versionOf returns a version without its value.
 func versionOf[V any](v *engine.Version) Version[V] {
 	out := Version[V]{Seq: v.Seq, Time: v.Time, Deleted: v.Deleted, Expired: v.Expired, Collection: v.Collection}
 	if at := v.Deadline(); at != 0 {

@@ -218,7 +218,8 @@ func indexed(index int) (span engine.Span, at int64) {
 	return engine.Span{}, int64(index)
 }
 
-// mostDigits is how long a position may be, and fewDigits how long one is that is given anew (package positions).
+// mostDigits is the greatest length of a position, and fewDigits that of a renewed one (package
+// positions).
 const (
 	mostDigits = 8
 	fewDigits  = 4
@@ -306,7 +307,7 @@ func placed(now *engine.Plan, low, high []byte, edits []*engine.Edit) ([]*engine
 	}
 }
 
-// settled gives the edits of a list their positions. Those that are none of the new ones move an element there.
+// settled gives the edits of a list their positions. An edit of an existing element moves it there.
 func settled(new, list []*engine.Edit, at [][]byte) (edits []*engine.Edit) {
 	if len(list) > len(new) {
 		for _, e := range list {
@@ -361,9 +362,9 @@ func stretch(now *engine.Plan, from []byte, down bool, room int) (list []*engine
 	return list, beyond, err
 }
 
-// popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times.
-// It is called without locks, for it has the caller's codec; so the element is removed if it is still that one,
-// and else the next is taken.
+// popEntry removes an element at an end, which take gets first, and may refuse; it may be called
+// several times. It is called without locks, because it uses the caller's codec; so the element is
+// removed if it is still that one, and else the next is taken.
 func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine.Entry) error) (ok bool, err error) {
 	if err := c.writable(d); err != nil {
 		return false, err

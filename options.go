@@ -49,7 +49,7 @@ type config struct {
 	historyBytes *int64
 
 	fsys     vfs.FS
-	backupTo vfs.FS                  // as fsys, but for a store in memory
+	backupTo vfs.FS                  // as fsys, except for a store in memory
 	seams    []func(*engine.Options) // of opened.Seam
 }
 
@@ -222,8 +222,8 @@ func (c *config) window() (millis, bytes int64) {
 	return millis, bytes
 }
 
-// ReadOnly opens an existing store for reading, beside a process that writes or alone. It follows
-// the process that writes: it shows each write that was acknowledged there a moment later, except
+// ReadOnly opens an existing store for reading, also while another process writes. It follows the
+// process that writes: it shows each write that was acknowledged there a moment later, except
 // asynchronous writes that the log does not have yet; see WithFollowInterval and DB.Refresh. Writes
 // return ErrReadOnly.
 //

@@ -324,7 +324,7 @@ const (
 // scoreSpan has all elements in the order of the scores.
 var scoreSpan = engine.PrefixSpan([]byte{scoreMark})
 
-// spanOfScores is the span of the scores in [from, to); nil is no bound. There is none of NaN.
+// spanOfScores is the span of the scores in [from, to); nil is no bound. NaN has none.
 func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
 	span = scoreSpan
 	for _, bound := range []struct {

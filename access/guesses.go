@@ -78,7 +78,8 @@ func isMade(token string) bool {
 // owedLocked is the time that an address has yet to pay.
 func (g *guesses) owedLocked(from netip.Prefix) time.Duration { return time.Until(g.paid[from]) }
 
-// placeLocked is where the address is remembered: with the others, where there are too many.
+// placeLocked returns the key under which an address is remembered: a common one, if there are too
+// many addresses.
 func (g *guesses) placeLocked(from netip.Prefix) netip.Prefix {
 	if _, known := g.paid[from]; known || len(g.paid) < mostOrigins {
 		return from

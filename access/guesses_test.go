@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/sparing"
 )
 
-// guessing is a door with a password and a made token, and a log.
+// guessing has users with a password and a made token, and a log.
 func guessing(t *testing.T, f func(t *testing.T, made string, log *bytes.Buffer, try func(address, token string) (time.Duration, error), u *Users)) {
 	synctest.Test(t, func(t *testing.T) {
 		made := NewToken()

@@ -66,7 +66,7 @@ func alike(a, b *copal.Snapshot, d *Difference) (bool, error) {
 	return true, nil
 }
 
-// sameBut reports whether two entries are alike, but for elements.
+// sameBut reports whether two entries are equal, except their elements.
 func (e *Entry) sameBut(o *Entry) bool {
 	return bytes.Equal(e.Value, o.Value) && e.Codec == o.Codec && e.Schema == o.Schema && e.Content == o.Content && e.Expires.Equal(o.Expires) && e.Collection == o.Collection
 }

@@ -134,7 +134,7 @@ func places(list iter.Seq2[Element, error]) iter.Seq2[Element, error] {
 	}
 }
 
-// same reports whether two elements are alike; nil is none.
+// same reports whether two elements are equal; nil is none.
 func (e *Element) same(o *Element) bool {
 	if e == nil || o == nil {
 		return e == o

@@ -232,7 +232,7 @@ func writeOf(store *engine.Store, e *Entry) (engine.Write, error) {
 	return w, err
 }
 
-// mostContent is how long a content type may be in a record.
+// mostContent is the greatest length of a content type in a record.
 const mostContent = 128
 
 // isContentType reports whether a record can have a text as its content type.

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Window is how far the past of a store can be read: see copal.WithHistory and copal.WithHistoryBytes.
+// Window is the readable part of a store's past: see copal.WithHistory and copal.WithHistoryBytes.
 type Window struct {
 	Seq  uint64        // copal.DB.AsOfSeq shows this moment and all that follow
 	Time time.Time     // of it; the zero Time for a store without a window that was never compacted, which shows all of its life

@@ -22,7 +22,7 @@ import (
 // UndoReport is the result of Undo.
 type UndoReport struct {
 	Restored int64    // entries that have their earlier value, elements and deadline again
-	Deleted  int64    // entries that are gone, for there were none then, or their deadline then has passed
+	Deleted  int64    // entries that were removed, because there were none then, or their deadline then has passed
 	Expired  int64    // entries that had a deadline then which has passed since: there are none of them now
 	Changed  [][]byte // keys of entries that Undo has not touched, because they have changed since the snapshot now
 }

@@ -132,7 +132,7 @@ func (f *form) compileStruct() []op {
 	return ops
 }
 
-// maxBinaryDepth is how many pointers, slices and maps may be within one another.
+// maxBinaryDepth bounds the nesting of pointers, slices and maps.
 const maxBinaryDepth = 10000
 
 // appendOps appends the value at p, which is within depth others.
@@ -290,7 +290,7 @@ type mapScratch struct {
 	sorted    []byte
 }
 
-// mapEntry is where an entry is encoded, first the key.
+// mapEntry is the place of an encoded entry, first the key.
 type mapEntry struct{ start, keyEnd, end int }
 
 func (f *form) mapScratch() *mapScratch {

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// maxPlanDepth is how many arrays and objects within one another a plan writes. Beyond, it gives up before a
-// cycle has filled the memory.
+// maxPlanDepth is the deepest nesting of arrays and objects that a plan writes. Beyond, it gives up
+// before a cycle has filled the memory.
 const maxPlanDepth = 100
 
 // appendValue appends the value at a place, which is within depth arrays and objects, or

@@ -18,7 +18,8 @@ import (
 //
 //   - fields that the schema does not have, or that occur twice. As for codec JSON, a name that
 //     differs in letter case only is that field;
-//   - numbers out of range, fractions where there are none, and whole numbers that a float does not hold exactly;
+//   - numbers out of range, fractions for an integer, and whole numbers that a float does not hold
+//     exactly;
 //   - times finer than a nanosecond, strings that are not UTF-8, and lists that are not as long as an array;
 //   - null where the type has none, except as the value of a field, where it means that the field
 //     is missing; and null for a pointer to a value that may be null itself, which is ambiguous;
@@ -120,7 +121,8 @@ func (p *parser) Parse(dst, text []byte) ([]byte, error) {
 	return r.out, nil
 }
 
-// mostParsed is how long the stored form of a value may be: fields that are missing take room, too.
+// mostParsed bounds the length of the stored form of a value: fields that are missing take room,
+// too.
 func mostParsed(text []byte) int { return 8*len(text) + 1<<20 }
 
 // jsonParser reads src, which is valid JSON, from at on, and writes out.
@@ -209,7 +211,7 @@ func (r *jsonParser) string() (string, *MisfitError) {
 	return s, nil
 }
 
-// maxParsedDepth is how deep JSON may be nested. A level is copied when its parts come in another
+// maxParsedDepth is the deepest nesting of JSON. A level is copied when its parts come in another
 // order.
 const maxParsedDepth = 200
 
@@ -267,7 +269,7 @@ func (r *jsonParser) json(text string) {
 	}
 }
 
-// zero writes a zero, for null or for a missing field; of codec JSON that is none.
+// zero writes a zero, for null or for a missing field; codec JSON has none.
 func (r *jsonParser) zero(s *Shape) *MisfitError {
 	if r.asJSON {
 		r.json("null")
@@ -422,7 +424,7 @@ func (r *jsonParser) fields(s *Shape, depth int) *MisfitError {
 	return nil
 }
 
-// span is where the value of a field is written.
+// span is the place of the written value of a field.
 type span struct {
 	from, to   int
 	given, has bool // it is named; it is not null

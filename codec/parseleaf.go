@@ -130,7 +130,7 @@ func (r *jsonParser) stringOf(k Kind) *MisfitError {
 	return nil
 }
 
-// digits is how many digits a fraction has, without zeros at the end.
+// digits returns the number of digits of a fraction, without zeros at the end.
 func digits(fraction string) int {
 	n := 0
 	for i := 0; i < len(fraction) && '0' <= fraction[i] && fraction[i] <= '9'; i++ {
@@ -188,7 +188,8 @@ func (r *jsonParser) complex(k Kind) *MisfitError {
 	return nil
 }
 
-// mostDigits is how long a float may be spelled. Its exponent is in bounds, for it is finite; but 0 may have any.
+// mostDigits bounds the spelling of a float. Its exponent is in bounds, because it is finite; but 0
+// may have any.
 const mostDigits = 1100
 
 func (r *jsonParser) number(k Kind) *MisfitError {
@@ -277,7 +278,7 @@ func (r *jsonParser) float(k Kind, f float64) {
 	}
 }
 
-// bitsOf is how many bits a number has.
+// bitsOf returns the number of bits of a number.
 func bitsOf(k Kind) int {
 	switch k {
 	case KindInt8, KindUint8:

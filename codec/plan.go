@@ -112,7 +112,7 @@ func (p *planner) fill(n *node, addr bool, path string) error {
 //
 // Half a pair is refused even where the default rules would do for the other half, such as for an
 // UnmarshalJSON that also reads the default form, because nothing shows whether it does. So is a
-// pair for text beside half a pair for JSON.
+// pair for text together with half a pair for JSON.
 func (p *planner) fillOwn(n *node, m methods, addr bool, path string) error {
 	if whole, err := p.fillPromoted(n, m, addr, path); err != nil || whole {
 		return err

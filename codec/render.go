@@ -20,7 +20,7 @@ import (
 //     one that the codec stores;
 //   - that a struct was embedded: its fields are in an object under the name of its type;
 //   - that a string was a json.Number, or bytes were a json.RawMessage;
-//   - which methods for JSON a type has beside others that its codec prefers.
+//   - the methods for JSON of a type that also has others, which its codec prefers.
 //
 // JSON has no form for some values. They are written as follows:
 //

@@ -80,8 +80,8 @@ func (r *resolver) leafStep(st *step, stored Kind, path string, s *Shape) error 
 	return nil
 }
 
-// strangers says that the struct at path has none of the fields that were stored. It would be read as
-// zero, and written so: such a type is taken by mistake.
+// strangers is the error of a struct at path that has none of the fields that were stored. It would
+// be read as zero, and written so: such a type is taken by mistake.
 func strangers(path string, s *Shape) error {
 	return fmt.Errorf("%s has no field in common with what was stored, %.64s", partAt(path), s.String())
 }

@@ -219,7 +219,7 @@ func (l *Log) putLocked(next *framer, p []byte) error {
 	return nil
 }
 
-// sumBeside is how long a write is whose sums another goroutine computes meanwhile.
+// sumBeside is the length from which on another goroutine computes the sums of a write meanwhile.
 const sumBeside = 512 << 10
 
 // writeLocked writes p to the file, and makes its frames.

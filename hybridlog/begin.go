@@ -253,7 +253,7 @@ func (l *Log) continueLocked(r *recovered) error {
 		sums[next.end/blockBytes] = next.block // for a reader that takes the segment for ended
 	}
 	s.opening.Lock()
-	s.ended.Store(false) // before anybody has the content that grows
+	s.ended.Store(false) // before any reader has the content that grows
 	if old := s.content.Swap(c); old != nil {
 		l.retired = append(l.retired, old)
 	}
@@ -284,7 +284,7 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 		if s.bytes.End.Load() > 0 {
 			l.cutTorn(s)
 			s.synced.Store(true)
-			l.retire(s, s.content.Load()) // it is opened anew, and mapped
+			l.retire(s, s.content.Load()) // it is opened again, and mapped
 		}
 	}
 	l.removeOrphans(r)
@@ -526,8 +526,8 @@ func (l *Log) sealAll() error {
 	return nil
 }
 
-// mostBehind is how many segments may have ended and not be durable. Each has two files open: an append to a
-// log that has more waits for them.
+// mostBehind bounds the segments that have ended and are not durable yet. Each has two files open:
+// an append to a log that has more waits for them.
 const mostBehind = 8
 
 // sealBehind makes the segments durable that have ended, and states their bounds in the manifest: a

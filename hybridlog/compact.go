@@ -479,7 +479,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// trustFor is how long a block that was verified is read without being verified again.
+// trustFor is the time for which a verified block is read without another verification.
 const trustFor = time.Minute
 
 // keep is the goroutine that makes the next segment in advance, syncs every second under

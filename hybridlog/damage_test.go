@@ -118,8 +118,8 @@ func TestDamagedAtEveryBit(t *testing.T) {
 }
 
 // TestFlippedBitLosesNothing: while the page cache has been there all the time, a flipped bit,
-// wherever it is, is an error, or of no account. Nothing is taken for a torn tail: neither the end
-// of a segment before others, nor the newest frame.
+// wherever it is, is an error, or does not matter. Nothing is taken for a torn tail: neither the
+// end of a segment before others, nor the newest frame.
 func TestFlippedBitLosesNothing(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, change func(*options)) {

@@ -8,13 +8,13 @@
 //
 // An [Address] is the offset of a byte, for ever: neither compaction nor trimming shifts it, and no
 // offset is given twice. A read at an offset returns exactly the bytes that were written there,
-// across any number of writes. Beside the bytes the log keeps where each write ended, and
+// across any number of writes. In addition to the bytes the log keeps the end of each write, and
 // checksums, which no reader sees.
 //
 // On the disk the log is a directory of segments. The bytes are in plain files, as they were
-// written, so that cat shows them; a file beside each has its checksums and boundaries. A write is
-// copied into the ring, a mapped file, and needs no system call. Long writes, and all writes where
-// files cannot be mapped, go to the file as usual. A read is a copy from the mapped segment.
+// written, so that cat shows them; a second file for each has its checksums and boundaries. A write
+// is copied into the ring, a mapped file, and needs no system call. Long writes, and all writes
+// where files cannot be mapped, go to the file as usual. A read is a copy from the mapped segment.
 // Neither cost depends on how long the log is.
 //
 // # Durability

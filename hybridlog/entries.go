@@ -57,8 +57,8 @@ func (l *Log) Spans(from Address) iter.Seq2[Span, error] {
 	}
 }
 
-// spansAtOnce is how many spans are read before the caller sees the first: a caller that looks at
-// them holds up no compaction.
+// spansAtOnce is the number of spans that are read before the caller sees the first: a caller that
+// looks at them holds up no compaction.
 const spansAtOnce = 256
 
 // spansFrom yields some entries, and returns where to go on, or -1 when the caller has had enough.

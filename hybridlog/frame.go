@@ -86,7 +86,7 @@ func (s seal) parseFrame(b []byte, n, begin int64) (f frame, err error) {
 // blockEnd is the end of the block that offset is in.
 func blockEnd(offset int64) int64 { return (offset/blockBytes + 1) * blockBytes }
 
-// framesFor is how many frames n bytes at offset have, at most.
+// framesFor returns the greatest number of frames of n bytes at offset.
 func framesFor(offset int64, n int) int64 {
 	return (offset+int64(n)-1)/blockBytes - offset/blockBytes + 1
 }

@@ -13,7 +13,7 @@ import (
 type numbered struct {
 	frame
 	slot  int64
-	begin int64 // where it begins, which is where the one before ends
+	begin int64 // its beginning, the end of the previous one
 }
 
 // frameReader reads frames of a segment, some at a time.

@@ -266,7 +266,7 @@ func (l *Log) Close() error {
 
 // finish syncs the log and leaves it as a log that was closed.
 func (l *Log) finish() error {
-	defer l.tails.AwaitRound() // after a failure, too, there may be one that somebody else leads
+	defer l.tails.AwaitRound() // after a failure, too, another goroutine may lead one
 	if r := l.recovered; l.tail == nil && r != nil && r.accepted && l.tails.Failure() == nil {
 		l.mu.Lock()
 		err := l.beginLocked()

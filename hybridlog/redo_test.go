@@ -541,8 +541,9 @@ func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
 	}
 }
 
-// Bytes that have changed between the opening and the copying are not called durable. The call that asks says so,
-// and so does each later one, without a look at the files. The next opening judges the files anew.
+// Bytes that have changed between the opening and the copying are not called durable. The call that
+// asks says so, and so does each later one, without a look at the files. The next opening judges
+// the files again.
 func TestChangedBeforeItIsCopied(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

@@ -7,7 +7,7 @@ import "errors"
 // damage. So a missing file is a reason to read the manifest again. The end of the log does not
 // change after opening.
 
-// refreshed returns the present segments if err is that of a missing file of the set and the log is
+// refreshed returns the present segments if err reports a missing file of the set and the log is
 // read-only, else nil.
 func (l *Log) refreshed(old *set, err error) *set {
 	var c *CorruptError
@@ -17,7 +17,7 @@ func (l *Log) refreshed(old *set, err error) *set {
 	l.refreshMu.Lock()
 	defer l.refreshMu.Unlock()
 	if now := l.set.Load(); now != old {
-		return now // somebody else was faster
+		return now // another goroutine was faster
 	}
 	look := &Log{opts: l.opts, dir: l.dir}
 	if look.recover() != nil || look.logID != l.logID || look.end.Load() < l.end.Load() {

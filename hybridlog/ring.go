@@ -28,7 +28,7 @@ const (
 	maxRing  = 1 << 30
 )
 
-// rings is how the log spells the first line of its ring.
+// rings is the spelling of the first line of the log's ring.
 var rings = &tail.RingFormat{
 	Title: "hybridring", Log: "log", ID: "ring", Parts: []string{"bytes", "frames"}, Unit: laps.Blocks * frameBytes, Most: maxRing, Acks: true,
 }

@@ -18,7 +18,8 @@ import (
 // A segment is a file of bytes, exactly as they were written, and a file of frames. One segment at a time, the
 // tail, is appended to; all others never change.
 //
-// A segment's files are opened when somebody first reads there: an open log of any length costs nothing before.
+// A segment's files are opened at the first read: until then an open log of any length costs
+// nothing.
 type segment struct {
 	fsys    vfs.FS
 	id      record.SegmentID
@@ -40,9 +41,10 @@ type segment struct {
 	content atomic.Pointer[content]
 }
 
-// trimPlace is where recovery goes on in a segment, without a look at earlier bytes: the end of an entry,
-// and the number of frames up to it. The sum is of the block up to there; the sum of the next frame
-// continues it. Trimmed bytes of the first segment are not looked at any more, whatever has become of them.
+// trimPlace is the place where recovery goes on in a segment, without reading earlier bytes: the
+// end of an entry, and the number of frames up to it. The sum is of the block up to there; the sum
+// of the next frame continues it. Trimmed bytes of the first segment are not looked at any more,
+// whatever has become of them.
 type trimPlace struct {
 	place
 	sum uint32
@@ -81,7 +83,7 @@ func (s *segment) trimmedAt(off int64) (t trimPlace, err error) {
 	return t, err
 }
 
-// content is how the bytes of a segment are read.
+// content is the open files of a segment for reading.
 type content struct {
 	file   vfs.File // nil when the segment is mapped and not written to
 	view   vfs.View // nil when it is not mapped
@@ -182,7 +184,7 @@ func (s *segment) contentOf(f vfs.File, mode vfs.Mode, sums []uint32) (c *conten
 	return c, nil
 }
 
-// blocksOf is how many blocks n bytes have.
+// blocksOf returns the number of blocks of n bytes.
 func blocksOf(n int64) int64 { return (n + blockBytes - 1) / blockBytes }
 
 // readSums goes through the frames of a segment that is not the tail yet.

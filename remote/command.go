@@ -17,7 +17,8 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// command is a command to send. It owns its bytes, for a call that ends with its context leaves them with the client.
+// command is a command to send. It owns its bytes, because a call that ends with its context leaves
+// them with the client.
 type command struct {
 	name  string
 	words []string // before the key
@@ -90,7 +91,7 @@ func (r *redis) do(ctx context.Context, list ...command) ([]rueidis.RedisResult,
 	if err != nil || r.schemas == nil {
 		return replies, err
 	}
-	// The store may not have a schema that it had, for it is another one: a restored copy. The
+	// The store may lack a schema that it had, because it is another one: a restored copy. The
 	// command was refused, so it may be sent again, unless others in the list were carried out. A
 	// transaction starts again (together).
 	if refused(replies[0].Error(), "NOSCHEMA") && !slices.ContainsFunc(list[1:], func(c command) bool { return !c.blocks }) {
@@ -173,7 +174,7 @@ func (r *redis) change(ctx context.Context, d engine.Durability, list ...command
 		return messages(results)
 	}
 	if len(list) > 1 {
-		return r.atOnce(ctx, d, list) // as one, for a node of a cluster may refuse a part of them, and alone begins anew
+		return r.atOnce(ctx, d, list) // as one, because a node of a cluster may refuse a part of them, and alone starts again
 	}
 	if err := r.has.noFSync; err != nil {
 		return nil, err
@@ -272,7 +273,7 @@ type undeclared struct{ error }
 
 func (e undeclared) Unwrap() error { return e.error }
 
-// mostConflicts is how often watched tries.
+// mostConflicts is the number of tries of watched.
 const mostConflicts = 10_000
 
 var errBusy = errors.New("copal: a change of a collection is given up, for each time another write came first")

@@ -31,7 +31,8 @@ type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
-// ended is the error of a context that has ended, be it that its timer has yet to say so.
+// ended returns the error of a context that has ended, even if the timer of its deadline has not
+// fired yet.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (s *served) Now(ctx context.Context) (uint64, error) {
 	return seq, n.Close()
 }
 
-// block is how long the server waits for a change before it says that there is none.
+// block is the time for which the server waits for a change before it reports that there is none.
 const block = time.Second
 
 // Watch yields the changes after a sequence number. It has a connection of its own.

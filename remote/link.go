@@ -37,15 +37,15 @@ type link struct {
 	others map[string]rueidis.Client // to nodes that client does not know, by their addresses
 }
 
-// bufferBytes is how much memory a connection takes for each direction. A change of a collection has one of its own, so
-// there may be many.
+// bufferBytes is the memory of a connection for each direction. A change of a collection has one of
+// its own, so there may be many.
 const bufferBytes = 64 << 10
 
-// mostConnections is how many connections to a server calls share at most.
+// mostConnections bounds the connections to a server that calls share.
 const mostConnections = 4
 
-// mostSends is how often a read is sent when connections end, and how often any command is that was not sent. When a
-// server has been away, a read may come by each of its connections before it has a new one.
+// mostSends bounds the sends of a read whose connections end, and of any command that was not sent.
+// When a server has been away, a read may try each of its connections before it has a new one.
 const mostSends = mostConnections + 1
 
 // Open opens the store.
@@ -111,7 +111,7 @@ func (r *redis) driver() driver.Driver {
 	return r
 }
 
-// option is how clients connect.
+// option returns the settings of clients' connections.
 func (c *Config) option(kept *near) rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:      c.Addresses,
@@ -417,8 +417,9 @@ func (l *link) aloneOnce(ctx context.Context, address string, f func(context.Con
 	return err
 }
 
-// asked is the address of the node that a refusal names, for a key that a node of a cluster does not have and whose
-// slot it gives away; "" for another error, and if the refusal does not name a host.
+// asked returns the address of the node that a refusal names, for a key that a node of a cluster
+// does not have and whose slot it gives away; "" for another error, and if the refusal does not
+// name a host.
 func asked(err error) (address string) {
 	var reply *rueidis.RedisError
 	if !refused(err, "ASK") || !errors.As(err, &reply) || len(strings.Fields(reply.Error())) != 3 {
@@ -467,7 +468,7 @@ func (l *link) dedicate(ctx context.Context, client rueidis.Client) (rueidis.Ded
 		release func()
 	}
 	done := make(chan made)
-	go func() { // ends by the time limit, for the client takes no context
+	go func() { // ends by the time limit, since the client takes no context
 		on, release := client.Dedicate()
 		select {
 		case done <- made{on, release}:

@@ -73,7 +73,7 @@ func newNear(bytes int) *near {
 	return n
 }
 
-// nearAge is how long an entry is kept at most. It is a variable for tests.
+// nearAge is the longest time for which an entry is cached. It is a variable for tests.
 var nearAge = time.Minute
 
 // close ends the forgetting. It is called once.

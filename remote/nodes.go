@@ -15,7 +15,7 @@ import (
 // masters that have slots, and nodes that a slot is on its way to, for these have keys, too, and
 // need have no slot yet.
 
-// slotCount is how many slots a cluster has.
+// slotCount is the number of slots of a cluster.
 const slotCount = 16384
 
 // member is a node of a cluster, as it sees itself.
@@ -27,7 +27,7 @@ type member struct {
 	gets    map[int]bool // those that are on their way to it
 }
 
-// takes reports whether the node takes new keys of a slot, be it if it is asked.
+// takes reports whether the node takes new keys of a slot, perhaps only after ASKING.
 func (m *member) takes(slot uint16) bool {
 	n := int(slot)
 	for _, of := range m.has {
@@ -196,7 +196,7 @@ func (v *view) readNodes(text string) error {
 	return nil
 }
 
-// place is where CLUSTER NODES says that a node is, as in 10.0.0.1:6379@16379,name.
+// place is the address of a node in CLUSTER NODES, as in 10.0.0.1:6379@16379,name.
 type place struct{ host, port, name string }
 
 func placeOf(word string) (p place) {
@@ -221,7 +221,8 @@ func (v *view) addressOf(id string, p place, byName bool) string {
 	return v.at(p.host, p.port)
 }
 
-// at is an address. A node that does not know its host says none: it is where it was asked.
+// at returns an address. A node that does not know its host leaves it out: it is the host that was
+// asked.
 func (v *view) at(host, port string) string {
 	if host == "" {
 		host, _, _ = net.SplitHostPort(v.address)

@@ -26,10 +26,10 @@ type notices struct {
 	missed bool
 }
 
-// mostNoticed is how many keys are remembered; beyond that all may have changed.
+// mostNoticed bounds the keys that are remembered; beyond that all may have changed.
 const mostNoticed = 1 << 20
 
-// lookEvery is how often somebody looks for masters that are not listened to.
+// lookEvery is the interval of looks for masters that are not listened to.
 const lookEvery = time.Second
 
 // Listen begins to hear which keys change, until ctx is done. The error is errors.ErrUnsupported where the server does

@@ -84,7 +84,7 @@ func base(d driver.Driver) *redis {
 	return d.(*redis)
 }
 
-// TestUpdateOfUnknownOutcome: an Update whose write is cut off is not begun anew.
+// TestUpdateOfUnknownOutcome: an Update whose write is cut off is not started again.
 func TestUpdateOfUnknownOutcome(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		address := at.start(t)

@@ -40,7 +40,7 @@ func (s *seen) first(name string) bool {
 	return true
 }
 
-// perPage is how many elements a page of a scan has, more or less.
+// perPage is about the number of elements of a page.
 const perPage = "512"
 
 // scan yields the pages of a command of the SCAN family, which next makes from a cursor. It drops
@@ -150,7 +150,7 @@ func (r *redis) process(ctx context.Context) (string, error) {
 	return id, err
 }
 
-// here is where a scan of a server goes on.
+// here returns the server of a scan, and its process.
 func (r *redis) here(ctx context.Context) (on *redis, process string, err error) {
 	process, err = r.process(ctx)
 	return r, process, err

@@ -61,9 +61,9 @@ func (o ordered) InOrder(ctx context.Context, in engine.Range, down, values bool
 	}
 }
 
-// The first page of a walk is small, for the caller may want no more. Each further one is larger,
-// up to the most that a server returns: if keys are not ordered by their bytes the server sorts all
-// of them for each page. It ends a page after a MiB.
+// The first page of a walk is small, because the caller may want no more. Each further one is
+// larger, up to the most that a server returns: if keys are not ordered by their bytes the server
+// sorts all of them for each page. It ends a page after a MiB.
 const (
 	entriesPerPage = 512
 	mostPerPage    = 1 << 16
@@ -214,7 +214,7 @@ func (s *served) SchemaNumber(schema engine.Schema) (uint64, error) {
 	return nameOf(schema), nil
 }
 
-// Schema returns the schema with a number. That of a value is known since the value was read.
+// Schema returns the schema with a number. The schema of a value is known since the value was read.
 func (s *served) Schema(number uint64) (engine.Schema, bool) { return s.schemas.get(number) }
 
 func (s *schemas) get(number uint64) (schema engine.Schema, ok bool) {

@@ -376,7 +376,7 @@ func (b *backup) comparable() error {
 	return nil
 }
 
-// segment sees to it that the backup has a segment, durably but for its name.
+// segment brings a segment into the backup, durably except its name.
 func (b *backup) segment(f seglog.PrefixFile) error {
 	if err := b.ctx.Err(); err != nil {
 		return err
@@ -431,7 +431,7 @@ func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 	return was.Bytes, err
 }
 
-// backupPiece is how many bytes are copied between two looks at the context.
+// backupPiece is the number of bytes copied between two checks of the context.
 const backupPiece = 1 << 20
 
 // copy writes the missing bytes of the backup's file of a segment.

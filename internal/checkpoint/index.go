@@ -47,7 +47,7 @@ type Table struct {
 	Keys     string // name of the order of the keys, as that record says; "" for none
 	Ordered  bool   // as that record says: the keys are kept in that order
 	Expiry   bool   // as that record says: the end of an entry at its deadline is a record
-	Name     string // escaped; "" but for maps
+	Name     string // escaped; "" except for maps
 	Order    *Order // nil for none
 	Due      []Due
 	Parts    []Part

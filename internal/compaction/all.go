@@ -66,7 +66,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 		k.log.WantSnapshot()
 	}
 	k.once(func() error { return nil })
-	k.Wake() // it removes the files that somebody reads now, later
+	k.Wake() // it later removes the files that still have readers
 	if refused != nil && (err == nil || errors.Is(err, seglog.ErrNoSpace)) {
 		more, again := k.store.FlushAll()
 		lost, err = errors.Join(lost, more), errors.Join(err, again)
@@ -113,7 +113,7 @@ func (k *Keeper) openGain() (bytes int64) {
 	return bytes
 }
 
-// garbage is how many bytes of the log count for nothing.
+// garbage returns the bytes of dead records in the log.
 func (k *Keeper) garbage() int64 {
 	u := k.usage()
 	return max(u.log-u.live, 0)

@@ -57,7 +57,8 @@ type compaction struct {
 	behind  map[partPlace]bool                   // see listedBehind; nil until it is called
 }
 
-// errLeft is why a run is left alone. It is not worth another try before something has changed.
+// errLeft is the reason why a run is left alone. It is not worth another try before something has
+// changed.
 var errLeft = errors.New("the run is left alone")
 
 // compact compacts a run. pause is called now and then, and ends it with its error. The caller is in Housekeep. No

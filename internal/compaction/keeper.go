@@ -55,7 +55,7 @@ type Keeper struct {
 
 const (
 	workSlice    = 2 * time.Millisecond // after which the keeper rests
-	maxRun       = 16                   // segments compacted at once, but for short ones
+	maxRun       = 16                   // segments compacted at once, except short ones
 	leastSegment = 16 << 20             // nominal size of a segment of a small store
 	smallSegment = 1 << 20              // the same on a disk that is as small
 	mergeFrom    = 8                    // adjacent small segments are made one when there are so many
@@ -76,13 +76,13 @@ func New(s *engine.Store) *Keeper {
 // Of is the keeper of an open store.
 func Of(s *engine.Store) *Keeper { return s.Compaction().(*Keeper) }
 
-// usage is how the log's bytes are used.
+// usage is the use of the log's bytes.
 type usage struct {
 	log, live, kept int64
 	disk            int64 // log, and files that compaction is about to remove or to add; not retired ones
 }
 
-// DiskBytes is how much of the disk counts when writes are slowed down.
+// DiskBytes returns the bytes on the disk that count for the slowing of writes.
 func (k *Keeper) DiskBytes() int64 { return k.usage().disk }
 
 func (u usage) garbage() int64 { return u.log - u.live }
@@ -137,8 +137,8 @@ func (k *Keeper) slack() int64 {
 	return 2 * leastSegment
 }
 
-// someSegments is how many segments a log has beside those that its length asks for, before their number is a
-// reason to compact: each crash leaves one.
+// someSegments is the number of segments that a log has beyond those that its length asks for,
+// before their number is a reason to compact: each crash leaves one.
 const someSegments = 24
 
 // manyFiles reports whether there are many segments for the length of the log, and adjacent ones that are one
@@ -249,7 +249,7 @@ func (k *Keeper) size() {
 // within a short life, and so that a small store gives back garbage before it has as much of that as entries.
 func segmentFor(live, limit int64) int64 { return min(max(live/64, leastSegment), limit) }
 
-// nextLook is when to look again without being woken, 0 for never.
+// nextLook returns the time until the next look without a wake-up, 0 for never.
 func (k *Keeper) nextLook() time.Duration {
 	d := k.opts.CompactEvery
 	if (k.store.Retired() || k.lacks.Load()) && (d == 0 || d > time.Second) {

@@ -18,7 +18,7 @@ import (
 //   - The names of the copies come before the rest of the run, and so do their first lines, which
 //     are rewritten in as many bytes.
 
-// progress is how far a run has been copied, at the last place at which it can be cut.
+// progress is the state of the copying of a run at the last place at which it can be cut.
 type progress struct {
 	segments int // of the run
 	outputs  int

@@ -46,7 +46,8 @@ type Report struct {
 
 	Compared bool // all entries were compared
 
-	// Contents are how many entries had a content type then, which was not copied because the destination keeps none.
+	// Contents is the number of entries with a content type then, which was not copied because the
+	// destination keeps none.
 	Contents int64
 }
 
@@ -69,14 +70,15 @@ func newCopy(from, to store) *Copy {
 // Report returns the result so far.
 func (c *Copy) Report() Report { return c.report }
 
-// fewChanges is how many changed keys a round has at most that has caught up. It is a variable for tests.
+// fewChanges is the most changed keys of a round that has caught up. It is a variable for tests.
 var fewChanges = 4096
 
-// CatchUp copies until few entries change during a round, and compares all entries then. It goes on with an
-// earlier copy that has ended before its time. When it returns, the destination is the source as it was at
-// Report().Seq, if Report().Compared. It is not where collections are renamed and deleted all the time. A source
-// without a feed has no such moments: of that nothing is compared yet. It may say which keys change, though without a
-// promise: then rounds copy these, until ctx is done.
+// CatchUp copies until few entries change during a round, and compares all entries then. It goes on
+// with an earlier copy that has ended before its time. When it returns, the destination is the
+// source as it was at Report().Seq, if Report().Compared. It is not where collections are renamed
+// and deleted all the time. A source without a feed has no such moments: of that nothing is
+// compared yet. It may report keys that change, though without a promise: then rounds copy these,
+// until ctx is done.
 func (c *Copy) CatchUp(ctx context.Context) error {
 	found, err := c.find(ctx)
 	if err != nil {
@@ -114,8 +116,8 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 	return nil // without Compared: collections are renamed and deleted all the time
 }
 
-// Follow goes on as the source changes, until the second context is done. A source that does not even say which keys
-// change is walked through again at the end alone.
+// Follow goes on as the source changes, until the second context is done. A source that does not
+// even report changed keys is walked through again only at the end.
 func (c *Copy) Follow(ctx, until context.Context) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,7 +153,7 @@ func (c *Copy) wait(ctx context.Context) error {
 // changes, too.
 const mostQuiet = 10
 
-// ErrWritten says that the source is still written to.
+// ErrWritten: the source is still written to.
 var ErrWritten = errors.New("the source is still written to")
 
 // Finish is for a source without further writes. It copies the changes, compares all entries, and
@@ -331,7 +333,8 @@ func (c *Copy) make(ctx context.Context, now view, changed *changed) error {
 	return c.flush(ctx)
 }
 
-// sideBySide is how many keys are looked at at once. Their values are in memory then, those of a server in full.
+// sideBySide is the number of keys that are compared at once. Their values are in memory then,
+// those of a server in full.
 const sideBySide = 16
 
 // bringKeys is bring for some keys, which are looked at side by side: a server takes some time to answer.
@@ -364,7 +367,8 @@ func (c *Copy) bringKeys(ctx context.Context, now, old view, keys []string) erro
 	return nil
 }
 
-// savedEvery is how many entries a walk goes through between two notes of its position. It is a variable for tests.
+// savedEvery is the number of entries between two notes of a walk's position. It is a variable for
+// tests.
 var savedEvery = 4096
 
 // bring brings the entries with keys in [from, to) to their state in the view of the source; old is
@@ -411,7 +415,7 @@ func alike(now, old view, p *pair, typed bool) (same bool, sum Sum, err error) {
 	return sum == other, sum, err
 }
 
-// ErrOwn says that the destination has an entry that no copy has written.
+// ErrOwn: the destination has an entry that no copy has written.
 var ErrOwn = errors.New("the destination alone has the entry, and no copy has written it")
 
 // write has the destination take an entry as the source has it.
@@ -582,7 +586,8 @@ func (c *Copy) alikeAgain(ctx context.Context, now view, key []byte) (bool, erro
 	return true, nil // neither has it any more
 }
 
-// skew is how far apart two clocks are at most, so that a server has entries go before their deadlines here.
+// skew is the greatest difference of two clocks, so that a server has entries go before their
+// deadlines here.
 const skew = time.Second
 
 // expired reports whether the deadline of an entry has come, so that it may have gone from either side. Where the
@@ -595,8 +600,8 @@ func expired(p *pair) bool {
 	return !e.Expires.IsZero() && time.Until(e.Expires) < skew
 }
 
-// DifferentError says that an entry of the destination is not the one that was copied: somebody else writes there, or a
-// disk is damaged. A copy that begins again mends it.
+// DifferentError: an entry of the destination differs from the copied one, because another program
+// writes there, or a disk is damaged. A copy that begins again mends it.
 type DifferentError struct{ Key []byte }
 
 func (e *DifferentError) Error() string {

@@ -13,7 +13,7 @@ import (
 // positionKey is the key of the position, in the destination.
 var positionKey = []byte("copal.copy:position")
 
-// position is how far a copy has come.
+// position is the progress of a copy.
 type position struct {
 	From   string `json:"from"`   // the source, as its user names it
 	Seq    uint64 `json:"seq"`    // all entries before Next are at least as new
@@ -34,7 +34,8 @@ func (p *position) entry() (*admin.Entry, error) {
 	return &admin.Entry{Key: positionKey, Value: text}, err
 }
 
-// find looks for a position in the destination, and for anything else. Found is false where there is none.
+// find looks for a position in the destination, and for anything else. Found is false if there is
+// none.
 func (c *Copy) find(ctx context.Context) (found bool, err error) {
 	to, err := c.to.view(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Copy) find(ctx context.Context) (found bool, err error) {
 	return false, nil
 }
 
-// ErrNotEmpty says that the destination has entries that no copy of this source has made.
+// ErrNotEmpty: the destination has entries that no copy of this source has made.
 var ErrNotEmpty = errors.New("the destination is not empty")
 
 // note writes the position, after the entries that it covers.

@@ -235,7 +235,7 @@ func (p present) look(keys [][]byte) ([]admin.Entry, []error) {
 func (p present) one(key []byte) (admin.Entry, error)     { return p.s.one(p.ctx, p.s.d, key) }
 func (v sessionView) one(key []byte) (admin.Entry, error) { return v.s.one(v.ctx, v.session, key) }
 
-// mostLooks is how often a key is looked at that becomes something else each time.
+// mostLooks is the number of tries to read a key whose type changes each time.
 const mostLooks = 100
 
 // one is the entry under a key in a session, or now.

@@ -68,8 +68,8 @@ type change struct {
 
 // view is a store at a moment, unless the store has no moments.
 type view interface {
-	// entries yields the entries with keys in [from, to), in bytewise order of their keys. nil is no bound. A long
-	// value may be left out: then the entry says how long it is, and open reads it.
+	// entries yields the entries with keys in [from, to), in bytewise order of their keys. nil is
+	// no bound. A long value may be left out: then the entry has its length, and open reads it.
 	entries(from, to []byte) iter.Seq2[admin.Entry, error]
 	open(e *admin.Entry) (io.ReadCloser, error)
 

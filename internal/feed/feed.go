@@ -68,7 +68,7 @@ type Event struct {
 	own    uint64 // the record's own number
 }
 
-// Of says which entries a feed is about.
+// Of is the set of entries of a feed.
 type Of interface {
 	Has(key []byte) bool
 	Meets(r *engine.Range) bool // whether the range may have keys of these entries
@@ -201,7 +201,7 @@ func (f *Feed) look() error {
 }
 
 // sleep sees to it that the feed is woken when there is a record with a higher number. It reports
-// false when there is one. While a follower begins anew it has no number, and keeps others out of
+// false when there is one. While a follower begins again it has no number, and keeps others out of
 // the gate.
 func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
 	err = f.store.Inside(func() error {

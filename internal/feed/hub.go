@@ -61,7 +61,7 @@ type Watcher struct {
 	err   error
 }
 
-// queued is how many changes wait for a watcher that is slow, before it reads for itself.
+// queued is the number of changes that wait for a slow watcher before it reads for itself.
 const queued = 16
 
 // Watch begins a watcher of the changes of some entries after a position, as Open does. The caller
@@ -148,8 +148,8 @@ func (w *Watcher) readOwn(ctx context.Context) error {
 	return err
 }
 
-// take hands the watcher a change that a feed has come by, if it wants that. It waits for the next one, or the end of
-// its group.
+// take gives the watcher a change from a feed, if it wants that. It waits for the next one, or the
+// end of its group.
 func (w *Watcher) take(e *Event) {
 	if !w.wants(e) {
 		return

@@ -4,8 +4,8 @@ import "github.com/copaldb/copal/internal/seglog"
 
 // Seams for the tests.
 
-// Tailer is another one after the follower has begun anew.
+// Tailer returns another one after the follower has begun again.
 func (f *Follower) Tailer() *seglog.Tailer { return f.tailer }
 
-// MissARecord makes a follower begin anew at its next look, as after an error.
+// MissARecord makes a follower begin again at its next look, as after an error.
 func (f *Follower) MissARecord() { f.tailer.Missed = true }

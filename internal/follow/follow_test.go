@@ -23,7 +23,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// followed also counts how often the follower began anew.
+// followed also counts how often the follower began again.
 type followed struct {
 	*storetest.Followed
 	begun int

@@ -5,9 +5,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Mover is the follower of a moment that never goes on to later records: it follows compaction alone, for the window
-// of history that compaction keeps. Every program that writes needs it, for the window may be an earlier one's. Those
-// that follow nothing do without the rest of Follower.
+// A Mover is the follower of a moment that never goes on to later records: it follows compaction
+// alone, for the window of history that compaction keeps. Every program that writes needs it,
+// because the window may be an earlier one's. Those that follow nothing do without the rest of
+// Follower.
 type Mover struct { // no Follower, whose methods would all be linked with it
 	replace func() (bool, error)
 	leave   func()

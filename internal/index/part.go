@@ -21,7 +21,7 @@ type Count struct {
 	Schemas []SchemaCount
 }
 
-// ErrPart says that the bytes of a Part are none.
+// ErrPart: the bytes of a Part are invalid.
 var ErrPart = errors.New("not the entries of a part of the index")
 
 // Defer leaves the entries of an empty table where they are until they are asked for. counts says

@@ -23,7 +23,7 @@ type Codec[K comparable] struct {
 	slow  slow[K] // complete when form is formOther, else empty
 }
 
-// form is how the memory of a key is read.
+// form is the way to read the memory of a key.
 type form uint8
 
 const (

@@ -40,7 +40,7 @@ type shape struct {
 	parts       []part
 }
 
-// forParts returns the codec of a composite key type, or says why t is none.
+// forParts returns the codec of a composite key type, or the reason why t is none.
 func forParts[K comparable](t reflect.Type) (*Codec[K], error) {
 	s, why := shapeOf(t, "")
 	if why != "" {
@@ -61,8 +61,8 @@ func (s *shape) names() (name, order string) {
 	return s.name, s.order
 }
 
-// shapeOf returns the shape of type t, or says why there is none. where is the place of t in the
-// key, for that: "" for the key itself.
+// shapeOf returns the shape of type t, or the reason why there is none. where is the place of t in
+// the key, for the reason: "" for the key itself.
 func shapeOf(t reflect.Type, where string) (s shape, why string) {
 	if t == timeType {
 		return simple("time", false, timePart()), ""
@@ -165,7 +165,7 @@ func (s *shape) add(parts []part, offset uintptr) {
 	}
 }
 
-// unfit says where in a key a type is that is unfit, and why.
+// unfit returns the error of an unfit type in a key, with its place and the reason.
 func unfit(t reflect.Type, where, why string) string {
 	switch {
 	case where == "":

@@ -94,8 +94,9 @@ func isText(t reflect.Type) (text bool, why string) {
 	return false, ""
 }
 
-// wholeText says why not if t is a struct whose text methods are those of one of several fields:
-// keys that differ in another field would be one key.
+// wholeText returns the reason for which the text methods of struct t are not of the whole key, ""
+// for none: if they are those of one of several fields, keys that differ in another field would be
+// one key.
 func wholeText(t reflect.Type) (why string) {
 	for _, name := range []string{"MarshalText", "UnmarshalText"} {
 		i, ok := promoted.From(t, name)

@@ -48,7 +48,7 @@ func canonicalDigits(b []byte) bool {
 	return true
 }
 
-// appendFloat writes -0 as 0, for the two are equal as keys of a Go map.
+// appendFloat writes -0 as 0, because the two are equal as keys of a Go map.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	if f == 0 {
 		return append(dst, '0')

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Order is how the keys of a map are ordered: it turns the canonical bytes of a key into a sort key and back.
-// Sort keys compare, byte by byte, as the keys do by their type:
+// Order is the order of the keys of a map: it turns the canonical bytes of a key into a sort key
+// and back. Sort keys compare, byte by byte, as the keys do by their type:
 //
 //	order    keys                        sort key
 //	bytes    strings, texts              the bytes themselves

@@ -4,8 +4,8 @@ import "strings"
 
 // The parts of a composite key are in its text one after the other with a slash between them:
 // kitchen/2026-11-23T20:00:00.000000000Z. Within a part a slash is %2f and a percent sign %25, and
-// nothing else is escaped. So a slash always separates, the type of the key says how many there
-// are, and each list of parts has one text.
+// nothing else is escaped. So a slash always separates, the type of the key has their number, and
+// each list of parts has one text.
 const separator = '/'
 
 // appendPart appends the text of a part in its spelling between separators.

@@ -23,7 +23,8 @@ import (
 //
 // A struct in a struct is its fields. An array whose elements are numbers or bools is one part.
 
-// maxParts is how many parts a key may have. The name of an order could ask for more in few bytes.
+// maxParts is the greatest number of parts of a key. The name of an order could ask for more in few
+// bytes.
 const maxParts = 1 << 10
 
 // maxOrderName bounds the names of orders, whose brackets may be nested as deep as their length

@@ -22,8 +22,8 @@ var (
 	ErrFormat = errors.New("rdb: bad format")
 )
 
-// Foreign is the error of a whole value of a type that is not read. It says which, such as "value of module
-// graphdata". It is an ErrFormat.
+// Foreign is the error of a whole value of a type that is not read. It names the type, such as
+// "value of module graphdata". It is an ErrFormat.
 type Foreign string
 
 func (f Foreign) Error() string { return "rdb: a " + string(f) + " is not read" }
@@ -74,7 +74,7 @@ func checksum(b []byte) uint64 { return addChecksum(0, b) }
 
 func addChecksum(sum uint64, b []byte) uint64 { return ^crc64.Update(^sum, jones, b) }
 
-// mostOf is how many bytes a value may have that takes n bytes in a dump or a file.
+// mostOf returns the most bytes of a value that takes n bytes in a dump or a file.
 func mostOf(n int64) int64 { return 64<<20 + 256*n }
 
 // Append appends the dump of a value. The error is ErrFormat for elements that make no stream.

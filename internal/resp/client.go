@@ -27,7 +27,7 @@ func (e ErrorReply) Error() string { return string(e) }
 // whatever lengths the server names.
 func ReadReply(r *bufio.Reader) (any, error) { return readReply(r, 0) }
 
-// deepest is how deep arrays may be nested.
+// deepest is the deepest nesting of arrays.
 const deepest = 8
 
 func readReply(r *bufio.Reader, depth int) (any, error) {

@@ -122,8 +122,8 @@ func (p *Parser) grow() error {
 	return nil
 }
 
-// Wants is how many bytes the buffer should have room for, when Next needs more: at least one more
-// than it has, and as many as the present argument takes, if its length is known.
+// Wants returns the number of bytes for which the buffer should have room, when Next needs more: at
+// least one more than it has, and as many as the present argument takes, if its length is known.
 func (p *Parser) Wants(have int) int {
 	if p.inside && p.bulk > 0 {
 		return max(have+1, p.at+p.bulk+2)
@@ -131,7 +131,8 @@ func (p *Parser) Wants(have int) int {
 	return have + 1
 }
 
-// Held is how many bytes the parser has for a request with many arguments, and 0 for one with few.
+// Held returns the bytes that the parser keeps for a request with many arguments, and 0 for one
+// with few.
 func (p *Parser) Held() int {
 	if cap(p.args)+cap(p.spans) <= 2*fewArguments {
 		return 0

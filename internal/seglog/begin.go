@@ -103,7 +103,7 @@ func (l *Log) settleLocked() error {
 	return nil
 }
 
-// announceLocked says in the manifest that this process writes, and opens the mark.
+// announceLocked records in the manifest that this process writes, and opens the mark.
 func (l *Log) announceLocked() error {
 	if err := l.OpenMark(l.StoreID); err != nil {
 		return l.refusal(err)

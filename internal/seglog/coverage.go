@@ -276,7 +276,8 @@ func (g *CoveredGroup) spread(set *segmentSet) *SpreadGroup {
 	return s
 }
 
-// tailBytes is how much of the end of the log is compared. It holds the last record, or much of it.
+// tailBytes is the length of the end of the log that is compared. It holds the last record, or much
+// of it.
 const tailBytes = 1 << 10
 
 // tailCRC returns the checksum of the bytes before the offset.

@@ -59,8 +59,8 @@ func (c *Cursor) Leave() {
 	}
 }
 
-// Read reads the next record, which is in the log, and says where it begins. The record is valid until the
-// next call. The caller is inside the gate.
+// Read reads the next record, which is in the log, and returns its position. The record is valid
+// until the next call. The caller is inside the gate.
 func (c *Cursor) Read() (rec Record, at Position, err error) {
 	for {
 		if c.Segment == nil || c.scan.Offset >= c.Segment.End.Load() {

@@ -28,8 +28,8 @@ type Record struct {
 // Counts is the number from which on the record counts.
 func (e *Record) Counts() uint64 { return max(e.Seq, e.Commit) }
 
-// ReadBytes is how much is read of a record whose length is not known: all of most records. No
-// buffer for a read is shorter.
+// ReadBytes is the length of the first read of a record whose length is not known: all of most
+// records. No buffer for a read is shorter.
 const ReadBytes = 1 << 10
 
 // IsPart reports whether a record is a part of the value that e commits. owner is the owner of the

@@ -27,7 +27,7 @@ type known struct {
 	kind error
 }
 
-// Known makes an error of a kind that its own text says. That of the kind is not added.
+// Known makes an error of a kind whose text is in the error's own text, and not added to it.
 func Known(kind error, format string, args ...any) error {
 	return &known{fmt.Sprintf("copal: "+format, args...), kind}
 }

@@ -38,7 +38,7 @@ type Group struct {
 	parts    *Parts                     // nil while nothing is written
 }
 
-// covered is how far the log goes: up to the end of a segment's record.
+// covered is the end of a part of the log: the end of a segment's record.
 type covered struct {
 	segment *Segment
 	entry   ManifestSegment

@@ -26,7 +26,7 @@ type History struct {
 // Forever is the length of a window that never moves.
 const Forever = math.MaxUint64
 
-// forever is how the manifest spells it.
+// forever is its spelling in the manifest.
 const forever = "ever"
 
 // encode writes

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
-// OlderManifest says that the mark knows of a later manifest than the one that there is.
+// OlderManifest is the error of a manifest that is older than the one in the mark.
 func OlderManifest(dir string, m *Manifest, known *files.Mark) error {
 	return &CorruptError{File: filepath.Join(dir, ManifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, MarkName, known.Manifest)}
 }

@@ -547,8 +547,8 @@ func (l *Log) swapManifest(m *Manifest) error {
 	return nil
 }
 
-// stillOurs makes sure that the manifest on the disk is the one that the next follows on.
-// It is not when somebody has replaced the directory, and it must not be overwritten.
+// stillOurs makes sure that the manifest on the disk is the one that the next follows on. If it is
+// not, the directory was replaced, and must not be overwritten.
 func (l *Log) stillOurs() error {
 	m, err := ReadManifest(l.FS, l.Dir)
 	switch {

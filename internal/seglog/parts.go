@@ -30,7 +30,7 @@ func (p *Pending) AppendPlace(list []byte) []byte {
 	return strconv.AppendUint(list, uint64(offset), 16)
 }
 
-// Parts says that parts are being written which no record lists yet.
+// Parts are parts under way, which no record lists yet.
 type Parts struct{ From record.SegmentID }
 
 // BeginParts lets compaction leave alone the records appended from now on, until EndParts.

@@ -12,10 +12,10 @@ type progress struct {
 // progressEvery is the number of bytes between two reports.
 const progressEvery = 4 << 20
 
-// begin says that a segment is read from an offset on.
+// begin notes that a segment is read from an offset on.
 func (p *progress) begin(offset int64) { p.start = offset }
 
-// at says that the present segment has been read up to an offset.
+// at notes that the present segment has been read up to an offset.
 func (p *progress) at(offset int64) {
 	if p.Tell == nil {
 		return
@@ -26,7 +26,7 @@ func (p *progress) at(offset int64) {
 	}
 }
 
-// end says that the present segment has been read up to an offset, and that is all.
+// end notes that the present segment has been read up to an offset, its end.
 func (p *progress) end(offset int64) {
 	p.done += offset - p.start
 	p.start = offset

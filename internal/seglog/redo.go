@@ -57,7 +57,7 @@ func (l *Log) SettleSoon() {
 
 // redo puts a copy of the segment in its place.
 func (l *Log) redo(s *Segment) error {
-	tail.Fill(s.File, 0, s.foundInRing()) // for readers who have it open; without it they begin anew
+	tail.Fill(s.File, 0, s.foundInRing()) // for readers that have it open; without it they start again
 	copies := []tail.Copy{{Path: s.Path, Write: func(f vfs.File) error {
 		if err := s.copyTo(f); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (l *Log) redo(s *Segment) error {
 	})
 }
 
-// copyBytes is how much of a file is copied at a time.
+// copyBytes is the length of the pieces in which a file is copied.
 const copyBytes = 1 << 20
 
 // copyTo copies the segment up to its end.

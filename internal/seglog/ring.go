@@ -2,15 +2,15 @@ package seglog
 
 import "github.com/copaldb/copal/internal/tail"
 
-// The ring of this log has one part, for the tail. Its first page says which record was
-// acknowledged last.
+// The ring of this log has one part, for the tail. Its first page has the number of the record that
+// was acknowledged last.
 
 const (
 	RingName = tail.RingName
 	RingHead = 2 * tail.RingLine // bytes before the data
 )
 
-// Rings is how the log spells the first line of its ring.
+// Rings is the spelling of the first line of the log's ring.
 var Rings = &tail.RingFormat{
 	Title: "ring", Log: "store", ID: "id", Parts: []string{"size"}, Unit: tail.PartUnit, Most: MaxSegmentBytes, Acks: true,
 }

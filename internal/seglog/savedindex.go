@@ -278,7 +278,8 @@ func (x *SavedIndex) isOfSegments(m *Manifest) bool {
 	return true
 }
 
-// removeOutlived removes the files of segments that have left the log, but for those that the snapshot names.
+// removeOutlived removes the files of segments that have left the log, except those that the
+// snapshot names.
 func (l *Log) removeOutlived() {
 	l.Mu.Lock()
 	gone := make([]record.SegmentID, 0, len(l.outlived))
@@ -317,7 +318,7 @@ func (l *Log) RemoveFile(id record.SegmentID) {
 	l.removeOutlived() // and not one of a snapshot that has gone meanwhile
 }
 
-// OutlivedBytes is how much the files take that stay for the sake of the snapshot.
+// OutlivedBytes returns the length of the files that stay only for the snapshot.
 func (l *Log) OutlivedBytes() (bytes int64) {
 	x := l.Snapshot.Load()
 	if x == nil {
@@ -367,7 +368,7 @@ func (l *Log) RemoveSnapshot() error {
 	return nil
 }
 
-// Uncovered is how much of the log the next opening would have to read after a crash.
+// Uncovered returns the bytes of the log that the next opening would have to read after a crash.
 func (l *Log) Uncovered() int64 {
 	x := l.Snapshot.Load()
 	total := int64(0)

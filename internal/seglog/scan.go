@@ -26,7 +26,7 @@ type Scanner struct {
 	Start int64  // offset of buf[0]
 }
 
-// Damage is how a scan ends before the end of the file.
+// Damage is the error of a scan that ends before the end of the file.
 type Damage struct {
 	Offset int64
 	Reason error // of package record

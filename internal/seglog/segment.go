@@ -53,7 +53,8 @@ type Segment struct {
 	state atomic.Uint32 // a State; a growing segment ends under Log.Mu
 }
 
-// State is how far a segment has come. It goes on to a later one, some may be left out, and never goes back.
+// State is the stage of a segment. It changes to a later one, some may be left out, and never goes
+// back.
 type State uint32
 
 const (
@@ -65,7 +66,7 @@ const (
 
 func (x State) String() string { return [...]string{"grows", "ended", "durable", "closed"}[x] }
 
-// State is where the segment has come to.
+// State returns the stage of the segment.
 func (s *Segment) State() State { return State(s.state.Load()) }
 
 // to goes on to a state. It reports false when the segment was there already, or is closed.
@@ -253,7 +254,7 @@ func (s *Segment) Unpin() {
 	}
 }
 
-// Pinned reports whether somebody has pinned the segment.
+// Pinned reports whether the segment is pinned.
 func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
 
 // Release gives up the log's hold on the segment, if it is not pinned. The caller then closes it,
@@ -267,7 +268,7 @@ func (s *Segment) Close() error {
 		return nil
 	}
 	err := s.File.Close()
-	if s.Pins.Load() >= 0 && s.Pins.Add(-1) >= 0 { // it was not released, and somebody has it pinned
+	if s.Pins.Load() >= 0 && s.Pins.Add(-1) >= 0 { // it was not released, and is pinned
 		return err
 	}
 	return errors.Join(s.unmap(), err)

@@ -54,9 +54,9 @@ func insertSegment(list []*Segment, s *Segment) []*Segment {
 	return list
 }
 
-// slotsKept is how many free slots there are before one is used again. A caller may have kept an
-// address from before, to see whether it is still the key's, and must not meet it as the address of
-// another record.
+// slotsKept is the number of free slots that are kept before one is used again. A caller may have
+// kept an address from before, to see whether it is still the key's, and must not meet it as the
+// address of another record.
 const slotsKept = 4096
 
 // addSegment makes s readable, and part of the log. Callers hold l.mu, or are alone.

@@ -83,7 +83,8 @@ type SegmentCopy struct {
 	Buf         []byte
 }
 
-// syncEvery is how much is written at once, for writes to the log wait when the disk has much to do.
+// syncEvery is the length of the writes between syncs, because writes to the log wait when the disk
+// has much to do.
 const syncEvery = 8 << 20
 
 // CreateCopy makes the file. The caller is the only one who compacts.
@@ -101,7 +102,7 @@ func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	return SegmentCopy{Seg: seg, End: seg.Head}, nil
 }
 
-// Add puts a record at the end, and says how long it is there.
+// Add appends a record, and returns its length.
 func (o *SegmentCopy) Add(h *record.Head, key, value []byte) (bytes int) {
 	before := len(o.Buf)
 	o.Buf = o.Seg.Salt.Append(o.Buf, o.End, h, key, value)

@@ -43,10 +43,10 @@ type Tailer struct {
 	halted *TailReader // of at, when Advance has halted on its way; nil if it has not
 }
 
-// ErrBehind says that the log cannot be followed from where we are.
+// ErrBehind: the log cannot be followed from the present place.
 var ErrBehind = errors.New("copal: the log has gone on too far")
 
-// goneError says that the directory holds the log no more.
+// goneError: the directory no longer has the log.
 func (l *Log) goneError() error {
 	return fmt.Errorf("copal: the store in %s is gone, or another", l.Dir)
 }

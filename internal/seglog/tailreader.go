@@ -64,8 +64,8 @@ func OpenRing(fsys vfs.FS, dir string, m *Manifest, sameCache bool) (*RingReader
 	return nil, errors.Join(err, f.Close())
 }
 
-// judgeRing refuses a ring whose first line says that it is another than the manifest names. A power cut
-// leaves the line as it was, or nothing of it: somebody has put the ring there.
+// judgeRing refuses a ring whose first line says that it is another than the manifest names. A
+// power cut leaves the line unchanged, or nothing of it: another program has put the ring there.
 func judgeRing(h *tail.RingHeader, path string, m *Manifest) error {
 	switch {
 	case h.ID == 0: // it could not be read
@@ -150,7 +150,7 @@ func (r *RingReader) Record(salt record.Salt, off int64) (b []byte, e Record, ok
 type TailReader struct {
 	Scanner
 	Segment vfs.File
-	Ring    *RingReader // nil when there is none, or it is not to be asked
+	Ring    *RingReader // nil if there is none, or it cannot be used
 	from    int64       // before this offset the log was synced, and the ring is not asked
 	Live    bool        // a process may be at work
 }

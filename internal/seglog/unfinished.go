@@ -107,7 +107,7 @@ func unescapeSource(s string) (string, error) {
 	return b.String(), nil
 }
 
-// UnfinishedError says which work has not ended in a directory.
+// UnfinishedError names the work that has not ended in a directory.
 type UnfinishedError struct {
 	Dir string
 	Unfinished
@@ -266,7 +266,7 @@ func (m *Making) clear() error {
 	return nil
 }
 
-// End says that all is durable, and gives the directory back.
+// End ends work of which everything is durable, and unlocks the directory.
 func (m *Making) End() error {
 	if err := EndUnfinished(m.fsys, m.dir); err != nil {
 		return err

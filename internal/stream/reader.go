@@ -14,7 +14,7 @@ import (
 // A Reader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a
 // large one it has the list of the parts in memory, and one part, the one that was read last. The
 // segments with the parts are pinned, so compaction, a view that is closed, and a follower that
-// begins anew take nothing away; they count as held meanwhile. Each part is read and verified as a
+// begins again take nothing away; they count as held meanwhile. Each part is read and verified as a
 // whole.
 type Reader struct {
 	store *engine.Store
@@ -42,7 +42,7 @@ type listed struct {
 // errReaderClosed is a read of a reader that was closed.
 var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more", seglog.ErrClosed)
 
-// A Source is where a value is looked for: a store, or a view of it.
+// A Source is the owner of a value: a store, or a view of it.
 type Source interface {
 	Owner() *engine.Store // that has the files, which the reader reads until it is closed
 	Inside(func() error) error
@@ -74,7 +74,7 @@ func Open(from Source, key []byte) (*Reader, error) {
 	}
 }
 
-// errPartGone says that a segment which a list names is not there.
+// errPartGone: a segment in a list is missing.
 var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", seglog.ErrCorrupt)
 
 // begin reads the list and pins the segments that it names. The caller is inside the gate.

@@ -154,10 +154,10 @@ func (w *Writer) putLocked(p []byte) bool {
 	return err == nil
 }
 
-// maxPlace is how long a place in a list can be, with the space.
+// maxPlace is the greatest length of a place in a list, with the space.
 const maxPlace = 1 + 17 + 1 + 8
 
-// Size is how much has been written.
+// Size returns the number of bytes written so far.
 func (w *Writer) Size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,7 +229,7 @@ func (w *Writer) giveUpLocked(why error) {
 	}
 }
 
-// endLocked ends the writer. err is why the value does not count, nil if it does.
+// endLocked ends the writer. err is the reason why the value does not count, nil if it does.
 func (w *Writer) endLocked(err error) {
 	if w.err = err; err == nil {
 		w.err = errCommitted

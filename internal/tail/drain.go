@@ -76,8 +76,8 @@ func (t *Tail) LoadNewest(p []byte, off int64) (inFile int, err error) {
 	return len(p), nil
 }
 
-// Uncut returns an error if somebody has cut the file before end, up to where it
-// was written: writing on would leave a hole.
+// Uncut returns an error if another program has cut the file before end, the end of the written
+// part: writing on would leave a hole.
 func (t *Tail) Uncut(end int64, bad func(path string, offset int64, err error) error) error {
 	switch size, err := t.File.Size(); {
 	case err != nil:
@@ -111,7 +111,7 @@ func (t *Tail) Behind(end int64, bad func(path string, offset int64, err error) 
 	return err
 }
 
-// lastBytes is how much of the end of a file is compared. A record ends in a checksum.
+// lastBytes is the length of the end of a file that is compared. A record ends in a checksum.
 const lastBytes = 16
 
 // last returns the last bytes before end; zeros if there are too few.
@@ -146,7 +146,7 @@ func (l *Tails) drainSome(p *Part, t *Tail, end int64) error {
 	at := from % p.Size
 	n := min(end-from, p.Size-at, DrainBytes)
 	if n <= 0 {
-		return nil // somebody else was faster
+		return nil // another goroutine was faster
 	}
 	err := t.Behind(from, l.Owner.Bad, func() error {
 		_, err := t.File.WriteAt(p.Region.Bytes()[at:at+n], t.Base+from)
@@ -192,8 +192,8 @@ func (l *Tails) StoredLocked(enough, synced bool) {
 }
 
 // KeepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
-// drain is the log's: it drains the present tail, if that is due or pays. most is how long it may
-// take until it is due.
+// drain is the log's: it drains the present tail, if that is due or pays. most is the longest time
+// until it is due.
 func (l *Tails) KeepDrained(most time.Duration, drain func(due bool) error, stop <-chan struct{}) {
 	var (
 		timer  <-chan time.Time

@@ -49,8 +49,8 @@ const (
 // ErrRingSize is the reason why a ring with another size than its first line says is of no use.
 var ErrRingSize = errors.New("its length is not what its first line says")
 
-// RingFormat is how a log spells the first line of its ring, and its errors for one that it cannot
-// use.
+// RingFormat is a log's spelling of the first line of its ring, and its errors for one that it
+// cannot use.
 type RingFormat struct {
 	Title, Log, ID string   // words of the line
 	Parts          []string // the word for the size of each part
@@ -224,7 +224,7 @@ func (r *Ring) mapParts(t *RingFormat, h *RingHeader) (err error) {
 	return nil
 }
 
-// fillBytes is how many zeros are written at a time.
+// fillBytes is the number of zeros written at a time.
 const fillBytes = 16 << 10
 
 // writeZeros writes zeros in small pieces: large folios would make each later sync write a
@@ -285,12 +285,12 @@ func (r *Ring) intact(bad func(path string, offset int64, err error) error) erro
 // Longest is the length of the longest piece that goes into the ring at once.
 func (p *Part) Longest() int64 { return p.Size / 4 }
 
-// Overwrites is how much of a file that ends at off is overwritten when n more bytes are stored: a
-// block is taken as a whole.
+// Overwrites returns up to which offset a file that ends at off is overwritten when n more bytes
+// are stored: a block is taken as a whole.
 func (p *Part) Overwrites(off, n int64) int64 { return min(p.Ring.Needs(off, n), off) }
 
-// Needs is how far a file that ends at off must have been drained before n more bytes may be
-// stored. It is more than they overwrite: a drain may end within a piece, of which the file has
-// only a part then. The rest of the longest one has to be there, too, or neither the file nor the
-// ring would have it whole.
+// Needs returns up to which offset a file that ends at off must have been drained before n more
+// bytes may be stored. It is more than they overwrite: a drain may end within a piece, of which the
+// file has only a part then. The rest of the longest one has to be there, too, or neither the file
+// nor the ring would have it whole.
 func (p *Part) Needs(off, n int64) int64 { return min(p.Ring.Needs(off, n)+p.Longest(), off) }

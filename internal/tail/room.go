@@ -57,8 +57,8 @@ func (l *Tails) GiveBack(t *Tail, keep int64) error {
 	return nil
 }
 
-// LookLocked fails the log if somebody has cut the file before off, where n bytes are about to be
-// written past the ring. It looks once in DrainBytes, for that costs more than a short write.
+// LookLocked fails the log if another program has cut the file before off, where n bytes are about
+// to be written past the ring. It looks once in DrainBytes, for that costs more than a short write.
 func (l *Tails) LookLocked(t *Tail, off, n int64) error {
 	if off/DrainBytes == (off+n)/DrainBytes {
 		return nil

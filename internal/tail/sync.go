@@ -18,12 +18,13 @@ import (
 // A failed sync is final, and never tried again: the kernel may have dropped the pages, and would say yes. The mark
 // says so to the next opening, as the kernel may have reported the failure already.
 //
-// The mark says how far the log is durable. It is a hint, so an error of writing it is only reported.
+// The mark has the place up to which the log is durable. It is a hint, so an error of writing it is
+// only reported.
 
 // MarkName is the name of the file of marks.
 const MarkName = "SYNCED"
 
-// markEvery is how often syncs are noted that follow each other closely. It costs a tenth of one.
+// markEvery is the interval at which close successive syncs are noted. It costs a tenth of one.
 const markEvery = 100 * time.Millisecond
 
 // How often the leader of a sync lets others go first, where they never end, and for how long:
@@ -204,8 +205,8 @@ func (l *Tails) SyncDir() error {
 	return err
 }
 
-// Raise notes that the log is durable up to a number. m says where in the files that is; without a
-// segment it stays as it was. Both only grow.
+// Raise notes that the log is durable up to a number. m has the place in the files; without a
+// segment the mark does not change. Both only grow.
 func (l *Tails) Raise(upTo uint64, m files.Mark) {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
@@ -276,7 +277,7 @@ func (l *Tails) noteLocked() error {
 	return nil
 }
 
-// sureLocked is how far the log is durable, and under which manifest.
+// sureLocked returns the place up to which the log is durable, and the manifest of that.
 func (l *Tails) sureLocked() files.Mark {
 	m := l.sure
 	m.Manifest = max(m.Manifest, l.ManifestNumber.Load())

@@ -61,7 +61,7 @@ type Tails struct {
 
 	markMu   sync.Mutex    // guards the following fields
 	marker   *files.Marker // nil before the first append
-	sure     files.Mark    // how far the log is durable, but for the manifest; without a segment where nothing is known
+	sure     files.Mark    // the place up to which the log is durable, without the manifest; without a segment if nothing is known
 	marked   files.Mark    // the newest mark, without its number
 	markedAt time.Time
 }

@@ -569,7 +569,7 @@ func TestCopied(t *testing.T) {
 		{"1f-6921b3c0.1f", "1f-6921b3c0.1f", false},
 		{"1f-6921b3c0.1f", "20-6921b3c0.2a", true},
 		{"1f-6921b3c0.1f", "1f-6921b3c0.2a", true},  // a copy that overlayfs makes of a lower file, or a number given again
-		{"1f-6921b3c0.1f", "20-6921b3c0.1f", false}, // a file system that numbers its files anew
+		{"1f-6921b3c0.1f", "20-6921b3c0.1f", false}, // a file system that renumbers its files
 		{"1f", "20", false},
 		{"1f-6921b3c0.1f", "20", false},
 		{"1f", "20-6921b3c0.1f", false},

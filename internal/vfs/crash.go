@@ -111,7 +111,7 @@ func (c *change) rename(names map[string]*node) {
 	names[c.newName] = c.node
 }
 
-// Phase says when a boundary is relative to its operation.
+// Phase is the time of a boundary relative to its operation.
 type Phase int
 
 const (

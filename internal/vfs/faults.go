@@ -29,8 +29,8 @@ type Faulty struct {
 	ops []Op
 }
 
-// Fault says which operation fails and how. Its counters belong to the Faulty it
-// was given to.
+// Fault selects the operation that fails, and the way in which it fails. Its counters belong to the
+// Faulty it was given to.
 type Fault struct {
 	Kinds   Kind                   // 0: Mutating
 	Match   func(name string) bool // nil: every file
@@ -99,7 +99,7 @@ func (f *Faulty) Fired() bool {
 	return slices.ContainsFunc(f.faults, func(x *Fault) bool { return x.fired > 0 })
 }
 
-// Matched is how many operations the i-th fault was a candidate for.
+// Matched returns the number of operations for which the i-th fault was a candidate.
 func (f *Faulty) Matched(i int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -49,7 +49,7 @@ func memPath(name string) string { return filepath.Join(rootDir, name) }
 type node struct {
 	mu   sync.RWMutex
 	data content
-	id   string // "" until somebody asks
+	id   string // "" until the first call
 }
 
 var nodes atomic.Int64
@@ -309,7 +309,7 @@ func (m *Mem) CacheID(dir string) string {
 
 func (m *Mem) Free(string) (bytes int64, known bool) { return 0, false }
 
-// SetCacheID pretends that the machine was started anew, or not.
+// SetCacheID pretends that the machine was restarted, or not.
 func (m *Mem) SetCacheID(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -199,7 +199,7 @@ var errLockHeld = errors.New("lock is held")
 
 type osLock struct {
 	f   *os.File
-	dir *os.File // locked too where that can be, for the case that somebody removes the file
+	dir *os.File // locked, too, if possible, in case another program removes the file
 }
 
 func (l *osLock) SyncDir() error { return syncDir(l.dir) }

@@ -47,7 +47,7 @@ func freeBytes(dir string) (bytes int64, known bool) {
 }
 
 // freeIn counts in the unit of blocks, which need not be the unit of transfers. A file system
-// without blocks, as one in memory without a limit, does not say how many it has.
+// without blocks, as one in memory without a limit, does not report how many it has.
 func freeIn(st *unix.Statfs_t) (bytes int64, known bool) {
 	if st.Blocks == 0 || st.Frsize <= 0 {
 		return 0, false

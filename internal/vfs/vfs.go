@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Mode says how Open treats the file.
+// Mode is the way in which Open treats the file.
 type Mode int
 
 const (
@@ -40,8 +40,8 @@ type FS interface {
 	// mount of the file system. While it stays the same, every write is still there, synced or not.
 	// "" if the platform cannot identify it.
 	CacheID(dir string) string
-	// Free is how many bytes the disk under dir has left for this process. known is false if the
-	// platform does not report it.
+	// Free returns the bytes that the disk under dir has left for this process. known is false if
+	// the platform does not report it.
 	Free(dir string) (bytes int64, known bool)
 }
 
@@ -83,9 +83,9 @@ type File interface {
 // has none.
 const bornMark = "-"
 
-// Copied reports whether the file with the ID found is certainly another than the one with the ID made. The times
-// decide when the two were made: some file systems number their files anew with each mount. Where a time is not
-// known, it is not certain.
+// Copied reports whether the file with the ID found is certainly another than the one with the ID
+// made. The times decide when the two were made: some file systems renumber their files with each
+// mount. Where a time is not known, it is not certain.
 func Copied(made, found string) bool {
 	_, then, known := strings.Cut(made, bornMark)
 	_, now, tells := strings.Cut(found, bornMark)
