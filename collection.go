@@ -122,7 +122,7 @@ func (c *Collection) ExpireAt(deadline time.Time) error {
 	return c.missing(c.redate(at), "")
 }
 
-// Persist takes the deadline away, if there is one. The error is ErrNotFound when there is no
+// Persist removes the deadline, if there is one. The error is ErrNotFound when there is no
 // collection.
 func (c *Collection) Persist() error { return c.missing(c.redate(0), "") }
 
@@ -148,7 +148,7 @@ func (c *Collection) TTL() (time.Duration, error) {
 	return c.db.store.Left(deadline), c.missing(err, "")
 }
 
-// Deadline returns when the collection expires, as Map.Deadline does.
+// Deadline returns the time at which the collection expires, as Map.Deadline does.
 func (c *Collection) Deadline() (time.Time, error) {
 	deadline, err := c.deadline()
 	return timeOf(deadline), c.missing(err, "")

@@ -41,7 +41,7 @@ func (b driven) writable(d engine.Durability) error {
 }
 
 // OpenDriven opens a store whose entries are all the driver's. It is for package remote, which has
-// the drivers. Options that concern files, memory or the log mean nothing. Calls that the driver
+// the drivers. Options that concern files, memory or the log have no effect. Calls that the driver
 // does not have return errors.ErrUnsupported.
 func OpenDriven(d driver.Driver, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)

@@ -45,7 +45,7 @@ var (
 	// cause.
 	ErrReadOnly = seglog.ErrReadOnly
 	// ErrNested: a write bypassed the update that it was made in. Within Map.Update, the key that
-	// is being updated is written through the Entry alone; within DB.Update, every write goes
+	// is being updated is written only through the Entry; within DB.Update, every write goes
 	// through a handle of In.
 	ErrNested = engine.ErrNested
 	// ErrHandle: a handle is not valid, or does not support the call. For example, its snapshot or
@@ -67,8 +67,8 @@ var (
 	// back that it had to read the log from the beginning.
 	ErrSnapshotLost = engine.ErrViewLost
 	// ErrHistoryLost: DB.Watch, DB.AsOf or History was asked for records that the log does not
-	// have. Compaction has removed it, or the log ends before it. WithHistory keeps a window of the
-	// past.
+	// have. Compaction has removed them, or the log ends before them. WithHistory keeps a window of
+	// the past.
 	ErrHistoryLost = seglog.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk differ from those that were written. The error is a
 	// *CorruptError.
@@ -78,8 +78,9 @@ var (
 	// connection or the context ended before the answer came. The error wraps the cause. The write
 	// is never sent a second time automatically; a caller may repeat it if that is harmless.
 	ErrUnknown = errors.New("copal: it is not known whether the write was made")
-	// ErrDurability: the store cannot promise the durability that a write asks for, such as FSync on a Redis server
-	// that keeps no log on its disk. The text says whether the write was made all the same.
+	// ErrDurability: the store cannot promise the durability that a write asks for, such as FSync
+	// on a Redis server that keeps no log on its disk. The text reports whether the write was made
+	// all the same.
 	ErrDurability = errors.New("copal: the store cannot promise that durability")
 
 	// ErrRebuilt: a file derived from the log was damaged or missing, and is made again. Nothing is

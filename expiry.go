@@ -15,9 +15,9 @@ import (
 // The error is ErrNotFound when there is no entry.
 func (m *Map[K, V]) TTL(key K) (time.Duration, error) { return m.bare.timeLeft(m.key(key)) }
 
-// Deadline returns when the entry of key expires, to the millisecond and in UTC, and the zero time
-// for an entry without a deadline. SetUntil and ExpireAt set the same deadline from it. The error
-// is ErrNotFound when there is no entry.
+// Deadline returns the time at which the entry of key expires, to the millisecond and in UTC, or
+// the zero time for an entry without a deadline. SetUntil and ExpireAt set the same deadline from
+// it. The error is ErrNotFound when there is no entry.
 func (m *Map[K, V]) Deadline(key K) (time.Time, error) {
 	deadline, err := m.bare.deadlineOf(m.key(key))
 	return timeOf(deadline), err
@@ -35,8 +35,8 @@ func (m *Map[K, V]) ExpireAt(key K, deadline time.Time) error {
 	return m.bare.redate(m.key(key), m.bare.until(deadline))
 }
 
-// Persist takes the deadline of the entry of key away, if it has one. Durability and errors are
-// those of Expire.
+// Persist removes the deadline of the entry of key, if it has one. Durability and errors are those
+// of Expire.
 func (m *Map[K, V]) Persist(key K) error { return m.bare.redate(m.key(key), deadline{}) }
 
 // Deadlines of a Map without its types.

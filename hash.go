@@ -18,9 +18,9 @@ import (
 // [Collection], which has Len, too. It is safe for concurrent use, needs no Close, and takes no space
 // until it is written to. A program may make any number of handles, also for the same key.
 //
-// Fields are of the types that keys of maps have, and values of those that values of maps have, in
-// the store's codec. A value that was written as another type is read as a V if it fits; otherwise
-// the error is ErrType. Values are read from the log, and not kept in memory.
+// Fields have the types of map keys, and values those of map values, in the store's codec. A value
+// that was written as another type is read as a V if it fits; otherwise the error is ErrType.
+// Values are read from the log, and not kept in memory.
 type HashOf[F comparable, V any] struct {
 	Collection
 	fields *keycodec.Codec[F]
@@ -222,11 +222,11 @@ func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 	return h.edit(d, deletions(subs)...)
 }
 
-// All yields each field and its value, in the order that fields have as keys of an ordered map.
-// Fields that are ordered by their text, such as strings, are stored in that order; others are
-// sorted first. A field that exists throughout is yielded exactly once, with the value it has at
-// that moment. The loop may change the hash, and ends when the hash is gone. A field that cannot be
-// read is left out, and its error goes to the error handler.
+// All yields each field and its value, in the order of keys of an ordered map. Fields that are
+// ordered by their text, such as strings, are stored in that order; others are sorted first. A
+// field that exists throughout is yielded exactly once, with the value it has at that moment. The
+// loop may change the hash, and ends when the hash is gone. A field that cannot be read is left
+// out, and its error goes to the error handler.
 func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.between(nil, nil) }
 
 // Keys yields each field, as All does. No value is read.

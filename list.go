@@ -18,8 +18,8 @@ import (
 // whatever the length, and reading at an index takes O(log n).
 //
 // An index counts from 0; a negative one counts from the end, -1 being the last element. Each
-// element has a fixed position in an order, which does not change when others come and go; an index
-// is looked up in that order.
+// element has a fixed position in an order, which does not change when others are added or removed;
+// an index is looked up in that order.
 type ListOf[V any] struct {
 	Collection
 	values *typed

@@ -163,8 +163,8 @@ func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 
 // Peek returns the value under key without a copy, so the caller must not change anything that it
 // points to: other readers may share it. If the value is in memory, Peek is as fast as a read of a
-// Go map; otherwise it is Get. For a V without slices, maps, pointers and interfaces, Get is as
-// fast.
+// Go map; otherwise it is Get. For a V without slices, maps, pointers and interfaces, Get is
+// equally fast.
 func (m *Map[K, V]) Peek(key K) (v V, ok bool) {
 	if c := m.find(key); c != nil {
 		return c.value, true

@@ -235,8 +235,8 @@ func ReadOnly() Option {
 
 // AcceptCopy also opens a copy of a store that was not closed, made by cp or rsync while a process
 // writes, or after it was killed. Without this option the error is ErrCopied. Such a copy may lack
-// the last writes that were acknowledged in the original, and copal cannot detect it: such tools
-// compare the length and the time of a file, which a write need not change. Opening the copy
+// the last writes that were acknowledged in the original, and copal cannot detect the loss: such
+// tools compare the length and the time of a file, which a write need not change. Opening the copy
 // recovers its writes as after a loss of power. With its first write, or Close at the latest, the
 // copy becomes a store of its own, which opens without this option. With ReadOnly the files do not
 // change.

@@ -197,8 +197,8 @@ func (r *Raw) Set(key, value []byte) error { return r.set(key, value, 0, r.by) }
 // SetFSync is Set that survives the loss of power when it returns.
 func (r *Raw) SetFSync(key, value []byte) error { return r.set(key, value, 0, engine.Power) }
 
-// SetTTL is Set of an entry that expires after d, which must be positive. A later Set takes the
-// deadline away.
+// SetTTL is Set of an entry that expires after d, which must be positive. A later Set removes the
+// deadline.
 func (r *Raw) SetTTL(key, value []byte, d time.Duration) error {
 	deadline, err := r.db.store.Deadline(d)
 	if err != nil {
@@ -342,7 +342,7 @@ func (r *Raw) TTL(key []byte) (time.Duration, error) {
 	return r.db.store.Left(deadline), err
 }
 
-// Deadline returns when the entry under key expires, as Map.Deadline does.
+// Deadline returns the time at which the entry under key expires, as Map.Deadline does.
 func (r *Raw) Deadline(key []byte) (time.Time, error) {
 	deadline, err := r.deadlineOf(&everywhere, key)
 	return timeOf(deadline), err
@@ -368,7 +368,7 @@ func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
 	return r.redate(&everywhere, key, at)
 }
 
-// Persist takes the deadline of the entry under key away, if it has one. Durability and errors are
+// Persist removes the deadline of the entry under key, if it has one. Durability and errors are
 // those of Expire.
 func (r *Raw) Persist(key []byte) error { return r.redate(&everywhere, key, 0) }
 

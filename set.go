@@ -8,9 +8,9 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SetOf is a set of members of type M under a key. Len, Clear, Rename, Expire and so on are methods of
-// its [Collection]. It is safe for concurrent use, and needs no Close. Members are of the types that keys of
-// maps have; strings may be any bytes.
+// SetOf is a set of members of type M under a key. Len, Clear, Rename, Expire and so on are methods
+// of its [Collection]. It is safe for concurrent use, and needs no Close. Members have the types of
+// map keys; strings may be any bytes.
 type SetOf[M comparable] struct {
 	Collection
 	members *keycodec.Codec[M]
@@ -104,10 +104,10 @@ func (s *SetOf[M]) Has(m M) bool {
 	return err == nil && s.has(subs[0])
 }
 
-// All yields each member, in the order that members have as keys of an ordered map. Members that
-// are ordered by their text, such as strings, are stored in that order; others are sorted first.
-// All yields the members that existed when it began. A member that cannot be read is left out, and
-// its error goes to the error handler.
+// All yields each member, in the order of keys of an ordered map. Members that are ordered by their
+// text, such as strings, are stored in that order; others are sorted first. All yields the members
+// that existed when it began. A member that cannot be read is left out, and its error goes to the
+// error handler.
 func (s *SetOf[M]) All() iter.Seq[M] { return s.between(nil, nil) }
 
 // From yields the members in [from, ∞).

@@ -16,8 +16,7 @@ import (
 
 // SortedSetOf is a map from members of type M to their scores, under a key, in the order of the
 // scores. Clear, Rename, Expire and so on are methods of its [Collection]. It is safe for
-// concurrent use, and needs no Close. Members are of the types that keys of maps have; strings may
-// be any bytes.
+// concurrent use, and needs no Close. Members have the types of map keys; strings may be any bytes.
 //
 // Members with equal scores are in the bytewise order of their text: the number 10 comes before 9.
 // A queue that is first in, first out among equal priorities needs the number in the score, or as a
@@ -177,12 +176,12 @@ func (s *SortedSetOf[M]) delete(members []M, d engine.Durability) (int, error) {
 	return s.unscore(subs, d)
 }
 
-// PopMin removes the member with the lowest score, of several the first in the order, and returns it;
-// ok is false if there is none.
+// PopMin removes the member with the lowest score, the first in the order if several have it, and
+// returns it; ok is false if there is none.
 func (s *SortedSetOf[M]) PopMin() (m M, score float64, ok bool, err error) { return s.pop(false) }
 
-// PopMax removes the member with the highest score, of several the last in the order, and returns it;
-// ok is false if there is none.
+// PopMax removes the member with the highest score, the last in the order if several have it, and
+// returns it; ok is false if there is none.
 func (s *SortedSetOf[M]) PopMax() (m M, score float64, ok bool, err error) { return s.pop(true) }
 
 func (s *SortedSetOf[M]) pop(highest bool) (m M, score float64, ok bool, err error) {
@@ -255,8 +254,8 @@ func (s *SortedSetOf[M]) From(from float64) iter.Seq2[M, float64] { return s.sco
 // Until yields the members with scores in [-Inf, to), the lowest first; none if it is NaN.
 func (s *SortedSetOf[M]) Until(to float64) iter.Seq2[M, float64] { return s.scores(nil, &to) }
 
-// Between yields the members with scores in [from, to), the lowest first; none if one of them is NaN.
-// To include a score, say math.Nextafter(score, math.Inf(1)).
+// Between yields the members with scores in [from, to), the lowest first; none if one of them is
+// NaN. To include a score, use math.Nextafter(score, math.Inf(1)).
 func (s *SortedSetOf[M]) Between(from, to float64) iter.Seq2[M, float64] {
 	return s.scores(&from, &to)
 }
@@ -266,8 +265,8 @@ func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
 	return s.decoded(s.ranks(from, to))
 }
 
-// Count returns the number of members with scores in [from, to), none if one of them is NaN. It takes
-// as long as Rank. To include a score, say math.Nextafter(score, math.Inf(1)).
+// Count returns the number of members with scores in [from, to), none if one of them is NaN. It
+// takes as long as Rank. To include a score, use math.Nextafter(score, math.Inf(1)).
 func (s *SortedSetOf[M]) Count(from, to float64) int {
 	if !(from < to) {
 		return 0

@@ -60,9 +60,9 @@ func OrderedKeys() Option {
 //	}
 //
 // An entry that exists throughout is yielded exactly once, with the value it has at that moment. An
-// entry that comes or goes meanwhile may be yielded or not. A walk in a snapshot yields exactly its
-// entries. The loop may use and change the store. An entry that cannot be read is left out, and its
-// error goes to the error handler.
+// entry that is added or removed meanwhile may be yielded or not. A walk in a snapshot yields
+// exactly its entries. The loop may use and change the store. An entry that cannot be read is left
+// out, and its error goes to the error handler.
 //
 // In a transaction, an error ends the loop and the transaction, which returns it. If the loop
 // changes an entry that has not been yielded yet, the change shows; a new entry may be yielded or

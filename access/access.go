@@ -59,7 +59,7 @@ type Users struct {
 	now     atomic.Pointer[map[[sha256.Size]byte]*Grant] // by the hashes of tokens
 }
 
-// New returns users. It fails as Set does.
+// New returns Users with the given users. Its errors are those of Set.
 func New(users ...User) (*Users, error) {
 	u := new(Users)
 	return u, u.Set(users...)

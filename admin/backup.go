@@ -10,9 +10,9 @@ import (
 )
 
 // Restore makes, in the directory into, a store with the contents of the backup in from. into must
-// be empty or missing; after an error it is left so. Restore verifies every record, and shares no
-// file with the backup. progress, which may be nil, is called with the bytes copied so far and the
-// bytes of the backup. Of the options only copal.WithFileMode has an effect.
+// be empty or missing; after an error it is empty or missing again. Restore verifies every record,
+// and shares no file with the backup. progress, which may be nil, is called with the bytes copied
+// so far and the bytes of the backup. Of the options only copal.WithFileMode has an effect.
 func Restore(ctx context.Context, from, into string, progress func(done, total int64), opts ...copal.Option) (copal.BackupReport, error) {
 	return restore(ctx, from, into, backup.Options{Progress: progress}, opts)
 }

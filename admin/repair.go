@@ -70,8 +70,8 @@ func (r RepairReport) String() string {
 
 // Repair makes a new store, in the directory into, from every intact record of the store in dir.
 // That store may be damaged in any way, and is not changed. into must be empty or missing; after an
-// error it is left so. No process can write to the store in dir meanwhile: if another process has
-// it open for writing, the error is ErrLocked.
+// error it is empty or missing again. No process can write to the store in dir meanwhile: if
+// another process has it open for writing, the error is ErrLocked.
 //
 // Repair cannot know the content of a lost record. If it set a key, the new store has the value
 // before it; if it deleted a key, the key is there again. The report lists the losses, file by

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// Type is a form that values have in the log.
+// Type is a form of values in the log: a codec and a schema.
 type Type struct {
 	Codec  string // the name of the codec that has written them
 	Schema string // of their type, as codec.ParseSchema reads it

@@ -26,7 +26,7 @@ type Config struct {
 	// Username and Password are for the server. A password without a name is for the default user.
 	Username, Password string
 
-	// DB is the number of the database. A cluster has 0 alone.
+	// DB is the number of the database. A cluster has only database 0.
 	DB int
 
 	// TLS, if not nil, is the configuration of encrypted connections. Without a ServerName, it is
