@@ -25,9 +25,9 @@ import (
 //     that are only in the ring are kept in memory until the first write puts them into the files.
 //     The log ends with the last entry before the first frame that does not count.
 //  4. Anything after that end is damage, and the log does not open, if the page cache has existed
-//     without a break since it was written, and has lost nothing. Such remains are another frame in
-//     the file, the frame of a later entry in the ring, and a next segment with another beginning.
-//     If the cache is a new one, they are a torn tail.
+//     without a break since it was written, and no sync is known to have failed. Such remains are
+//     another frame in the file, the frame of a later entry in the ring, and a next segment with
+//     another beginning. If the cache is a new one, they are a torn tail.
 //  5. The log must reach the mark, or it is damage.
 //
 // It only reads. Entries that it has found may be only in the page cache: after the mark, nothing

@@ -33,7 +33,7 @@ func RingFor(memory int64) int64 {
 }
 
 // RingShare returns the part of a store's memory that a ring takes. A ring of the least size is not
-// counted.
+// counted, nor one of more than a quarter of the memory.
 func RingShare(ring, memory int64) int64 {
 	if ring <= leastRingBytes || ring > memory/4 {
 		return 0

@@ -141,8 +141,8 @@ func (s *Segment) manifestEntry(sealed bool) ManifestSegment {
 	return ManifestSegment{ID: s.ID, Salt: s.Salt, Sealed: sealed, Bytes: s.End.Load(), Records: s.Records, First: s.First, Last: s.Last}
 }
 
-// firstLoad is the same for a mapped file, where only the copy costs time. Reads of longRead or
-// more do not use the mapping: a page fault blocks a processor.
+// firstLoad is the same for a mapped file, where only the copy costs time. Records longer than
+// longRead are not read through the mapping: a page fault blocks a processor.
 const (
 	firstLoad = 192
 	longRead  = 64 << 10
