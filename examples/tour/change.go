@@ -87,7 +87,7 @@ func renew(lib *library, files sources) error {
 	return nil
 }
 
-// expectAbsent shows what reading an entry that is not there looks like.
+// expectAbsent shows a read of a missing entry.
 func (t *tour) expectAbsent(lib *library, files sources) error {
 	for name := range files {
 		missing := path.Dir(name) + "/never.go"

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// crash lets another process write, kills it while it does, and looks for every write
-// that it was told about.
+// crash lets another process write, kills it while it does, and looks for every acknowledged write.
 func (t *tour) crash(ctx context.Context, files sources) error {
 	t.title("4  kill -9, while writing")
 	t.say("Another process writes with %d goroutines: Set, SetFSync and Delete. It tells us of", writerCount)
@@ -62,8 +61,8 @@ func (t *tour) crash(ctx context.Context, files sources) error {
 	return nil
 }
 
-// killWriter starts a writer, kills it after so many acknowledgements, and notes how
-// far it came. What it wrote into the pipe before it died is read to the end.
+// killWriter starts a writer, kills it after so many acknowledgements, and notes how far it came.
+// The pipe is read to the end after the writer's death.
 func (t *tour) killWriter(ctx context.Context, want *expected, acknowledgements int) error {
 	text, err := json.Marshal(orders{Dir: t.dir, Done: want.done})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// File is a source file. It is kept as it is: a plain struct, without tags.
+// File is a source file. It is a plain struct, without tags.
 type File struct {
 	Path    string // below GOROOT/src
 	Package string // import path
@@ -33,7 +33,7 @@ type Summary struct {
 	FilledAt time.Time
 }
 
-// Draft is what the process that will be killed writes: a piece of a file.
+// Draft is a value of the process that will be killed: a piece of a file.
 type Draft struct {
 	File   string
 	Step   int // of its writer's plan

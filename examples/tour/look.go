@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// look shows the log, what it weighs, and what Check says.
+// look shows the log, its size, and the result of Check.
 func (t *tour) look(ctx context.Context, files sources) error {
 	t.title("5  Looking inside")
 	if err := t.weigh(files); err != nil {

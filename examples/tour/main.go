@@ -1,13 +1,12 @@
-// Tour shows what copal does, on real records: the source files of Go's standard
-// library.
+// Tour shows copal at work on real records: the source files of Go's standard library.
 //
 //	go run ./examples/tour              # in a temporary directory, gone afterwards
 //	go run ./examples/tour -keep        # which is kept
 //	go run ./examples/tour -dir DIR     # the store is DIR, and stays
 //
-// To learn the API, read library.go, which opens the maps, and fill.go and change.go,
-// which use them. crash.go kills a writing process, writer.go, again and again, and
-// plan.go is how it knows what must be there afterwards.
+// To learn the API, read library.go, which opens the maps, and fill.go and change.go, which use
+// them. crash.go kills a writing process, writer.go, again and again, and plan.go has the entries
+// that must be there afterwards.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// page is what the tour writes on: plain lines, and progress bars if it is a terminal.
+// page is the output of the tour: plain lines, and progress bars on a terminal.
 type page struct {
 	out      io.Writer
 	terminal bool
@@ -41,7 +41,7 @@ func (p *page) say(format string, args ...any) {
 	fmt.Fprintln(p.out, strings.TrimRight("  "+fmt.Sprintf(format, args...), " "))
 }
 
-// row prints a name and what there is to say of it.
+// row prints a name and a text about it.
 func (p *page) row(name, format string, args ...any) {
 	fmt.Fprintf(p.out, "  %-18s  %s\n", name, fmt.Sprintf(format, args...))
 }
@@ -49,7 +49,7 @@ func (p *page) row(name, format string, args ...any) {
 // command prints a line to be typed.
 func (p *page) command(text string) { fmt.Fprintf(p.out, "      %s\n", text) }
 
-// verbatim prints a line of a file, as far as it fits, with what a terminal would act on left out.
+// verbatim prints a line of a file, as far as it fits, without control characters.
 func (p *page) verbatim(line string) {
 	runes := []rune(strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// The writers that will be killed follow a plan: what a writer does in a step is a
-// function of its number, the step's and the files. So a parent that has heard how
-// far each one came knows every entry that must be there.
+// The writers that will be killed follow a plan: a writer's action in a step is a function of its
+// number, the step's and the files. So a parent that has heard how far each one came knows every
+// entry that must be there.
 
 const writerCount = 4
 
@@ -19,7 +19,7 @@ type action struct {
 	draft  Draft
 }
 
-// planned returns what a writer does in a step. The paths are those of the sources, sorted.
+// planned returns the action of a writer in a step. The paths are those of the sources, sorted.
 func planned(files sources, paths []string, writer, step int) action {
 	mix := uint32(step*writerCount+writer) * 2654435761 // a multiplicative hash
 	f := files[paths[int(mix>>8)%len(paths)]]
@@ -32,7 +32,7 @@ func planned(files sources, paths []string, writer, step int) action {
 	}
 }
 
-// expected are the drafts that stand when each writer has done so many steps.
+// expected are the drafts that exist when each writer has done so many steps.
 type expected struct {
 	files  sources
 	paths  []string

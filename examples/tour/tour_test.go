@@ -44,7 +44,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// TestStopped: an interrupted tour leaves nothing behind.
+// TestStopped: an interrupted tour leaves no files.
 func TestStopped(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -60,7 +60,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestProof: the check of the drafts finds what is missing, what is old and what came back.
+// TestProof: the check of the drafts finds missing, outdated and returned ones.
 func TestProof(t *testing.T) {
 	root := smallSource(t)
 	files, err := (&tour{page: newPage(&bytes.Buffer{}), source: root}).read(context.Background())

@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// writerVariable tells a process that it is the one to be killed, and holds its orders.
+// writerVariable is set for the process that will be killed, and holds its orders.
 const writerVariable = "COPAL_TOUR_WRITER"
 
-// orders are what the parent tells the writing process.
+// orders are the parent's orders for the writing process.
 type orders struct {
 	Dir  string
 	Done [writerCount]int // steps of the plan that were taken before

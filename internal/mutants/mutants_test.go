@@ -20,7 +20,7 @@ import (
 // root is the root of the module.
 var root, _ = filepath.Abs(filepath.Join("..", ".."))
 
-// mutant is a bug, and what is to catch it: each of the catchers.
+// mutant is a bug, and the tests that must catch it: each of the catchers.
 type mutant struct {
 	name     string // of the patch, without its ending
 	patch    string // its path
@@ -29,7 +29,7 @@ type mutant struct {
 	limit    time.Duration
 }
 
-// catcher is tests of a package, one of which is to catch a mutant.
+// catcher is tests of a package, one of which must catch a mutant.
 type catcher struct {
 	dir   string // of the package, from the root of the module
 	tests []string
@@ -93,12 +93,12 @@ func all(t *testing.T) (list []mutant) {
 	return list
 }
 
-// git runs git in dir. No variable of the caller's tells it about another place.
+// git runs git in dir. No variable of the caller's names another place.
 func git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
-	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // a copy is no part of what it stands in
+	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // a copy is no part of a repository around it
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -153,7 +153,7 @@ func testsIn(t *testing.T, dir string) string {
 	return source.String()
 }
 
-// Each patch applies to the code as it is. Where code has moved, the patch is to follow.
+// Each patch applies to the present code. When code moves, the patch must follow.
 func TestMutantsApply(t *testing.T) {
 	needsGit(t)
 	for _, m := range all(t) {
@@ -195,7 +195,7 @@ func TestMutants(t *testing.T) {
 	t.Logf("\n%s", table.String())
 }
 
-// copyOfModule copies what git tracks, and what is not ignored, as it is now.
+// copyOfModule copies the present files that git tracks or does not ignore.
 func copyOfModule(t *testing.T) string {
 	t.Helper()
 	list, err := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -230,7 +230,7 @@ func copyOfModule(t *testing.T) string {
 type laboratory struct {
 	dir   string
 	bin   string           // directory of the test binaries
-	green map[string]error // by directory and tests: what they say without a mutant
+	green map[string]error // by directory and tests: their result without a mutant
 }
 
 // caught says which test has failed, "" for none, and when.
@@ -239,7 +239,8 @@ type caught struct {
 	took time.Duration
 }
 
-// try lets a mutant in, and runs tests that are to catch it. Its error says why it was not caught.
+// try applies a mutant, and runs tests that must catch it. Its error is the reason why it was not
+// caught.
 func (l *laboratory) try(m mutant, tests catcher) (c caught, err error) {
 	name := fmt.Sprint(tests)
 	if _, known := l.green[name]; !known {
@@ -266,7 +267,7 @@ func (l *laboratory) try(m mutant, tests catcher) (c caught, err error) {
 	return c, err
 }
 
-// run builds and runs tests on the copy as it is.
+// run builds and runs tests on the present copy.
 func (l *laboratory) run(tests catcher, most time.Duration) (c caught, err error) {
 	binary := filepath.Join(l.bin, "tests.exe")
 	build := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, tests.dir)
