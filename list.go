@@ -218,7 +218,7 @@ func indexed(index int) (span engine.Span, at int64) {
 	return engine.Span{}, int64(index)
 }
 
-// mostDigits is the greatest length of a position, and fewDigits that of a renewed one (package
+// mostDigits is the greatest length of a position, and fewDigits of a renewed one (package
 // positions).
 const (
 	mostDigits = 8

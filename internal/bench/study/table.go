@@ -130,7 +130,8 @@ func (p *pairs) insert(next func() (uint64, any), together bool) error {
 	return insertBy(p.put)
 }
 
-// put is a transaction of one pair. That of bbolt which waits for other writers is not for one writer.
+// put is a transaction of one pair. bbolt's transaction that waits for other writers is not for one
+// writer.
 func (p *pairs) put(key, value []byte) error {
 	if _, ok := p.store.(rivals.Bolt); ok {
 		return p.store.Update(func(tx rivals.Tx) error { return tx.Put(key, value) })

@@ -574,8 +574,8 @@ func (c callsBack) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(c))
 }
 
-// TestPopWithADecoderThatUsesTheStore: no lock is held while an element is decoded, and what is popped there is
-// not popped twice.
+// TestPopWithADecoderThatUsesTheStore: no lock is held while an element is decoded, and an element
+// popped there is not popped twice.
 func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(db *copal.DB, l *copal.ListOf[callsBack]) error

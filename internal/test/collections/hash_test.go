@@ -386,8 +386,8 @@ func TestHashAtASnapshot(t *testing.T) {
 	}
 }
 
-// A hash and a list of bytes keep any bytes as they are, whatever the codec of the store, and show
-// what other handles have written as raw reads do.
+// A hash and a list of bytes keep any bytes unchanged, whatever the codec of the store, and show
+// the values of other handles as raw reads do.
 func TestCollectionsOfBytes(t *testing.T) {
 	type note struct{ Text string }
 	db := kit.Memory(t, copal.WithCodec(codec.Binary))

@@ -121,7 +121,7 @@ func TestInsertAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestInsertIndexes: an index beyond the ends is ErrNotFound, and what it means else.
+// TestInsertIndexes: an index beyond the ends is ErrNotFound, and its meaning otherwise.
 func TestInsertIndexes(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {

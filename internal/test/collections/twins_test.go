@@ -10,7 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// twinsOf are the FSync twins of collections, each of which makes or removes what its name says.
+// twinsOf are the FSync twins of collections, each of which makes or removes the element of its
+// name.
 func twinsOf(t *testing.T, db *copal.DB, s *copal.Snapshot) map[string]struct {
 	write func() error
 	done  func() bool
@@ -49,7 +50,7 @@ func setTo[V any](v V) func(*copal.Entry[V]) error {
 	return func(e *copal.Entry[V]) error { e.Set(v); return nil }
 }
 
-// TestTwinsOfCollections: what a twin with FSync has done survives the loss of power, and a snapshot refuses
+// TestTwinsOfCollections: a change with FSync survives the loss of power, and a snapshot refuses
 // it.
 func TestTwinsOfCollections(t *testing.T) {
 	for name := range twinsOf(t, kit.Memory(t), nil) {

@@ -180,8 +180,8 @@ func TestFullDiskForAWhile(t *testing.T) {
 	}
 }
 
-// A full disk refuses to keep more, but what takes away: a little is reserved for
-// deletions. With room, everything goes on.
+// A full disk refuses writes, except deletions: a little is reserved for deletions. With room,
+// everything goes on.
 func TestDeleteOnAFullDisk(t *testing.T) {
 	for name, opts := range map[string][]copal.Option{"written": {kit.WithoutRing()}, "mapped": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 	}
 }
 
-// What a killed process left in the ring is read on a full disk, too, and written when
+// Records that a killed process left in the ring are read on a full disk, too, and written when
 // there is room.
 func TestOpenARingOnAFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
@@ -349,7 +349,7 @@ func TestTrapFailedBackgroundSync(t *testing.T) {
 	})
 }
 
-// An entry that expires after a failed sync is gone, and the store neither tells the handler of it nor tries to
+// An entry that expires after a failed sync is gone, and the store neither reports it nor tries to
 // write its end: nothing more reaches the disk.
 func TestExpiryAfterAFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

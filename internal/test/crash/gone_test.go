@@ -15,8 +15,9 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// TestDirectoryGone: a directory that was removed, or in whose place another stands, is told by whatever asks for
-// durability. It is told once, is final, and nothing is written into the directory that stands there now.
+// TestDirectoryGone: a directory that was removed, or replaced by another, is an error of each call
+// that asks for durability. It is reported once, is final, and nothing is written into the
+// directory that has the name now.
 func TestDirectoryGone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("files that are open cannot be removed")
@@ -82,8 +83,8 @@ func TestDirectoryGone(t *testing.T) {
 	}
 }
 
-// TestDirectoryBack: nothing is wrong when the directory is in its place again before the next sync; and what was
-// written before a sync that found it away is in the directory that was moved.
+// TestDirectoryBack: nothing is wrong when the directory is in its place again before the next
+// sync; and the writes before a sync that missed it are in the directory that was moved.
 func TestDirectoryBack(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a directory with open files cannot be renamed")

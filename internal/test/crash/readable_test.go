@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// The log of a live store is text: what cat, grep and tail -f show is every record up
-// to the newest, as soon as what the ring holds was drained, which every sync does first.
+// The log of a live store is text: cat, grep and tail -f show every record up to the newest, as
+// soon as the ring was drained, which every sync does first.
 func TestLogIsReadable(t *testing.T) {
 	type user struct {
 		Name string

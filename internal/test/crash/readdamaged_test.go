@@ -16,8 +16,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestReadADamagedStore changes one byte after the other of a store with a map, a hash and raw keys. What a reader
-// of it gets is right or an error, but for a key that the damage made illegible, of which the error handler is told.
+// TestReadADamagedStore changes one byte after the other of a store with a map, a hash and raw
+// keys. A reader gets the right value or an error, except for a key that the damage made illegible,
+// which the error handler gets.
 func TestReadADamagedStore(t *testing.T) {
 	type user struct {
 		Name string

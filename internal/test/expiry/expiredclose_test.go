@@ -15,8 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestCloseTellsNothing: whatever a store's goroutines are doing when Close begins, the error handler is told nothing
-// of it. Readers look every now and then, entries expire, segments are compacted, walks keep orders.
+// TestCloseTellsNothing: whatever a store's goroutines are doing when Close begins, the error
+// handler is not called. Readers look every now and then, entries expire, segments are compacted,
+// walks keep orders.
 func TestCloseTellsNothing(t *testing.T) {
 	rounds := 6
 	if kit.Long() {

@@ -36,7 +36,7 @@ type expiryModel[V any] struct {
 	db *copal.DB
 	m  *copal.Map[string, V]
 
-	entries map[string]mortal   // as the log has them or is to have them
+	entries map[string]mortal   // as in the log, waiting writes included
 	earlier map[string][]mortal // and as it may have them if the process dies now
 	shadows map[string]int      // of SetInMemory; -1 hides the entry
 	last    int
@@ -118,7 +118,7 @@ func (x *expiryModel[V]) alive(e mortal) mortal {
 	return e
 }
 
-// logged is the entry of a key in the log, shown what the map shows of it.
+// logged is the entry of a key in the log, shown is the one that the map shows.
 func (x *expiryModel[V]) logged(key string) mortal {
 	e := x.alive(x.entries[key])
 	if e.number == 0 {
@@ -304,7 +304,7 @@ func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 		value, err := x.db.Raw().Load(name)
 		x.found(err, e)
 		delete(x.earlier, key)
-		if e.number != 0 { // as it is, but without a deadline
+		if e.number != 0 { // unchanged, but without a deadline
 			if raw := value[0] == '{' || value[0] == '['; raw { // else not as a typed read takes raw bytes
 				x.must(x.db.Raw().SetTTL(name, value, ttl))
 				delete(x.shadows, key)
@@ -399,7 +399,8 @@ func (x *expiryModel[V]) wantTTL(key string, e mortal) {
 	}
 }
 
-// compare looks at everything: first at what must not write what is asynchronous, then at what does.
+// compare reads everything: first by the calls that must not write asynchronous values, then by
+// those that do.
 func (x *expiryModel[V]) compare() {
 	shown, logged := map[string]int{}, map[string]int{}
 	for key := range x.entries {

@@ -23,7 +23,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The entry of these tests: its map, its key, and how long it is to live.
+// The entry of these tests: its map, its key, and its time to live.
 const (
 	expiring    = "expiring"
 	expiringKey = expiring + ":k"
@@ -392,8 +392,8 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 	}
 }
 
-// What expires while the function of OnExpire runs is told, once, whoever takes it out: the function itself,
-// too, after which the goroutine that tells finds nothing else to do.
+// An entry that expires while the function of OnExpire runs is passed to it, once, whoever removes
+// it: also the function itself, after which the goroutine that calls it finds nothing else to do.
 func TestExpiredWhileAnotherIsTold(t *testing.T) {
 	key := []byte("m:second")
 	for name, use := range map[string]func(db *copal.DB, m *copal.Map[string, int]) error{
@@ -460,9 +460,9 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 	}
 }
 
-// Entries that expire one after the other, each of which the function of OnExpire takes out when it is told of
-// the one before, are all told: however many there are, so that the last one is taken out at each step of the
-// goroutine that tells, the one before it ends included.
+// Entries that expire one after the other, each of which the function of OnExpire removes in the
+// call for the previous one, are all passed to it: however many there are, so that the last one is
+// removed at each step of the goroutine, the one before its end included.
 func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := kit.Memory(t, copal.WithSyncInterval(time.Hour))
@@ -589,7 +589,8 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 	}
 }
 
-// The last deadlines that can be kept are kept, to the millisecond and through the log, and mean what they say.
+// The last deadlines that can be kept are kept, to the millisecond and through the log, and have
+// their meaning.
 func TestLastDeadline(t *testing.T) {
 	fsys := vfs.NewMem()
 	for _, at := range []time.Time{lastDeadline, lastDeadline.Add(-1500 * time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {

@@ -29,8 +29,9 @@ func toldExpired(t *testing.T, db *copal.DB) (list []string) {
 	return list
 }
 
-// TestTellExpiryIsOfRawKeys: Raw.TellExpiry is of raw keys outside all maps. A map that the log knows, or learns of by
-// its first write, tells of expiry only if it was opened with ExpiryEvents itself, or the store was.
+// TestTellExpiryIsOfRawKeys: Raw.TellExpiry is of raw keys outside all maps. A map that the log
+// knows, or learns of by its first write, has expiry changes only if it was opened with
+// ExpiryEvents itself, or the store was.
 func TestTellExpiryIsOfRawKeys(t *testing.T) {
 	const soon = 5 * time.Millisecond
 	for _, c := range []struct {
@@ -103,8 +104,9 @@ func TestRawKeysOfNoMapYet(t *testing.T) {
 	}
 }
 
-// TestSetAsyncThatExpires: nothing is told of an asynchronous write that expired before the log had it, unless it
-// replaced an entry that the log has. That one ends, by the deadline of the other.
+// TestSetAsyncThatExpires: there is no change for an asynchronous write that expired before the log
+// had it, unless it replaced an entry that the log has. That one ends, by the deadline of the
+// other.
 func TestSetAsyncThatExpires(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -12,8 +12,9 @@ import (
 	"github.com/copaldb/copal/internal/test/kit"
 )
 
-// TestWatchTellsWhatExpires: a watch of a map with ExpiryEvents is told of each entry that expires, once, soon after
-// its deadline and in its place, also by a process that did not ask, and of what expired while there was none.
+// TestWatchTellsWhatExpires: a watch of a map with ExpiryEvents yields each entry that expires,
+// once, soon after its deadline and in its place, also from a process without the option, and those
+// that expired while there was no process.
 func TestWatchTellsWhatExpires(t *testing.T) {
 	dir, clock := t.TempDir(), logtest.NewClock()
 	seen := map[uint64]bool{}
@@ -114,8 +115,8 @@ func TestExpiryEventsInTime(t *testing.T) {
 	})
 }
 
-// TestRawTellsExpiry: from Raw.TellExpiry on a watch is told of raw keys that expire, values and collections, also by
-// a later process that did not ask.
+// TestRawTellsExpiry: from Raw.TellExpiry on a watch yields raw keys that expire, values and
+// collections, also from a later process that did not call it.
 func TestRawTellsExpiry(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

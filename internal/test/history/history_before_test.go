@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// What entries were before they changed, in the model of histories. A watch with OldValues begins at some moment of the
-// window, and goes on while the script does.
+// The values of entries before they changed, in the model of histories. A watch with OldValues
+// begins at some moment of the window, and goes on while the script does.
 type pastWatch struct {
 	next func() (copal.Change, error, bool)
 	stop func()

@@ -19,10 +19,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The model of histories: after each operation of a random script it keeps what the store must have, and of what
-// moment. Raw keys, maps, hashes, transactions, deletions of ranges, large values and deadlines come; compaction, clean
-// ends and deaths of the process come between. At any time, as of any moment of the window, the store must show what
-// the model has kept.
+// The model of histories: after each operation of a random script it keeps the content that the
+// store must have, and its moment. Raw keys, maps, hashes, transactions, deletions of ranges, large
+// values and deadlines come; compaction, clean ends and deaths of the process come between. At any
+// time, as of any moment of the window, the store must show the content in the model.
 //
 // COPAL_SEED=n runs one seed alone.
 type historyModel struct {
@@ -478,7 +478,8 @@ func (x *historyModel) compare() {
 	x.wantAt(how, s, want)
 }
 
-// past opens some moment, and returns the state that it is to have. The snapshot is nil if it is lost.
+// past opens some moment, and returns the state that it must have. The snapshot is nil if it is
+// lost.
 func (x *historyModel) past() (s *copal.Snapshot, want historyState, how string) {
 	at := x.rng.IntN(len(x.moments))
 	first := x.moments[at]

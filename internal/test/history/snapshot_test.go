@@ -28,7 +28,7 @@ type pet struct {
 
 type herd struct{ Names []string }
 
-// What a snapshot has of a typed map is what a Go map had that was copied when it was taken, by every method,
+// A snapshot of a typed map equals a Go map that was copied when it was taken, by every method,
 // whatever kind of write came since; and raw reads see the same.
 func TestSnapshotOfMaps(t *testing.T) {
 	run := func(name string, test func(t *testing.T)) { t.Run(name, test) }
@@ -331,9 +331,9 @@ func TestSnapshotsAreOneHistory(t *testing.T) {
 	t.Logf("%d snapshots", len(all))
 }
 
-// A snapshot that is held under full writes, of every kind, and compaction stays the same to the last byte;
-// what it takes of memory and disk is bounded by what the store had when it was taken, and all of it comes
-// back.
+// A snapshot that is held under full writes, of every kind, and compaction stays the same to the
+// last byte; its memory and disk space are bounded by the size of the store when it was taken, and
+// all of it comes back.
 func TestSnapshotHeld(t *testing.T) {
 	keys, rounds, length := 4000, 12, time.Duration(0)
 	if kit.Long() {

@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestUndoCrash ends the process, or the power, at each step of an undo that is too long for one append: a dropped map
-// is to come back, collections and a deadline change back, and something new goes. It has happened as a whole or not at
-// all, and the rest can be done again.
+// TestUndoCrash ends the process, or the power, at each step of an undo that is too long for one
+// append: a dropped map comes back, collections and a deadline change back, and something new goes.
+// It has happened as a whole or not at all, and the rest can be done again.
 func TestUndoCrash(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	var survivors []*vfs.Mem

@@ -68,7 +68,8 @@ func (x *historyModel) diff() {
 	x.wantDiff(howA+" and "+howB, x.prefix(), a, b, wasA, wasB)
 }
 
-// wantDiff compares two snapshots, which are to show two states, and returns the keys in which they differ.
+// wantDiff compares two snapshots, which must show two states, and returns the keys in which they
+// differ.
 func (x *historyModel) wantDiff(how, prefix string, a, b *copal.Snapshot, wasA, wasB historyState) (keys []string) {
 	x.t.Helper()
 	inA, inB := wasA.texts(a.Time().UnixMilli()), wasB.texts(b.Time().UnixMilli())

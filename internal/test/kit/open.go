@@ -149,7 +149,7 @@ func MustSnapshot(t testing.TB, db *copal.DB) *copal.Snapshot {
 	return s
 }
 
-// ManualClock stands still until a test moves it. Its timers run when it is moved.
+// ManualClock does not move until a test moves it. Its timers run when it is moved.
 type ManualClock = logtest.Clock
 
 func NewManualClock() *ManualClock { return logtest.NewClockAt(time.UnixMilli(1_700_000_000_000)) }

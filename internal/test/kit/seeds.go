@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// EachSeed runs a test of random operations for so many seeds: the many of them if tests may be long, a quarter of the
-// usual ones if they are to be short; or for the one that COPAL_SEED names.
+// EachSeed runs a test of random operations for so many seeds: the many of them if tests may be
+// long, a quarter of the usual ones if they must be short; or for the one that COPAL_SEED names.
 func EachSeed(t *testing.T, usual, many uint64, test func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if s := os.Getenv("COPAL_SEED"); s != "" {

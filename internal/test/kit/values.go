@@ -27,7 +27,7 @@ type User struct {
 	Age  int
 }
 
-// HexCodec is a codec that nobody else knows: JSON in hexadecimal digits.
+// HexCodec is a codec of the tests alone: JSON in hexadecimal digits.
 type HexCodec struct{}
 
 type hexType struct{ codec.Type }

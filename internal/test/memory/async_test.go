@@ -44,7 +44,8 @@ func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 	}
 }
 
-// A raw Delete says whether there was an entry, whatever a map shows in its place, and also of what waits.
+// A raw Delete says whether there was an entry, whatever a map shows in its place, and also of a
+// waiting write.
 func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -369,8 +370,8 @@ func TestUpdateDeletesAfterDeleteAsync(t *testing.T) {
 	}
 }
 
-// TestCanceledUpdateFSyncKeepsSetAsync: an UpdateFSync that is canceled puts in the log what it
-// has seen, also if SetAsync set it.
+// TestCanceledUpdateFSyncKeepsSetAsync: an UpdateFSync that is canceled puts the value that it has
+// seen in the log, also if SetAsync set it.
 func TestCanceledUpdateFSyncKeepsSetAsync(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := kit.OpenOn(t, fsys, copal.WithSyncInterval(time.Hour))

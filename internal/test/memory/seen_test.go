@@ -19,8 +19,8 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// What a reader of an open map has seen, everything that begins afterwards sees: also if whoever has set it
-// asynchronously has not come back yet.
+// A value that a reader of an open map has seen is seen by every later call, also if the SetAsync
+// of it has not returned yet.
 //
 // A cell that can be found before it is counted as one that the log has to learn of makes each of the first
 // three fail, in many a run; one that can be found before the log has it while a snapshot is opened makes the
@@ -172,8 +172,8 @@ func (s *stopping) UnmarshalJSON(b []byte) error {
 func (s stopping) MarshalJSON() ([]byte, error) { return json.Marshal(s.N) }
 
 // A value that was read, and has been changed by any means before the reader could put it into
-// memory, is not put there: all reads that begin afterwards show what there is now. So it is where
-// nothing is known of the key in memory, and where something is but not the value.
+// memory, is not put there: all reads that begin afterwards show the present value. That holds if
+// memory has no cell of the key, and if it has one without the value.
 func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 	type M = *copal.Map[string, stopping]
 	now := stopping{2}

@@ -20,7 +20,7 @@ import (
 // change has not come back yet. Each round of these tests makes one, looks in one way until that shows it, and
 // then in another.
 
-// look is one way of reading an entry. It returns the value, 0 for none, and there where it tells no more than
+// look is one way of reading an entry. It returns the value, 0 for none, and there if it shows only
 // that there is one.
 type look struct {
 	name string
@@ -390,8 +390,8 @@ func TestWatchAndRead(t *testing.T) {
 	}
 }
 
-// Len is never more than what has been begun, nor less than what is done: not even while entries that were set
-// asynchronously go to the log.
+// Len is never more than the writes begun, nor less than those done: not even while entries that
+// were set asynchronously go to the log.
 func TestLenMeanwhile(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())

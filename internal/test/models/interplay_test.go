@@ -46,7 +46,7 @@ type interplay[V any] struct {
 	mu    sync.Mutex
 	errs  []error
 
-	logged  map[string]thing   // as the log has them, or is to have them
+	logged  map[string]thing   // as in the log, waiting writes included
 	earlier map[string][]thing // as it may have them if the process dies now
 	shadows map[string]int     // the values that memory shows in place of entries, by number
 	last    int
@@ -322,7 +322,7 @@ func (x *interplay[V]) step() {
 	}
 }
 
-// remember notes the last value, which was to be for memory alone, and compares what came of that.
+// remember notes the last value, which was to be for memory alone, and compares the result.
 func (x *interplay[V]) remember(what, key string, err error) {
 	x.t.Helper()
 	delete(x.earlier, key) // an asynchronous value is written before
@@ -563,8 +563,8 @@ func hashOf(h *copal.HashOf[string, []byte]) string {
 	return joined(all)
 }
 
-// hashChange does something to a hash, and returns what it is then, and the field that it has looked at to do
-// so, if it has.
+// hashChange changes a hash, and returns its new content, and the field that it has read for that,
+// if any.
 func (x *interplay[V]) hashChange(h *copal.HashOf[string, []byte], key string, e thing) (now thing, looked string) {
 	now, looked = x.hashChanged(h, key, e)
 	if now.number == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// The transactions of TestInterplay: what they see, under what they have written themselves, and what makes
+// The transactions of TestInterplay: their view, under their own writes, and the changes that make
 // them run again.
 
 // txModel is a transaction under way.
@@ -18,7 +18,7 @@ type txModel[V any] struct {
 	m     *copal.Map[string, V]
 	began map[string]thing // the entries when it began
 	wrote map[string]thing
-	read  map[string]bool // keys of which it has seen what there was when it began; true if it would have seen otherwise what had expired
+	read  map[string]bool // keys of which it has seen the entry from its beginning; true if it would otherwise have seen an expired one
 
 	home   map[string]string // by key: which hash of those when it began it is; "" for none
 	edited map[string]bool   // fields of those, as fieldOf has them, that it has written
@@ -204,7 +204,8 @@ func (x *txModel[V]) ttl(key string) {
 	}
 }
 
-// walk goes through the map, and writes in the loop: what it does to entries that it has not come by yet shows.
+// walk goes through the map, and writes in the loop: its changes of entries that have not been
+// yielded yet show.
 func (x *txModel[V]) walk(readOnly bool) {
 	stays, seen := map[string]bool{}, map[string]bool{} // those that have a value all the time, and those that were yielded
 	for _, key := range x.keys {
@@ -322,8 +323,8 @@ func changedFields(a, b thing) (list []string) {
 	return list
 }
 
-// disturb writes to a key by other means, from another goroutine. It returns what is changed then:
-// the key, or a field of the hash under it, "" for nothing.
+// disturb writes to a key by other means, from another goroutine. It returns the changed thing: the
+// key, or a field of the hash under it, "" for nothing.
 func (x *interplay[V]) disturb() (key, moved string) {
 	key = x.key()
 	what := x.rng.IntN(8)

@@ -189,7 +189,7 @@ func (x *mixed) errorf(format string, args ...any) {
 func (x *mixed) now() int64 { return x.clock.Now().UnixMilli() }
 
 func (x *mixed) open() {
-	told := copal.WithErrorHandler(func(err error) { // a scan tells of collections, which have no value
+	told := copal.WithErrorHandler(func(err error) { // a scan reports collections, which have no value
 		if of := new(copal.CollectionError); !errors.As(err, &of) {
 			x.errorf("error handler: %v", err)
 		}
@@ -679,7 +679,7 @@ func (x *mixed) date(h hands, w world, rng *rand.Rand, key string) {
 	w[key] = e
 }
 
-// compare compares all that there is to see.
+// compare compares everything that reads show.
 func (x *mixed) compare(h hands, w world) {
 	var want []string
 	for _, key := range mixedKeys {

@@ -560,8 +560,8 @@ func TestOpenMapAfterClose(t *testing.T) {
 	kit.WantErr(t, "OpenMap of an old map", err, copal.ErrClosed)
 }
 
-// An iteration under way ends when the store or the map is closed, and tells the
-// handler so, once. Where in the map that happens is a matter of luck.
+// An iteration under way ends when the store or the map is closed, and the handler gets the error,
+// once. Where in the map that happens is a matter of luck.
 func TestTrapCloseDuringIteration(t *testing.T) {
 	for _, what := range []string{"store", "map"} {
 		t.Run(what, func(t *testing.T) {
@@ -831,7 +831,8 @@ func TestProgressOfCheck(t *testing.T) {
 	}
 }
 
-// TestCheckEndsWithItsContext: whenever that ends, also when all of the log is read and what it says is looked at.
+// TestCheckEndsWithItsContext: whenever that ends, also when all of the log is read and its records
+// are compared.
 func TestCheckEndsWithItsContext(t *testing.T) {
 	mem := vfs.NewMem()
 	db := kit.OpenOn(t, mem)

@@ -135,8 +135,8 @@ func TestIterateAndChange(t *testing.T) {
 	}
 }
 
-// What is deleted in the loop before it comes is not yielded, and what is deleted and
-// set again is yielded once at most.
+// An entry deleted in the loop before it comes is not yielded, and one deleted and set again is
+// yielded once at most.
 func TestIterateAndDelete(t *testing.T) {
 	m := numbers(t, kit.Memory(t), 300)
 	seen := map[int]bool{}

@@ -519,8 +519,8 @@ func count2[K, V any](list iter.Seq2[K, V]) (n int) {
 	return n
 }
 
-// Entries that are short and have reached the file are read some time before it is their turn; what changes
-// until then shows. Files are mapped on a real disk alone.
+// Entries that are short and have reached the file are read some time before it is their turn;
+// changes until then show. Files are mapped on a real disk alone.
 func TestOrderWhileChangingOnDisk(t *testing.T) {
 	const n = 120
 	dir := t.TempDir()

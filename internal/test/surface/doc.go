@@ -1,2 +1,3 @@
-// Package surface tests the public API: rules that hold for all handles alike, and stores behind a driver.
+// Package surface tests the public API: rules that hold for all handles alike, and stores with a
+// driver.
 package surface

@@ -163,8 +163,8 @@ type taggedPerson struct {
 	N    int
 }
 
-// TestDrivenLikeTheEngine: whatever is done with maps, raw bytes and single values, a store with a driver says what
-// one with the engine says.
+// TestDrivenLikeTheEngine: whatever is done with maps, raw bytes and single values, a store with a
+// driver gives the same results as one with the engine.
 func TestDrivenLikeTheEngine(t *testing.T) {
 	kit.EachSeed(t, 100, 5_000, func(t *testing.T, seed uint64) {
 		p := &pair{t: t, rng: rand.New(rand.NewPCG(seed, 29)), clock: logtest.NewClock()}

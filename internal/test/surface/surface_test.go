@@ -273,7 +273,7 @@ func TestUpdateThatFails(t *testing.T) {
 	}
 }
 
-// TestGetOrSetOnce: of several goroutines one sets, and all get what it has set; one gets what
+// TestGetOrSetOnce: of several goroutines one sets, and all get its value; one gets the value that
 // GetAndDelete removes.
 func TestGetOrSetOnce(t *testing.T) {
 	db := kit.Memory(t)

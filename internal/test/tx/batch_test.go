@@ -16,8 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Batches of every size, with keys that come twice, under maps and beside them, are what a plain map makes of
-// them, in every life.
+// Batches of every size, with keys that come twice, in maps and outside of them, have the same
+// result as on a plain map, in every life.
 func TestBatchAgainstAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	model := map[string]string{}

@@ -284,8 +284,8 @@ func TestUpdateErrors(t *testing.T) {
 	}
 }
 
-// TestNestedInTx: in a transaction, too, an update whose function writes the same entry gives up, and what it
-// would have stored leaves no trace.
+// TestNestedInTx: in a transaction, too, an update whose function writes the same entry gives up,
+// and its value leaves no trace.
 func TestNestedInTx(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")

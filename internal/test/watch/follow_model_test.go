@@ -60,7 +60,7 @@ type followLife struct {
 	named   map[string]bool     // maps of which the log knows
 	known   map[string]bool     // maps of which the reader knows
 	dropped map[string]bool     // maps that were, of which the log does not know again: the reader may, which had them open
-	changes []map[string]string // of plain entries, in their order; what counts together is one
+	changes []map[string]string // of plain entries, in their order; changes that count together are one
 	seen    int                 // how many of them the reader has seen
 	born    bool                // something was written
 	shrunk  bool                // compaction has been there since the reader has looked
@@ -72,7 +72,8 @@ type followLife struct {
 // content has the entries of a store, by the whole key.
 type content map[string]kept
 
-// kept is an entry: a value as raw reads show it, or a collection as its elements, each with what it is.
+// kept is an entry: a value as raw reads show it, or a collection as its elements, each with its
+// value.
 type kept struct {
 	value    string
 	elements []string // nil for a value
@@ -103,12 +104,12 @@ type followSnap struct {
 	what content
 }
 
-// followWatch is a watch of the reader, which stop ends, and what it has told.
+// followWatch is a watch of the reader, which stop ends, and its changes.
 type followWatch struct {
 	prefix string
 	next   int // the change that it must yield next
 	got    []map[string]string
-	part   map[string]string // of what counts together
+	part   map[string]string // of changes that count together
 	err    error
 	stop   func()
 }
@@ -116,9 +117,11 @@ type followWatch struct {
 // TestFollowFromTheBeginning compares a reader with the model. That it would notice was tried by breaking
 // the code; each of these was caught within a default run:
 //
-//   - A reader that begins anew takes another seed of the hashes of keys, or another table for an open map.
-//   - A reader begins anew with the first write, which ends its snapshots.
-//   - A watch is not woken when the reader has begun anew, or is woken before reads show what it tells.
+//   - A reader that begins again takes another seed of the hashes of keys, or another table for an
+//     open map.
+//   - A reader begins again with the first write, which ends its snapshots.
+//   - A watch is not woken when the reader has begun again, or is woken before reads show its
+//     changes.
 //   - A cell stays when its key has been written by another process.
 func TestFollowFromTheBeginning(t *testing.T) {
 	var lives, early, lost int
@@ -444,7 +447,7 @@ func (x *followLife) saw() {
 // look lets the reader catch up.
 func (x *followLife) look() {
 	if x.rng.IntN(3) == 0 {
-		x.compare() // what showed before
+		x.compare() // the earlier state
 	}
 	x.log("the reader looks")
 	switch x.rng.IntN(4) {
@@ -475,7 +478,7 @@ func (x *followLife) lookInView() {
 	x.must(err)
 }
 
-// lookInScan looks while a scan is under way, which yields what stays throughout once.
+// lookInScan looks while a scan is under way, which yields entries that stay throughout once.
 func (x *followLife) lookInScan() {
 	before, after := x.shown.at(x.now()), x.has.at(x.now())
 	got := map[string]bool{}

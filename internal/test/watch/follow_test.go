@@ -141,8 +141,9 @@ func (h *listener) want(keys ...string) {
 	h.keys = nil
 }
 
-// TestFollowerOfADroppedMap: a reader that has a map open sees it empty when the writer has dropped it. What the writer
-// then keeps under its name, of other types, does not fit the open map, and fits one that is opened anew.
+// TestFollowerOfADroppedMap: a reader that has a map open sees it empty when the writer has dropped
+// it. Entries that the writer then keeps under its name, of other types, do not fit the open map,
+// and fit one that is opened again.
 func TestFollowerOfADroppedMap(t *testing.T) {
 	mem := vfs.NewMem()
 	w := kit.OpenOn(t, mem)

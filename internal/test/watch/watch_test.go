@@ -138,8 +138,8 @@ func TestWatchWithoutAnOption(t *testing.T) {
 	}
 }
 
-// TestWatchBeginsAtTheCall: what comes between the call and a loop is told, to each loop anew, and what was there
-// before the call is not.
+// TestWatchBeginsAtTheCall: changes between the call and a loop are yielded, to each loop again,
+// and changes before the call are not.
 func TestWatchBeginsAtTheCall(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -212,8 +212,8 @@ func TestWatchUntil(t *testing.T) {
 	}
 }
 
-// TestWatchOldValues: a watch with OldValues tells of each change what was there, in the types of the map and as raw
-// bytes.
+// TestWatchOldValues: a watch with OldValues has the old value of each change, in the types of the
+// map and as raw bytes.
 func TestWatchOldValues(t *testing.T) {
 	clock := kit.NewManualClock()
 	db, err := copal.OpenMemory(kit.WithClock(clock))

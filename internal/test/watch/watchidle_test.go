@@ -12,8 +12,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// A watch that is idle says how far it has told everything: what it has told is up to there, what comes later is
-// behind that, and another watch goes on from there.
+// A watch that is idle yields the number up to which it is complete: its earlier changes are up to
+// there, later ones after it, and another watch goes on from there.
 func TestWatchSaysHowFarItIs(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
