@@ -7,18 +7,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal"
-)
-
-// A place is a score of a sorted set: latitude and longitude are halved 26 times each, and the 52 bits that say which
-// half it was stand in turns, the longitude's first (a geohash: G. Niemeyer, 2008; G. M. Morton's order, 1966). So
-// places that are near to each other mostly have scores that are near, and a square of the earth is one range of
-// scores.
-
-const (
-	geoStep      = 26 // bits of a coordinate
-	maxLongitude = 180.0
-	maxLatitude  = 85.05112878 // of web maps (EPSG:3857)
-	earthRadius  = 6372797.560856
+	"github.com/copaldb/copal/internal/geohash"
 )
 
 const poleDiffers = "finds members beyond a pole, too"
@@ -50,67 +39,6 @@ func geoStoreKeys(args [][]byte) []int {
 	return found
 }
 
-// point is a place, in degrees.
-type point struct{ lon, lat float64 }
-
-// cell is which of the 2^26 parts of its range a coordinate is in, from least on.
-func geoCell(v, most float64) uint32 {
-	part := (v + most) / (2 * most)
-	return uint32(min(max(part*(1<<geoStep), 0), 1<<geoStep-1))
-}
-
-// spread puts zeros between the bits of a coordinate.
-func spread(v uint32) uint64 {
-	n := uint64(v)
-	n = (n | n<<16) & 0x0000ffff0000ffff
-	n = (n | n<<8) & 0x00ff00ff00ff00ff
-	n = (n | n<<4) & 0x0f0f0f0f0f0f0f0f
-	n = (n | n<<2) & 0x3333333333333333
-	return (n | n<<1) & 0x5555555555555555
-}
-
-// gather is the opposite of spread.
-func gather(n uint64) uint32 {
-	n &= 0x5555555555555555
-	n = (n | n>>1) & 0x3333333333333333
-	n = (n | n>>2) & 0x0f0f0f0f0f0f0f0f
-	n = (n | n>>4) & 0x00ff00ff00ff00ff
-	n = (n | n>>8) & 0x0000ffff0000ffff
-	return uint32(n | n>>16)
-}
-
-// score is the score of a place.
-func (p point) score() uint64 {
-	return spread(geoCell(p.lat, maxLatitude)) | spread(geoCell(p.lon, maxLongitude))<<1
-}
-
-// pointOf is the middle of the cell that a score means. ok is false for a score that is none of a place.
-func pointOf(score float64) (p point, ok bool) {
-	if !(score >= 0 && score < 1<<(2*geoStep)) {
-		return p, false
-	}
-	n := uint64(score)
-	middle := func(cell uint32, most float64) float64 {
-		low := -most + float64(cell)/(1<<geoStep)*(2*most)
-		high := -most + float64(cell+1)/(1<<geoStep)*(2*most)
-		return min(max((low+high)/2, -most), most)
-	}
-	return point{middle(gather(n>>1), maxLongitude), middle(gather(n), maxLatitude)}, true
-}
-
-func radians(degrees float64) float64 { return degrees * (math.Pi / 180) }
-func degrees(radians float64) float64 { return radians * (180 / math.Pi) }
-
-// distance returns how far two places on a sphere are apart, in metres (R. W. Sinnott, Virtues of the Haversine, 1984).
-func distance(a, b point) float64 {
-	v := math.Sin((radians(b.lon) - radians(a.lon)) / 2)
-	if v == 0 {
-		return earthRadius * math.Abs(radians(b.lat)-radians(a.lat))
-	}
-	u := math.Sin((radians(b.lat) - radians(a.lat)) / 2)
-	return 2 * earthRadius * math.Asin(math.Sqrt(u*u+math.Cos(radians(a.lat))*math.Cos(radians(b.lat))*v*v))
-}
-
 // geoUnit is how many metres a unit has.
 func geoUnit(arg []byte) (float64, error) {
 	switch {
@@ -127,15 +55,15 @@ func geoUnit(arg []byte) (float64, error) {
 }
 
 // parsePoint reads longitude and latitude.
-func parsePoint(lon, lat []byte) (p point, err error) {
-	if p.lon, err = parseFloat(lon); err != nil {
+func parsePoint(lon, lat []byte) (p geohash.Point, err error) {
+	if p.Lon, err = parseFloat(lon); err != nil {
 		return p, err
 	}
-	if p.lat, err = parseFloat(lat); err != nil {
+	if p.Lat, err = parseFloat(lat); err != nil {
 		return p, err
 	}
-	if !(math.Abs(p.lon) <= maxLongitude && math.Abs(p.lat) <= maxLatitude) {
-		return p, errorf("ERR invalid longitude,latitude pair %.6f,%.6f", p.lon, p.lat)
+	if !(math.Abs(p.Lon) <= geohash.MaxLongitude && math.Abs(p.Lat) <= geohash.MaxLatitude) {
+		return p, errorf("ERR invalid longitude,latitude pair %.6f,%.6f", p.Lon, p.Lat)
 	}
 	return p, nil
 }
@@ -156,13 +84,13 @@ func (c *call) geoadd() error {
 		if err != nil {
 			return err
 		}
-		list = append(list, scored{string(rest[i+2]), float64(p.score())})
+		list = append(list, scored{string(rest[i+2]), float64(p.Score())})
 	}
 	return c.rescore(&a, list)
 }
 
 // place is the place of a member.
-func place(s *copal.SortedSetOf[string], member []byte) (p point, ok bool, err error) {
+func place(s *copal.SortedSetOf[string], member []byte) (p geohash.Point, ok bool, err error) {
 	score, err := s.Load(string(member))
 	if missing(err) {
 		return p, false, nil
@@ -170,7 +98,7 @@ func place(s *copal.SortedSetOf[string], member []byte) (p point, ok bool, err e
 	if err != nil {
 		return p, false, err
 	}
-	p, ok = pointOf(score)
+	p, ok = geohash.PointOf(score)
 	return p, ok, nil
 }
 
@@ -195,7 +123,7 @@ func (c *call) geodist() error {
 		return err
 	}
 	if ok && also {
-		c.replyDistance(distance(a, b) / unit)
+		c.replyDistance(geohash.Distance(a, b) / unit)
 	} else {
 		c.Null()
 	}
@@ -204,24 +132,8 @@ func (c *call) geodist() error {
 
 func (c *call) replyDistance(d float64) { c.Bulk(strconv.AppendFloat(nil, d, 'f', 4, 64)) }
 
-const geoAlphabet = "0123456789bcdefghjkmnpqrstuvwxyz"
-
-// hash is the geohash of a place: there latitudes reach to the poles.
-func (p point) hash() string {
-	n := spread(geoCell(p.lat, 90)) | spread(geoCell(p.lon, maxLongitude))<<1
-	var text [11]byte
-	for i := range text {
-		if shift := 2*geoStep - 5*(i+1); shift >= 0 {
-			text[i] = geoAlphabet[n>>shift&31]
-		} else {
-			text[i] = geoAlphabet[0] // 52 bits are not enough for it
-		}
-	}
-	return string(text[:])
-}
-
 // places calls f with the place of each member that is asked for, nil for those without.
-func (c *call) places(f func(p *point)) error {
+func (c *call) places(f func(p *geohash.Point)) error {
 	if _, err := c.exists(c.args[1], "zset"); err != nil {
 		return err
 	}
@@ -242,17 +154,17 @@ func (c *call) places(f func(p *point)) error {
 }
 
 func (c *call) geohash() error {
-	return c.places(func(p *point) {
+	return c.places(func(p *geohash.Point) {
 		if p == nil {
 			c.Null()
 		} else {
-			c.BulkString(p.hash())
+			c.BulkString(p.Hash())
 		}
 	})
 }
 
 func (c *call) geopos() error {
-	return c.places(func(p *point) {
+	return c.places(func(p *geohash.Point) {
 		if p == nil {
 			c.NullArray()
 		} else {
@@ -261,9 +173,9 @@ func (c *call) geopos() error {
 	})
 }
 
-func (c *call) replyPoint(p point) {
+func (c *call) replyPoint(p geohash.Point) {
 	c.Array(2)
-	for _, v := range []float64{p.lon, p.lat} {
+	for _, v := range []float64{p.Lon, p.Lat} {
 		text := strconv.FormatFloat(v, 'f', 17, 64)
 		c.longDouble(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
 	}
@@ -280,25 +192,22 @@ func (c *call) longDouble(text string) {
 
 // geoQuery is what is looked for around a place.
 type geoQuery struct {
-	at            point
-	radius        float64 // metres, of a circle
-	width, height float64 // metres, of a box
-	box           bool
-	unit          float64
-	count         int // 0 for all
-	any           bool
-	order         int // -1 the farthest first, 1 the nearest, 0 none
-	withDist      bool
-	withHash      bool
-	withCoord     bool
-	store         []byte // nil for none
-	storeDist     bool
+	geohash.Area
+	unit      float64
+	count     int // 0 for all
+	any       bool
+	order     int // -1 the farthest first, 1 the nearest, 0 none
+	withDist  bool
+	withHash  bool
+	withCoord bool
+	store     []byte // nil for none
+	storeDist bool
 }
 
 // found is a member that is there.
 type found struct {
 	scored
-	at       point
+	at       geohash.Point
 	distance float64 // in units
 }
 
@@ -358,31 +267,31 @@ func (q *geoQuery) length(arg []byte, what string) (float64, error) {
 }
 
 func (q *geoQuery) circle(radius, unit []byte) (err error) {
-	if q.radius, err = q.length(radius, "radius"); err != nil {
+	if q.Radius, err = q.length(radius, "radius"); err != nil {
 		return err
 	}
-	if q.radius < 0 {
+	if q.Radius < 0 {
 		return errorf("ERR radius cannot be negative")
 	}
 	q.unit, err = geoUnit(unit)
-	q.radius *= q.unit
+	q.Radius *= q.unit
 	return err
 }
 
 func (q *geoQuery) rectangle(width, height, unit []byte) (err error) {
-	if q.width, err = q.length(width, "width"); err != nil {
+	if q.Width, err = q.length(width, "width"); err != nil {
 		return err
 	}
-	if q.height, err = q.length(height, "height"); err != nil {
+	if q.Height, err = q.length(height, "height"); err != nil {
 		return err
 	}
-	if q.width < 0 || q.height < 0 {
+	if q.Width < 0 || q.Height < 0 {
 		return errorf("ERR height or width cannot be negative")
 	}
-	q.box = true
+	q.Box = true
 	q.unit, err = geoUnit(unit)
-	q.width *= q.unit
-	q.height *= q.unit
+	q.Width *= q.unit
+	q.Height *= q.unit
 	return err
 }
 
@@ -392,7 +301,7 @@ func (q *geoQuery) around(s *copal.SortedSetOf[string], member []byte) error {
 	if err == nil && !ok {
 		err = errorf("ERR could not decode requested zset member")
 	}
-	q.at = p
+	q.At = p
 	return err
 }
 
@@ -412,7 +321,7 @@ func (c *call) georadius() error {
 			}
 			err = q.circle(c.args[3], c.args[4])
 		}
-	} else if q.at, err = parsePoint(c.args[2], c.args[3]); err == nil {
+	} else if q.At, err = parsePoint(c.args[2], c.args[3]); err == nil {
 		err = q.circle(c.args[4], c.args[5])
 	}
 	if err != nil {
@@ -468,7 +377,7 @@ func (c *call) geosearch() error {
 			from = true
 			i += 2
 		case is(arg, "FROMLONLAT") && left >= 2 && !from:
-			q.at, err = parsePoint(rest[i+1], rest[i+2])
+			q.At, err = parsePoint(rest[i+1], rest[i+2])
 			from = true
 			i += 3
 		case is(arg, "BYRADIUS") && left >= 2 && !by:
@@ -547,13 +456,13 @@ func (c *call) geoReply(q *geoQuery, key []byte, exists bool) error {
 
 // search returns the members that are wanted.
 func (q *geoQuery) search(c *call, s *copal.SortedSetOf[string]) (list []found) {
-	for _, r := range q.scores() {
-		for member, score := range steps2(c, s.Between(float64(r.low), float64(r.high))) {
-			p, ok := pointOf(score)
+	for _, r := range q.Scores() {
+		for member, score := range steps2(c, s.Between(float64(r.Low), float64(r.High))) {
+			p, ok := geohash.PointOf(score)
 			if !ok {
 				continue
 			}
-			d, in := q.has(p)
+			d, in := q.Has(p)
 			if !in {
 				continue
 			}
@@ -585,95 +494,4 @@ func (q *geoQuery) sorted(list []found) []found {
 		})
 	}
 	return list
-}
-
-// has reports whether a place is looked for, and its distance in metres. In a box it is that along its own circle of
-// latitude, and along the meridian, that is at most half of the width and of the height.
-func (q *geoQuery) has(p point) (float64, bool) {
-	if q.box {
-		if distance(point{0, q.at.lat}, point{0, p.lat}) > q.height/2 ||
-			distance(p, point{q.at.lon, p.lat}) > q.width/2 {
-			return 0, false
-		}
-		return distance(q.at, p), true
-	}
-	d := distance(q.at, p)
-	return d, d <= q.radius
-}
-
-// geoRange are the scores in [low, high).
-type geoRange struct{ low, high uint64 }
-
-// geoBox are cells of longitude and latitude, with the last ones.
-type geoBox struct{ west, east, south, north uint32 }
-
-// scores are ranges that have the scores of all places that are looked for, and of not many others.
-func (q *geoQuery) scores() (ranges []geoRange) {
-	const more = 1e-9 // for what is lost by rounding, in degrees
-	up, aside := q.radius, q.radius
-	if q.box {
-		up, aside = q.height/2, q.width/2
-	}
-	lat := degrees(up/earthRadius) + more
-	south, north := max(q.at.lat-lat, -90), min(q.at.lat+lat, 90)
-	lon := maxLongitude
-	// The nearer to a pole, the more degrees a length has.
-	if narrowest := math.Cos(radians(max(north, -south))); q.box {
-		if part := math.Sin(min(aside/earthRadius/2, math.Pi/2)) / narrowest; part < 1 {
-			lon = degrees(2*math.Asin(part)) + more
-		}
-	} else if angle := aside / earthRadius; angle < math.Pi/2 {
-		if part := math.Sin(angle) / math.Cos(radians(q.at.lat)); part < 1 {
-			lon = degrees(math.Asin(part)) + more
-		}
-	}
-	west, east := q.at.lon-lon, q.at.lon+lon
-	parts := [][2]float64{{west, east}}
-	switch { // beyond the line where east meets west
-	case lon >= maxLongitude:
-		parts = [][2]float64{{-maxLongitude, maxLongitude}}
-	case west < -maxLongitude:
-		parts = [][2]float64{{-maxLongitude, east}, {west + 360, maxLongitude}}
-	case east > maxLongitude:
-		parts = [][2]float64{{-maxLongitude, east - 360}, {west, maxLongitude}}
-	}
-	for _, part := range parts {
-		b := geoBox{geoCell(part[0], maxLongitude), geoCell(part[1], maxLongitude),
-			geoCell(south, maxLatitude), geoCell(north, maxLatitude)}
-		ranges = b.cover(ranges, geoBox{0, 1<<geoStep - 1, 0, 1<<geoStep - 1}, b.finest())
-	}
-	return ranges
-}
-
-// finest is the width of the squares that are not divided any more: so a box has few of them across.
-func (b *geoBox) finest() uint32 {
-	n := uint32(1)
-	for n < max(b.east-b.west, b.north-b.south)/4 {
-		n *= 2
-	}
-	return n
-}
-
-// cover appends the ranges of scores of the squares within a square that the box has something of.
-func (b *geoBox) cover(ranges []geoRange, square geoBox, finest uint32) []geoRange {
-	if square.west > b.east || square.east < b.west || square.south > b.north || square.north < b.south {
-		return ranges
-	}
-	width := square.east - square.west + 1
-	within := b.west <= square.west && square.east <= b.east && b.south <= square.south && square.north <= b.north
-	if within || width <= finest {
-		low := spread(square.south) | spread(square.west)<<1
-		high := low + uint64(width)*uint64(width)
-		if last := len(ranges) - 1; last >= 0 && ranges[last].high == low {
-			ranges[last].high = high
-			return ranges
-		}
-		return append(ranges, geoRange{low, high})
-	}
-	half := width / 2
-	for i := range uint32(4) { // in the order of the scores
-		west, south := square.west+i/2*half, square.south+i%2*half
-		ranges = b.cover(ranges, geoBox{west, west + half - 1, south, south + half - 1}, finest)
-	}
-	return ranges
 }

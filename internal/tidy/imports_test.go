@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"internal/files":            {"internal/record", "internal/vfs"},
 	"internal/follow":           {"internal/seglog", "internal/engine"},
 	"internal/followtest":       {},
+	"internal/geohash":          {},
 	"internal/glob":             {},
 	"internal/hyperloglog":      {},
 	"internal/goid":             {},
@@ -91,7 +92,7 @@ var arrows = map[string][]string{
 	"internal/vfs":              {},
 	"internal/warm":             {},
 	"internal/wire":             {"internal/engine"},
-	"redisapi":                  {".", "access", "admin", "internal/budget", "internal/engine", "internal/exposition", "internal/glob", "internal/hyperloglog", "internal/opened", "internal/rdb", "internal/redisstream", "internal/resp", "internal/sparing", "internal/strangers", "internal/sysmem", "internal/turns", "internal/wire"},
+	"redisapi":                  {".", "access", "admin", "internal/budget", "internal/engine", "internal/exposition", "internal/geohash", "internal/glob", "internal/hyperloglog", "internal/opened", "internal/rdb", "internal/redisstream", "internal/resp", "internal/sparing", "internal/strangers", "internal/sysmem", "internal/turns", "internal/wire"},
 	"remote":                    {".", "internal/driver", "internal/engine", "internal/wire"},
 
 	"cmd/copal/internal/changes":   {".", "admin", "cmd/copal/internal/cli", "cmd/copal/internal/fields", "internal/ndjson"},
