@@ -215,3 +215,8 @@ func (e *misfit) Error() string {
 func (e *misfit) Unwrap() []error { return []error{ErrType, e.err} }
 
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+
+// Refresh returns when a ReadOnly store shows every write that any process acknowledged before the
+// call. Without Refresh the store shows them within about the interval of WithFollowInterval. For
+// other stores it does nothing.
+func (db *DB) Refresh() error { return db.store.Refresh() }

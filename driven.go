@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
+	"time"
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/driver"
@@ -226,4 +228,160 @@ func (b driven) writeAll(changes []*engine.Change, d engine.Durability) error {
 		list[i] = &driver.Write{Key: c.Key, Value: c.Value, Schema: c.Schema, Delete: c.Delete, Deadline: c.Expiry, Durability: d}
 	}
 	return b.driver.WriteAll(b.ctx, list)
+}
+
+// Snapshots and transactions of a store with a driver are sessions of the driver. A handle of one reads and writes as
+// any driven handle does, through the session.
+
+// sessions is the driver's, or why it has none.
+func (db *DB) sessions(what string) (driver.Sessions, error) {
+	if s, ok := db.driver.(driver.Sessions); ok {
+		return s, nil
+	}
+	return nil, unsupported(what)
+}
+
+func (db *DB) snapshotFar() (*Snapshot, error) {
+	sessions, err := db.sessions("snapshots")
+	if err != nil {
+		return nil, err
+	}
+	s, err := sessions.Snapshot(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return db.taken(&Snapshot{db: db, view: db.store.NoView(), far: s}), nil
+}
+
+// farTx is a transaction in a session.
+type farTx struct {
+	session driver.Session
+	by      engine.Durability
+	refusal error // of writes
+	done    atomic.Bool
+	failed  error // of a read that could not return it
+}
+
+// backend is behind the handles of the transaction.
+func (tx *farTx) backend(ctx context.Context) driven {
+	return driven{driver: tx.session, ctx: ctx, refusal: tx.refusal, tx: tx}
+}
+
+func (tx *farTx) fail(err error) bool {
+	if tx.done.Load() {
+		return false
+	}
+	if tx.failed == nil {
+		tx.failed = err
+	}
+	return true
+}
+
+// run calls f with a transaction in a session, and ends the session unless commit has done so.
+func (db *DB) run(far *farTx, f func(*Tx) error, commit func() error) error {
+	tx := &Tx{db: db, tx: db.store.NoTx(), far: far, by: far.by}
+	defer far.session.Close()
+	defer far.done.Store(true)
+	if err := f(tx); err != nil {
+		return err
+	}
+	if far.failed != nil {
+		return far.failed
+	}
+	return commit()
+}
+
+func (db *DB) viewFar(f func(*Tx) error) error {
+	sessions, err := db.sessions("transactions")
+	if err != nil {
+		return err
+	}
+	s, err := sessions.Begin(context.Background(), true)
+	if err != nil {
+		return err
+	}
+	return db.run(&farTx{session: s, refusal: ErrTxReadOnly}, f, func() error { return nil })
+}
+
+func (db *DB) updateFar(d engine.Durability, f func(*Tx) error) error {
+	sessions, err := db.sessions("transactions")
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for range mostConflicts {
+		s, err := sessions.Begin(ctx, false)
+		if err != nil {
+			return err
+		}
+		err = db.run(&farTx{session: s, by: d}, f, func() error { return s.Commit(ctx, d) })
+		if !errors.Is(err, driver.ErrConflict) {
+			return err
+		}
+	}
+	return errBusy
+}
+
+// farChange is a change that a driver has told.
+type farChange struct {
+	driver.Change
+	old bool // of a watch with OldValues
+}
+
+// after is the entry, or element, after the change.
+func (c *farChange) after() (*engine.Entry, error) {
+	if c.ValueErr != nil {
+		return nil, c.ValueErr
+	}
+	return &engine.Entry{Value: c.Value, Schema: c.Schema}, nil
+}
+
+// before is the entry before the change.
+func (c *farChange) before() (*engine.Entry, error) {
+	switch {
+	case c.OldErr != nil:
+		return nil, c.OldErr
+	case !c.HasOld:
+		return nil, ErrNotFound
+	}
+	return &engine.Entry{Value: c.Old, Schema: c.OldSchema}, nil
+}
+
+// watchFar is DB.Watch of a store with a driver.
+func (db *DB) watchFar(ctx context.Context, w *watching) iter.Seq2[Change, error] {
+	what := driver.Watching{Prefix: w.prefix, Key: w.key, Until: w.until, Old: w.old, Idle: w.idle}
+	tells, is := db.driver.(driver.Feed)
+	var err error
+	switch {
+	case !is:
+		err = unsupported("feed of changes")
+	case w.after != nil:
+		what.After = *w.after
+	default:
+		what.After, err = tells.Now(ctx)
+	}
+	return func(yield func(Change, error) bool) {
+		if err != nil {
+			yield(Change{}, err)
+			return
+		}
+		for c, err := range tells.Watch(ctx, what) {
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			if !yield(db.farChange(&farChange{c, w.old}), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (db *DB) farChange(f *farChange) Change {
+	c := Change{Key: f.Key, To: f.To, Deleted: f.Deleted, Expired: f.Expired, Range: f.Range, Dropped: f.Dropped, Idle: f.Idle, More: f.More,
+		Seq: f.Seq, Time: time.UnixMilli(int64(f.Time)), Collection: string(f.Collection), Element: f.Element, Created: f.Created, From: f.From, db: db, far: f}
+	if f.Deadline != 0 {
+		c.Deadline = time.UnixMilli(int64(f.Deadline))
+	}
+	return c
 }

@@ -233,6 +233,13 @@ func ReadOnly() Option {
 	return storeOption(func(c *config) { c.readOnly, c.follower = true, store.Follower })
 }
 
+// WithFollowInterval sets how often a ReadOnly store looks for new records of the writing process:
+// every 50 ms by default. A longer interval costs an idle process less, and shows writes later; see
+// also DB.Refresh. d must be positive.
+func WithFollowInterval(d time.Duration) Option {
+	return storeOption(func(c *config) { c.followEvery = d })
+}
+
 // AcceptCopy also opens a copy of a store that was not closed, made by cp or rsync while a process
 // writes, or after it was killed. Without this option the error is ErrCopied. Such a copy may lack
 // the last writes that were acknowledged in the original, and copal cannot detect the loss: such

@@ -1,1 +1,0 @@
-package copal_test
