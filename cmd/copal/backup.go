@@ -46,6 +46,6 @@ func newBackup(a *cli.App) *cobra.Command {
 		}),
 	}
 	at = a.AddAt(cmd, "back up")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was done as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	return cmd
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/upkeep"
 )
 
-const compactHelp = `Give back all the space that can be given back: of what was overwritten, deleted or has
-expired. What the store holds stays as it is.
+const compactHelp = `Give back all space that can be given back: that of overwritten, deleted and expired
+entries. The entries of the store stay.
 
 A store does that by itself while a program has it open, as soon as the log is twice as
-long as what counts in it, and 32 MiB longer. This takes what is left, and needs room for
-one file of the log at most. Files are replaced one by one, so it may be interrupted: what
-it has given back by then stays given back. Less than 1 KiB is left as it is.
+long as its live records, and 32 MiB longer. compact takes the rest, and needs room for one
+file of the log at most. Files are replaced one by one, so an interruption keeps the space
+that was given back by then. Less than 1 KiB is not given back.
 
 With --json the output is {"before":{…},"after":{…}}, each with logBytes, segments and
 records.`

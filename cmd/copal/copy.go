@@ -9,38 +9,36 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/migrating"
 )
 
-const copyHelp = `Copy what the store SRC has into the store DST, while SRC is written to. Each is a
-directory, or a server: redis://host:port. DST is made if it is a directory that is not
-there; else it must be empty.
+const copyHelp = `Copy the entries of the store SRC into the store DST, while SRC is written to. Each is a
+directory, or a server: redis://host:port. A missing directory DST is made; otherwise DST
+must be empty.
 
-First all entries are copied, then what has changed meanwhile, until DST has caught up.
-Then all entries of both are compared by their checksums, and copy ends and says the
-sequence number of SRC up to which DST has all. Run again, it goes on there, and copies
-only what has changed since.
+copy copies all entries, then the changes made meanwhile, until DST has caught up. Then it
+compares all entries of both by their checksums, and prints the sequence number of SRC up
+to which DST is complete. The next run copies only the later changes.
 
-With --cutover it does not end, but goes on as SRC changes. When you have stopped what
-writes to SRC, press Enter: copy makes the last changes, compares all, and says that both
-are equal. Then let your programs open DST. If standard input ends before a line, that is
-an error, and the same command goes on.
+With --cutover copy goes on as SRC changes. Stop all writers of SRC, then press Enter: copy
+makes the last changes, compares all entries, and reports that both stores are equal. Then
+let your programs open DST. If standard input ends before a line, the exit code is 1; the
+same command continues the copy.
 
 Values arrive with their codecs, schemas and content types, deadlines to the
 millisecond, and hashes, lists, sets, sorted sets and streams with all elements and
-groups. A Redis keeps no codecs, schemas and content types: copy says how many entries
-lost a content type. To take streams it has to be Redis 7.0 or later. A server takes values
-of up to 512 MiB, and has a minute for each command: redis://host?timeout=5m gives it more.
+groups. A Redis keeps no codecs, schemas and content types: copy reports how many entries
+lost a content type. Streams need Redis 7.0 or later. A server takes values of up to
+512 MiB, and has a minute for each command: redis://host?timeout=5m gives it more.
 
-After an interruption or a crash the same command goes on about where it ended: the entry
-copal.copy:position of DST says where, until --cutover is through. Only copy may write to
-DST meanwhile. When copy has found something else there, the next run replaces what
-differs, and with --replace deletes what DST alone has. A run that reads all of SRC again,
-as after it was compacted, deletes that, too.
+After an interruption or a crash the same command continues near the place where it ended,
+which the entry copal.copy:position of DST has until --cutover ends. Only copy may write to
+DST meanwhile. After copy has found other writes there, the next run replaces the entries
+that differ, and with --replace deletes those that only DST has. A run that reads all of
+SRC again, such as the first after a compaction, deletes them, too.
 
-A plain Redis tells no moments: as SRC it is read again and again or, if it is set to say
-which keys change (notify-keyspace-events EA), once, and then these keys. What is written
-or flushed meanwhile may be copied or not. All is read and compared at the --cutover
-alone; before, copy says "copied, not compared".
+A plain Redis has no moments. As SRC it is read repeatedly; with notify-keyspace-events EA
+it is read once, and then only the keys that change. Writes and flushes meanwhile may be
+copied or not. Only --cutover compares; without it copy reports "copied, not compared".
 
-With --replace DST need not be empty: what it has, and SRC has not, is deleted.
+With --replace DST need not be empty: entries that SRC does not have are deleted.
 
 With --json the output is {"from":…,"to":…,"seq":…,"entries":…,"written":…,"deleted":…,
 "resumed":…,"walks":…,"rounds":…,"sum":…,"equal":…,"contentTypesLeftOut":…}: sum is of all
@@ -68,8 +66,8 @@ func newCopy(a *cli.App) *cobra.Command {
 			return migrating.CopyStore(a, args[0], args[1], &f, out)
 		}),
 	}
-	cmd.Flags().BoolVar(&f.Cutover, "cutover", false, "go on until you have stopped what writes to SRC and press Enter")
-	cmd.Flags().BoolVar(&f.Replace, "replace", false, "delete what DST has and SRC has not")
-	cmd.Flags().BoolVar(&f.JSON, "json", false, "print what was done as one JSON object")
+	cmd.Flags().BoolVar(&f.Cutover, "cutover", false, "go on until you have stopped all writers of SRC, and press Enter")
+	cmd.Flags().BoolVar(&f.Replace, "replace", false, "delete entries of DST that SRC does not have")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print the report as one JSON object")
 	return cmd
 }

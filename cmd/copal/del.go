@@ -19,7 +19,7 @@ others are deleted all the same, and the exit code is 3.
 With --prefix or --match the entries are counted, and nothing is deleted before you say
 yes. --dry-run lists their keys and deletes nothing; --yes asks nothing. ` + cli.MatchHelp + `
 
-With --json a line tells of each named key: {"key":…,"deleted":true}; and with --prefix or
+With --json there is a line for each named key: {"key":…,"deleted":true}; and with --prefix or
 --match one line says how many there were: {"deleted":…}.`
 
 const delExample = `  copal del app.db users:alice
@@ -58,6 +58,6 @@ func newDel(a *cli.App) *cobra.Command {
 	f.AddMatch(cmd)
 	cmd.Flags().StringVarP(&f.Prefix, "prefix", "p", "", "delete all entries whose keys begin with this `PREFIX`")
 	cmd.Flags().BoolVar(&f.FSync, "fsync", false, "sync the deletion by itself; without, the store is synced when it is closed")
-	cmd.Flags().BoolVar(&f.JSON, "json", false, "print what was deleted as JSON")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print the deletions as JSON")
 	return cmd
 }

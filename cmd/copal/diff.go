@@ -21,19 +21,17 @@ where keys hold collections:
 The last line says how many entries are gone, new and changed.
 
 With --from MOMENT the store in DIR is compared with itself, from that moment up to --to
-MOMENT or now (copal --help has the forms of a moment); PREFIX is what the keys begin
-with. Without --from the arguments are two stores, such as a store and its backup, and
-PREFIX. ` + "`copal log`" + ` tells how an entry came from one state to the other, and copal undo
-takes changes back.
+MOMENT or now (copal --help has the forms of a moment); PREFIX selects keys. Without
+--from the arguments are two stores, such as a store and its backup, and PREFIX. ` +
+	"`copal log`" + ` prints the changes between the two states, and copal undo undoes them.
 
-Either of two stores may be on a server: redis://host:port. Where one is on a Redis, what
-that does not keep is not compared: codecs, types and content types, and of streams when a
-consumer last got an entry. Of a Redis the present is compared: what is written to it
-meanwhile may be told as a difference or not. An entry that cannot be read, such as a
-value of a module of Redis, is told, the rest is compared, and the exit code is 1. Of a
-server, "before" and "after" have no "seq" and "time".
+Either of two stores may be on a server: redis://host:port. A Redis has no codecs, types
+and content types, and no times at which consumers of streams got an entry, so they are not
+compared. Writes to a Redis during the comparison may be reported as differences or not. An
+entry that cannot be read, such as a value of a module of Redis, is reported, the others are
+compared, and the exit code is 1. On a server, "before" and "after" have no "seq" and "time".
 
-With --json a line tells of each entry: {"key":…,"change":"changed","before":{"value":…},
+With --json there is a line for each entry: {"key":…,"change":"changed","before":{"value":…},
 "after":{"value":…},"changed":[{"field":"Age","before":28,"after":29}]}; change is removed,
 added or changed, and "before" and "after" have the forms of copal export. Behind a changed
 collection comes a line for each element: {"key":…,"element":…,…}, of a list "index". The

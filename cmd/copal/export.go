@@ -12,24 +12,24 @@ import (
 const exportHelp = `Write entries as lines of JSON, from which 'copal import' makes the same entries again.
 
 A line holds an entry: its key, its deadline, and its value, as JSON where it is JSON,
-as text where it is text, and else as base64. What a codec has encoded stays so, and a
-line says which and for what type; see docs/export-format.md. All of it is the store at
+as text where it is text, and else as base64. Encoded values stay encoded, and a line
+names their codec and type; see docs/export-format.md. All of it is the store at
 one moment, whatever a process writes meanwhile, in the order of the keys. --at MOMENT
 takes an earlier one; see copal --help.
 
 FILE "-", or none, is standard output. A file appears under its name when it is whole;
 until then it is FILE.part. If the command is interrupted, or the disk is full, that
-stays, and --continue goes on behind its last whole line; also in a FILE that was cut.
+stays, and --continue goes on after its last whole line; also in a FILE that was cut.
 If the store has changed since, --continue needs --mixed, for then the file is the store
 at two moments, one part after the other.
 
 The last line says that the export is whole, and has a checksum of it.
 
-DIR may be a server: redis://host:port. A copal serve is exported as it is at one moment,
-with all that its directory has. A plain Redis has no moments: what is written to it
-meanwhile may be in the export or not, all its keys are in memory, and --continue needs
---mixed. A value of a module there is an error, unless --skip-bad leaves it out. Of a
-server one collection at a time is in memory, and --seq and --at are refused.`
+DIR may be a server: redis://host:port. A copal serve is exported as it is at one
+moment, with all that its directory has. A plain Redis has no moments: writes during the
+export may be in it or not, all its keys are in memory, and --continue needs --mixed. A
+value of a module there is an error, unless --skip-bad leaves it out. Of a server one
+collection at a time is in memory, and --seq and --at are refused.`
 
 const exportExample = `  copal export app.db > dump.ndjson
   copal export app.db --map users users.ndjson

@@ -15,7 +15,7 @@ Exactly the stored bytes are written. On a terminal a newline follows them, and 
 characters are written as \x1b; --raw sends the bytes themselves there, too. A
 key of a map is the map's name, a colon, and the key: users:alice.
 
-KEY is taken as it is, also when it is "-". Put -- before one that begins with a
+KEY is taken literally, also when it is "-". Put -- before one that begins with a
 dash. For a key with bytes that cannot be typed use --quoted, which reads a key as
 copal ls shows it.
 
@@ -25,7 +25,7 @@ that is JSON stands in "value", to the byte; other text in "text"; other bytes, 
 "base64". A key that is not UTF-8 is given as {"base64":"…"}. Lines of copal export look
 the same, and copal import reads them.
 
---at MOMENT shows what it was then, as far as the log tells; see copal --help.
+--at MOMENT prints an earlier value, as far as the log has it; see copal --help.
 
 If there is no entry for the key, nothing is written and the exit code is 3.`
 

@@ -10,16 +10,16 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/entries"
 )
 
-const hasHelp = `Tell by the exit code whether there are entries for all the keys: 0 if there are,
+const hasHelp = `Report by the exit code whether there are entries for all the keys: 0 if there are,
 3 if one is missing. Nothing is printed.
 
-With --json a line tells of each key: {"key":…,"exists":true}.`
+With --json there is a line for each key: {"key":…,"exists":true}.`
 
 func newHas(a *cli.App) *cobra.Command {
 	var asJSON, quoted bool
 	cmd := &cobra.Command{
 		Use:               "has DIR KEY...",
-		Short:             "Tell by the exit code whether there is an entry",
+		Short:             "Report by the exit code whether there is an entry",
 		Long:              hasHelp,
 		Example:           "  copal has app.db users:alice && echo welcome back\n  copal has app.db users:alice users:bob --json",
 		Args:              cli.Arguments(2, cli.AnyNumber),

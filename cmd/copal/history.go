@@ -13,19 +13,18 @@ import (
 
 const historyHelp = `Show how far back the past of a store can be read, or change how long it is kept.
 
-TIME is a time such as 36h or 7d: for so long what is overwritten and deleted stays in the
-log. ever keeps all; none keeps nothing any more, and the next compaction gives back its
-space. The store remembers it for whoever opens it. A program says the same by
-copal.WithHistory, which wins when it opens the store. A longer time does not bring back
-what has gone.
+TIME is a time such as 36h or 7d: overwritten and deleted entries stay in the log for so
+long. ever keeps all of them; none keeps no more of them, and the next compaction gives back
+their space. The store keeps the setting. A program sets it by copal.WithHistory. A longer
+time does not bring back entries that are gone.
 
-What is kept, copal log tells, and --at shows the store as it was.
+copal log prints the history, and --at reads the store at a moment of it.
 
 With --json the output is {"keepMillis":…,"since":"…","seq":…}: every moment from that
 record and that time on can be read. keepMillis is "ever" for ever, and null where no
 history is kept; without "since" all of the store's life can be read, and without "seq"
-the present alone. With "keepBytes" the past goes when so many bytes of the log are behind
-it, as copal.WithHistoryBytes asks. TIME ends that.`
+the present alone. "keepBytes" is the limit of copal.WithHistoryBytes on the bytes of log
+that are kept. TIME removes that limit.`
 
 func newHistory(a *cli.App) *cobra.Command {
 	var asJSON bool

@@ -10,23 +10,22 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-const logHelp = `Print what an entry was, version by version, the newest first; or without KEY all changes
-of the store, in their order, and at the end how many there were.
+const logHelp = `Print the versions of an entry, the newest first; or without KEY all changes of the store,
+the oldest first, and their numbers at the end.
 
-Of an entry each version begins with its time, the number of its record, and what
-happened: set, del or expired. Below stands what has changed since the version before,
-field by field if both are JSON:
+Each version of an entry begins with its time, the number of its record, and set, del or
+expired. The lines below it are the difference from the version before, field by field if
+both are JSON:
     Age: 28 → 29          another value
   + Tags[2]: "new"        there now, and not before
   - Nick: "al"            there before, and not now
-A time or a number goes behind --at, or to copal restore, as it stands.
+--at and copal restore take such a time or number.
 
---since MOMENT tells what came after that; see copal --help. --limit prints the newest so
-many; on a terminal it is 50 if not given. --prefix tells of the changes of entries whose
-keys begin so.
+--since MOMENT prints later changes only; see copal --help. --limit prints the newest ones;
+on a terminal it is 50 by default. --prefix prints changes of entries whose keys begin so.
 
-What is told is what the log still has: all since the store was made, or since it was
-compacted, or as much as copal history says is kept.
+The log has all changes since the store was made, or since it was compacted, or for as long
+as copal history says.
 
 With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…} as of copal
 watch, and of an entry "changed":[{"field":"Age","before":28,"after":29}]; a deadline that
@@ -40,7 +39,7 @@ func newLog(a *cli.App) *cobra.Command {
 	var f changes.Log
 	cmd := &cobra.Command{
 		Use:               "log DIR [KEY]",
-		Short:             "Tell what an entry was before, or what has changed",
+		Short:             "Print earlier versions of an entry, or changes",
 		Long:              logHelp,
 		Example:           logExample,
 		Args:              cli.Arguments(1, 2),
@@ -70,8 +69,8 @@ func newLog(a *cli.App) *cobra.Command {
 		})
 	})
 	cmd.Flags().Int64VarP(&f.Limit, "limit", "n", 0, "print the newest so many")
-	f.Since = a.AddMoment(cmd, "since", "tell what came after this `MOMENT`, such as 10m or \"2 days ago\"")
-	cmd.Flags().StringVarP(&f.Prefix, "prefix", "p", "", "tell of entries whose keys begin with this")
+	f.Since = a.AddMoment(cmd, "since", "print changes after this `MOMENT`, such as 10m or \"2 days ago\"")
+	cmd.Flags().StringVarP(&f.Prefix, "prefix", "p", "", "print changes of entries whose keys begin with this")
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print a line of JSON for each change")
 	cmd.Flags().BoolVarP(&f.Quoted, "quoted", "Q", false, "read KEY and --prefix as ls shows a key: a Go string literal if it begins with \"")
 	return cmd

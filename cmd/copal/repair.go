@@ -9,18 +9,17 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/upkeep"
 )
 
-const repairHelp = `Make a new store of all that is intact in a damaged one, and say what is lost.
+const repairHelp = `Make a new store of the intact records of a damaged one, and list the lost ones.
 
-With INTO, a directory that is missing or empty, the new store is made there, and DIR is
-left as it is. Without, the new store takes the place of DIR after you have seen what
-would be lost and said yes, and the damaged one is kept beside it, as DIR.damaged; a
-store that is sound is left alone.
+With INTO, a missing or empty directory, the new store is made there, and DIR is unchanged.
+Without INTO, repair lists the losses and asks; then the new store replaces DIR, and the
+damaged one is kept beside it, as DIR.damaged. A sound store is unchanged.
 
-What a lost record said is not known. If it set a key, the value before it shows; if it
-deleted one, the key is there again.
+The content of a lost record is not known. If it set a key, the key has its earlier value;
+if it deleted a key, the key is back.
 
---dry-run only says what would be lost. --yes asks nothing. No other process may have
-the store open for writing. There must be room for another copy of what is intact.
+--dry-run only lists the losses. --yes does not ask. No other process may have the store
+open for writing. There must be room for a copy of the intact records.
 
 With --json the output is {"intact":…,"saved":…,"lostBytes":…,"tornBytes":…,"lost":[…],
 "passed":[…],"values":[…],"grouped":…,"raw":…}, and without INTO also "damaged", where
@@ -34,7 +33,7 @@ func newRepair(a *cli.App) *cobra.Command {
 	var f upkeep.Repair
 	cmd := &cobra.Command{
 		Use:               "repair DIR [INTO]",
-		Short:             "Save what is intact in a damaged store",
+		Short:             "Save the intact records of a damaged store",
 		Long:              repairHelp,
 		Example:           repairExample,
 		Args:              cli.Arguments(1, 2),
@@ -51,6 +50,6 @@ func newRepair(a *cli.App) *cobra.Command {
 		}),
 	}
 	f.Flags(cmd)
-	cmd.Flags().BoolVar(&f.JSON, "json", false, "print what was found as one JSON object")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print the report as one JSON object")
 	return cmd
 }

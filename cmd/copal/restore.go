@@ -17,7 +17,7 @@ unfinished, and the same command begins again. restore FROM DIR is understood wh
 FROM exists.
 
 --at MOMENT makes the store as it was then, with its maps and its past up to then. FROM
-may be in use meanwhile, and stays as it is. What has expired since is not there.
+may be in use meanwhile, and is unchanged. Entries that have expired since are not there.
 
 With --json the output is {"bytes":…,"copied":…}.`
 
@@ -37,6 +37,6 @@ func newRestore(a *cli.App) *cobra.Command {
 		}),
 	}
 	at = a.AddAt(cmd, "make")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was done as one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	return cmd
 }

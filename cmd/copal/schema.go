@@ -14,10 +14,10 @@ const schemaHelp = `Print the types of values that the log knows: of MAP, or of 
 several versions of a program has several, the newest first.
 
 Other languages take them as JSON Schema (2020-12), as declarations of TypeScript or of Go, or in
-the description of the HTTP door (OpenAPI 3.1). They describe a value as get shows it, as JSON.
+the description of the HTTP server (OpenAPI 3.1). They describe the JSON that get prints.
 
-Of a copal serve it reads the values, of MAP or all: the types are those of the values that are there,
-and stand in the order of their keys, whatever their age. A Redis keeps no types.`
+On a copal serve it reads all values of MAP, or of all maps, and prints their types in the order
+of their keys, not of their age. A Redis keeps no types.`
 
 func newSchema(a *cli.App) *cobra.Command {
 	var s upkeep.Schema
@@ -36,7 +36,7 @@ func newSchema(a *cli.App) *cobra.Command {
 	f.BoolVar(&s.JSONSchema, "json-schema", false, "print JSON Schema")
 	f.BoolVar(&s.Script, "ts", false, "print declarations of TypeScript")
 	f.BoolVar(&s.GoTypes, "go", false, "print declarations of Go, of the newest type of each map")
-	f.BoolVar(&s.OpenAPI, "openapi", false, "print the description of the HTTP door, with the types of all maps")
+	f.BoolVar(&s.OpenAPI, "openapi", false, "print the description of the HTTP server, with the types of all maps")
 	f.BoolVar(&s.JSON, "json", false, "print maps and types as a list of JSON")
 	cmd.MarkFlagsMutuallyExclusive("json-schema", "ts", "go", "openapi", "json")
 	return cmd

@@ -16,17 +16,16 @@ By Redis's protocol redis-cli and all clients of Redis use it; docs/redis.md has
 By HTTP curl and browsers do; docs/http.md has the routes.
 Commands that write, such as copal set DIR, go through the server, by the socket DIR/SOCKET,
 which is for processes of the same user; --no-socket leaves that out.
-Only this machine reaches it unless --redis or --http names another address, for which a
-password is wanted: in the file that --password-file names, or in COPAL_PASSWORD. Whoever has it
-may do everything. --users names a file of users with tokens, and of the maps that each may read
-and write; copal token makes them.
+By default only this machine reaches it. Another address of --redis or --http needs a password, in
+the file of --password-file or in COPAL_PASSWORD, which gives all rights. --users names a file of
+users with tokens, and of the maps that each may read and write; copal token makes them.
 
---admin opens a door for whoever looks after the server: /debug/pprof, /metrics, /livez and
-/readyz. SIGHUP has the files of --users, --tls-cert, --tls-key and --tls-client-ca read anew.
+--admin serves /debug/pprof, /metrics, /livez and /readyz to administrators. At SIGHUP the files of
+--users, --tls-cert, --tls-key and --tls-client-ca are read again.
 
-What an OK of a write means is said by --durability: write is in the log, so the death of the
-process does not lose it, and within a second on the disk; fsync is on the disk. async is for
-clients that ask for less, and is as good as write. A client may choose its own by
+--durability is the meaning of an OK of a write: with write the change is in the log, so the death
+of the process does not lose it, and within a second on the disk; with fsync it is on the disk.
+async is the same as write here. A client may choose its own by
 CLIENT DURABILITY, a request of HTTP by the header Copal-Durability.
 
 Each flag has a variable of the environment, COPAL_MAX_MEMORY for --max-memory, and a line

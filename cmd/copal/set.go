@@ -12,7 +12,7 @@ import (
 
 const setHelp = `Store a value under a key, in place of the one that is there.
 
-VALUE is taken as it is; "-" stands for what comes on standard input, byte by byte, a
+VALUE is taken literally; "-" is all of standard input, byte by byte, a
 newline at its end among them. An entry of a map is written as JSON text, under the
 map's name, a colon, and the key.
 
@@ -62,7 +62,7 @@ func newSet(a *cli.App) *cobra.Command {
 			return f.Store(db, key, value, out)
 		})
 	})
-	cmd.Flags().BoolVar(&f.JSON, "json", false, "print what was written as JSON")
+	cmd.Flags().BoolVar(&f.JSON, "json", false, "print the entry as JSON")
 	cmd.Flags().BoolVarP(&f.Quoted, "quoted", "Q", false, cli.QuotedUsage)
 	cmd.Flags().BoolVar(&f.FSync, "fsync", false, "sync this write by itself; without, the store is synced when it is closed")
 	cmd.Flags().StringVar(&f.TTL, "ttl", "", "let the entry expire after this `time`, such as 90s, 36h or 7d")

@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/upkeep"
 )
 
-const statHelp = `Count what a store holds, and what it takes.
+const statHelp = `Count the entries of a store, and the space that they take.
 
   keys          entries
   records       records in the log, those of overwritten and deleted entries among them
@@ -23,15 +23,15 @@ const statHelp = `Count what a store holds, and what it takes.
   clock behind  by how much the clock is behind the newest record, if it is
   map NAME      entries of a map; all others are raw keys and single values
 
-Of a server it tells the same as far as that does, and also:
+On a server it prints the counts that the server has, and also:
 
   server        what it is, and of a Redis or a Valkey the version
   nodes         of a cluster, the masters
   memory bytes  that the server says it uses; of a cluster all masters together
   file bytes    of a Redis with appendonly, of its file
 
-A copal serve tells all of the list above but torn bytes. A Redis has the keys counted one by one,
-and knows no maps. With --json what a server does not tell is left out.`
+A copal serve has all of the first list but torn bytes. The keys of a Redis are counted one by one,
+and it has no maps. With --json, counts that a server does not have are left out.`
 
 func newStat(a *cli.App) *cobra.Command {
 	var asJSON bool

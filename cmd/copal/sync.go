@@ -9,14 +9,14 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-const syncHelp = `Make everything that was written durable.
+const syncHelp = `Make all writes durable.
 
 A command that writes does so at its end. It is of use in a shell's script, between
-commands, and for a store that a killed process has left: what that had written, and
-not synced, is verified, copied, and on the disk then.
+commands, and for a store that a killed process has left: its writes that were not synced
+are verified, copied, and then on the disk.
 
-On a server it ends when what was written there before is on a disk. A Redis can say that from
-7.2 on, with appendonly; one that cannot is an error, with exit code 1.
+On a server it ends when the earlier writes are on a disk. A Redis confirms that from 7.2 on,
+with appendonly; for others the exit code is 1.
 
 With --json the output is {"records":…}, of the log that is durable; null where a
 server has the store.`
@@ -25,7 +25,7 @@ func newSync(a *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "sync DIR",
-		Short:             "Make durable what was written",
+		Short:             "Make all writes durable",
 		Long:              syncHelp,
 		Example:           "  copal sync app.db",
 		Args:              cli.Arguments(1, 1),

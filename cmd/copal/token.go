@@ -13,15 +13,15 @@ import (
 )
 
 const tokenHelp = `Make a token for a user of a server, and print the lines that the file of copal serve --users has
-for the user. The token itself is written to standard error: give it to the user. Nobody finds it
-again from those lines, which have its SHA-256.
+for the user. The token itself is written to standard error: give it to the user. The lines have
+its SHA-256, from which it cannot be found again.
 
---read and --write name maps, and may stand several times; '*' is all maps, and all keys that
-belong to none. Who may write a map may read it, too, and who may write '*' may look after the
-server as well: CONFIG SET, FLUSHALL, MONITOR.
+--read and --write name maps, and can be repeated; '*' is all maps, and all keys that belong to
+none. The right to write includes that to read. The right to write '*' includes the commands of
+administrators: CONFIG SET, FLUSHALL, MONITOR.
 
-A running server takes the file anew at SIGHUP. Connections end then of users who are not there
-any more, or have other tokens or rights.`
+A running server reads the file again at SIGHUP. Connections of removed users, and of users with
+other tokens or rights, are closed.`
 
 func newToken(a *cli.App) *cobra.Command {
 	var read, write []string

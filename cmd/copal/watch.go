@@ -10,16 +10,16 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-const watchHelp = `Print changes as they come, by this process and any other, until Ctrl-C; of the entries
-whose keys begin with PREFIX if it is given, and that --match stands for.
+const watchHelp = `Print the changes of all processes as they come, until Ctrl-C. PREFIX and --match select
+keys.
 
 Each line is a time, set, del, expired or drop, a key, and for set a tab and the value,
-both shown as copal scan shows them. What counts together, a transaction or a batch, comes
-together. That an entry has expired is told if its map has ExpiryEvents.
+both shown as copal scan shows them. The changes of a transaction or a batch come
+together. An expiry is printed if the map of the entry has ExpiryEvents.
 
---after SEQ tells first what has changed since that sequence number: of a line of --json
-output, or 0 for everything that the log still has. When compaction has been there since,
-that cannot be told any more, and the exit code is 1. --limit ends after so many changes.
+--after SEQ first prints the changes after that sequence number, which is one of --json
+output, or 0 for all changes that the log still has. If compaction has removed some of
+them, the exit code is 1. --limit ends the command after so many changes.
 
 With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "text" or
 "base64" where the value is no JSON, "expires"
@@ -62,7 +62,7 @@ func newWatch(a *cli.App) *cobra.Command {
 		return a.View(args[0], func(db *copal.DB) error { return changes.Follow(a, db, s, &f, opts, out) })
 	})
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print a line of JSON for each change")
-	cmd.Flags().Uint64Var(&f.After, "after", 0, "tell first what has changed since this sequence number")
+	cmd.Flags().Uint64Var(&f.After, "after", 0, "print first the changes after this sequence number")
 	cmd.Flags().Int64VarP(&f.Limit, "limit", "n", 0, "end after this many changes")
 	f.AddMatch(cmd)
 	f.AddQuoted(cmd, "PREFIX")

@@ -17,12 +17,12 @@ import (
 
 // ServersHelp is the part of the help about stores on servers.
 const ServersHelp = `The store may be on a server, too: a copal serve, a Redis, a Valkey or a cluster of them.
-Then redis://host:port stands in the place of the directory, with user:password@ in front of
-the host, and further nodes of a cluster behind commas; rediss:// is by TLS, and
-unix:///path/of.sock is a socket. get, set, del, has, incr, ttl, ls, scan, range, count,
-diff, watch, export, import, copy, stat, schema, sync and shell take servers; the others
-are about files or the past, and say what does their work there. A store that a copal
-serve of yours has open is written to by that, and the command says so.`
+Then redis://host:port replaces the directory, with user:password@ before the host, and
+further nodes of a cluster after commas; rediss:// is by TLS, and unix:///path/of.sock is
+a socket. get, set, del, has, incr, ttl, ls, scan, range, count, diff, watch, export,
+import, copy, stat, schema, sync and shell take servers; the others are about files or the
+past, and name the command that does their work there. Writes to a store that your copal
+serve has open go through that server, and the command says so.`
 
 // IsServer reports whether the place of a store is a server, and no directory.
 func IsServer(place string) bool {

@@ -22,28 +22,27 @@ which are recognized where --from does not say:
               without a database all of them, rediss:// for TLS, unix:///run/redis.sock;
               the password may stand in the variable REDISCLI_AUTH instead
 
-What is refused, for what the file is or begins with, changes nothing and makes no store.
-A last line that was cut is told of and left out; what stands before it arrives. A line
-amid the others that is none ends the import, unless --skip-bad leaves it out. Entries
-that have expired are left out and counted.
+A file of another format, or with a malformed beginning, is refused: nothing is changed, and
+no store is made. A last line that was cut is reported and left out; the lines before it are
+imported. A malformed line before the last ends the import, unless --skip-bad leaves it out.
+Expired entries are left out and counted.
 
 After an import from Redis, file or server, all is read once more, and each key compared
-with what the store has under it. Values of modules and functions are told of, counted
-and left out. Of a server that is written to meanwhile, the keys that differ are
-those to be imported once more; keys that are deleted there meanwhile stay in the store,
-and those without a deadline are counted.
+with its entry in the store. Values of modules and functions are reported, counted and left
+out. If the server is written to meanwhile, import the keys that differ once more; keys that
+are deleted there meanwhile stay in the store, and those without a deadline are counted.
 
-What was interrupted can be done again from the beginning, which gives the same, or with
---resume, which goes on about where it ended: the file IMPORT in the store's directory
-says where, as long as an import is not through.
+An interrupted import can be run again from the beginning, with the same result, or with
+--resume, which goes on near the place where it ended. Until the import is complete, the
+file IMPORT in the store's directory has that place.
 
-DIR may be a server, too, in the place of the directory: redis://host:port. A copal serve
-keeps all that a directory keeps. On a Redis a value is the bytes that its codec has made,
-content types are left out and counted, and a stream keeps less; it has to be Redis 7.0 or
-later to take streams. What is written counts as it comes: up to 4096 entries together,
-where the server takes that, and a collection in parts; one at a time is in memory. A
-value of more than 512 MiB is an error. There is no --resume then. Values from Redis are
-not fitted to typed maps, which a server does not tell.`
+DIR may also be a server: redis://host:port. A copal serve keeps all that a directory
+keeps. On a Redis a value is the bytes that its codec has made, content types are left
+out and counted, and a stream keeps less; it has to be Redis 7.0 or later to take
+streams. Writes count as they are made: up to 4096 entries together, where the server
+takes that, and a collection in parts; one at a time is in memory. A value of more than
+512 MiB is an error. There is no --resume then. Values from Redis are not fitted to
+typed maps, whose types a server does not give.`
 
 // Example has examples of import.
 const Example = `  copal import app.db < dump.ndjson
