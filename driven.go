@@ -67,7 +67,7 @@ func unsupported(what string) error {
 func tooLong(key []byte) error { return fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(key)) }
 
 // errBusy is the error of an update that lost to another write of its key every time.
-var errBusy = errors.New("copal: an update is given up, for each time another write of its key came first")
+var errBusy = errors.New("copal: the update was given up: another write of the key came first each time")
 
 // mostConflicts is the number of tries of an update.
 const mostConflicts = 10_000

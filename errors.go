@@ -51,7 +51,7 @@ var (
 	// ErrHandle: a handle is not valid, or does not support the call. For example, its snapshot or
 	// transaction is nil or of another store, it combines At and In, or it asks for a batch in a
 	// transaction. The text gives the reason. It is a mistake in the program.
-	ErrHandle = errors.New("copal: a handle that means nothing")
+	ErrHandle = errors.New("copal: invalid handle")
 	// ErrSnapshot: a handle from At was used to write. A snapshot does not change.
 	ErrSnapshot = errors.New("copal: a snapshot does not change")
 	// ErrTxDone: a transaction was used after its function had returned.
@@ -77,7 +77,7 @@ var (
 	// ErrUnknown: it is not known whether a write on another machine was made, because the
 	// connection or the context ended before the answer came. The error wraps the cause. The write
 	// is never sent a second time automatically; a caller may repeat it if that is harmless.
-	ErrUnknown = errors.New("copal: it is not known whether the write was made")
+	ErrUnknown = errors.New("copal: the outcome of the write is unknown")
 	// ErrDurability: the store cannot promise the durability that a write asks for, such as FSync
 	// on a Redis server that keeps no log on its disk. The text reports whether the write was made
 	// all the same.

@@ -106,7 +106,7 @@ func newConfig(opts []Option) (config, error) {
 	case c.fileMode&^fs.ModePerm != 0 || c.fileMode&vfs.OwnerOnly != vfs.OwnerOnly:
 		return c, fmt.Errorf("copal: WithFileMode(%#o); it must be permissions, and the owner must be able to read and write", uint32(c.fileMode))
 	case c.onError == nil:
-		return c, errors.New("copal: WithErrorHandler or WithLogger with nil; give a function, if only one that does nothing, or a logger")
+		return c, errors.New("copal: WithErrorHandler or WithLogger with nil; pass a function or a logger")
 	}
 	c.fsys = c.disk()
 	return c, c.maps.check()

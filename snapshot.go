@@ -213,7 +213,7 @@ func (h *handle) history(key []byte, err error, yield func(*engine.Version, erro
 }
 
 // errHistoryNow: a life goes on from moment to moment, so none of them has one.
-const errHistoryNow misuse = "the history of an entry is read outside of a transaction and of a snapshot"
+const errHistoryNow misuse = "History cannot be read in a transaction or a snapshot"
 
 // present returns an error for a handle that is not of the present state of the store.
 func (h *handle) present() error {

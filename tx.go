@@ -108,10 +108,10 @@ func (db *DB) begun(tx *engine.Tx, d engine.Durability) *Tx {
 
 // Calls that transactions do not have.
 const (
-	errTxDurability misuse = "With and In exclude each other: a write in a transaction is as durable as that; DB.UpdateFSync makes it FSync"
-	errTxFSync      misuse = "a write in this transaction cannot be FSync, for it is as durable as the transaction: use DB.UpdateFSync"
+	errTxDurability misuse = "With and In exclude each other: a write has the durability of its transaction; use DB.UpdateFSync for FSync"
+	errTxFSync      misuse = "a write in this transaction cannot be FSync: use DB.UpdateFSync"
 	errTxMoment     misuse = "At and In exclude each other: a transaction has a moment of its own"
-	errTxMemory     misuse = "a transaction cannot write to memory alone"
-	errTxStream     misuse = "there are no streams of values in a transaction"
-	errTxBatch      misuse = "there are no batches in a transaction, which is one itself"
+	errTxMemory     misuse = "a transaction cannot write only to memory"
+	errTxStream     misuse = "a transaction cannot stream values"
+	errTxBatch      misuse = "a transaction has no batches: it is one itself"
 )

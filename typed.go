@@ -51,7 +51,7 @@ func newTyped(s driver.Schemas, c codec.Codec, t reflect.Type) (*typed, error) {
 	}
 	ours := render.Codec(c.Name()) == c
 	if !ours && render.Codec(c.Name()) != nil {
-		return nil, fmt.Errorf("copal: a codec is called %s, as one of package codec: its values would be read by that", c.Name())
+		return nil, fmt.Errorf("copal: the name %s belongs to a codec of package codec, which would read the values", c.Name())
 	}
 	plan, err := c.Compile(t)
 	if err != nil && ours { // it names itself

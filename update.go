@@ -182,7 +182,7 @@ func (h *handle) deadlineAfter(found *engine.Found, w *engine.Write, before, aft
 	case before == after && found.Exists:
 		return found.Expiry, nil
 	case before != after && w.Durability == engine.Memory:
-		return 0, fmt.Errorf("copal: a TTL of %v by UpdateInMemory, which changes nothing that the log has", after)
+		return 0, fmt.Errorf("copal: UpdateInMemory cannot set a TTL, such as %v", after)
 	case after == 0:
 		return 0, nil
 	}

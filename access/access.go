@@ -80,7 +80,7 @@ func (u *Users) Set(users ...User) error {
 	for _, user := range users {
 		switch {
 		case !isName(user.Name):
-			return fmt.Errorf("access: a name is of ASCII letters, digits and . _ - @, and not %q", user.Name)
+			return fmt.Errorf("access: the name %q has other characters than ASCII letters, digits and . _ - @", user.Name)
 		case names[user.Name]:
 			return fmt.Errorf("access: there are two users %q", user.Name)
 		case len(user.Tokens) == 0:
@@ -129,7 +129,7 @@ func parseHash(text string) (sum [sha256.Size]byte, err error) {
 		return sum, fmt.Errorf("a token is kept as %s and 64 hexadecimal digits, which Hash returns", hashName)
 	}
 	if sum == sha256.Sum256(nil) {
-		return sum, fmt.Errorf("the empty token is none")
+		return sum, fmt.Errorf("the token is empty")
 	}
 	return sum, nil
 }

@@ -12,13 +12,13 @@ func TestSetRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, list := range map[string][]User{
-		"a name is of":              {{Tokens: []string{a}}},
+		"has other characters":      {{Tokens: []string{a}}},
 		"two users":                 {{Name: "a", Tokens: []string{a}}, {Name: "a", Tokens: []string{b}}},
 		"no token":                  {{Name: "a"}},
 		"name of a map is empty":    {{Name: "a", Tokens: []string{a}, Read: []string{""}}},
 		"have the same token":       {{Name: "a", Tokens: []string{a}}, {Name: "b", Tokens: []string{b, a}}},
 		"a has a token twice":       {{Name: "a", Tokens: []string{a, a}}},
-		"empty token":               {Password("")},
+		"token is empty":            {Password("")},
 		"a: a token is kept as sha": {{Name: "a", Tokens: []string{a[:len(a)-1]}}},
 		"b: a token is kept as sha": {{Name: "b", Tokens: []string{a + "0"}}},
 		"c: a token is kept as sha": {{Name: "c", Tokens: []string{strings.TrimPrefix(a, hashName)}}},

@@ -27,7 +27,7 @@ const (
 
 var (
 	// ErrWrongToken: no user has this name and token.
-	ErrWrongToken = errors.New("access: the token is none of a user")
+	ErrWrongToken = errors.New("access: unknown name or token")
 	// ErrTooManyTokens: the token was not examined, because its address has presented too many
 	// wrong ones.
 	ErrTooManyTokens = errors.New("access: too many wrong tokens came from this address; try again in a few seconds")

@@ -223,7 +223,7 @@ func writeOf(store *engine.Store, e *Entry) (engine.Write, error) {
 		return w, fmt.Errorf("%w: %q is no content type of at most %d printable characters without spaces", copal.ErrType, e.Content, mostContent)
 	}
 	if e.Collection != "" {
-		return w, fmt.Errorf("%w: key %q has a %s, of which the elements are to be put", copal.ErrType, e.Key, e.Collection)
+		return w, fmt.Errorf("%w: key %q has a %s, which needs PutElements", copal.ErrType, e.Key, e.Collection)
 	}
 	if e.Deleted {
 		return engine.Write{Key: e.Key, Delete: true}, nil

@@ -283,7 +283,7 @@ func TestStreamOfChanges(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	p.want("GET /v1/changes?since=x", `400 bad-request "since: \"x\" is not a sequence number"`)
-	p.want("GET /v1/changes?since=99", `410 gone "the history is lost from there on: compaction has taken it away, or the log ends before"`)
+	p.want("GET /v1/changes?since=99", `410 gone "the history is lost from there on: compaction has removed it, or the log ends before"`)
 	p.want("HEAD /v1/changes", "200")
 	p.want("PUT /v1/maps/m/a\n\n{\n\"x\":\r\n1}", "204")
 	if got := streams("GET /v1/maps/m/changes?since=2&prefix=a", func() {}); !strings.Contains(got, `"value":{"x":1}`) {

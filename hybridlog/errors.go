@@ -68,7 +68,7 @@ type FailedError struct {
 
 // Error returns the cause for which the log refuses writes.
 func (e *FailedError) Error() string {
-	return "hybridlog: the log refuses writes until it is opened anew: " + e.Cause.Error()
+	return "hybridlog: the log refuses writes until it is opened again: " + e.Cause.Error()
 }
 
 // Unwrap makes both the cause and ErrReadOnly visible to errors.Is.
@@ -96,7 +96,7 @@ func missing(path string, err error) error {
 
 // copyError is the ErrCopied of the log in dir.
 func copyError(dir string) error {
-	return fmt.Errorf("%w, and may lack the last writes that were acknowledged there: %s; make another when the log is closed, or open this one as it is with hybridlog.AcceptCopy", ErrCopied, dir)
+	return fmt.Errorf("%w, and may lack the last writes that were acknowledged there: %s; make another when the log is closed, or open this one with hybridlog.AcceptCopy", ErrCopied, dir)
 }
 
 // noSpace is ErrNoSpace for an error of a full disk, and the error itself otherwise.

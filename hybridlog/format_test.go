@@ -162,7 +162,7 @@ func TestImpossibleManifests(t *testing.T) {
 		"closed with an open segment": func(m *manifest) { m.running = false },
 		"running without one":         func(m *manifest) { m.segments = m.segments[:1] },
 		"a segment twice":             func(m *manifest) { m.segments[1].id = sealed.id },
-		"sealed behind an open one":   func(m *manifest) { m.segments[0], m.segments[1] = m.segments[1], m.segments[0] },
+		"sealed after an open one":    func(m *manifest) { m.segments[0], m.segments[1] = m.segments[1], m.segments[0] },
 		"a gap":                       func(m *manifest) { m.segments[0].start = 1 },
 		"more frames than bytes":      func(m *manifest) { m.segments[0].frames = 5001 },
 		"first before begin":          func(m *manifest) { m.begin, m.segments[0].start = 31, 31 },

@@ -143,13 +143,13 @@ func (m *manifest) validate() error {
 		case ids[s.id]:
 			return fmt.Errorf("%w: segment %s twice", record.ErrSyntax, s.id)
 		case s.sealed && i > 0 && !m.segments[i-1].sealed:
-			return fmt.Errorf("%w: segment %s is sealed behind an open one", record.ErrSyntax, s.id)
+			return fmt.Errorf("%w: segment %s is sealed after an open one", record.ErrSyntax, s.id)
 		case s.sealed && (s.bytes < 0 || s.bytes >= maxEnd || s.frames < 0 || s.frames > s.bytes || s.start < 0 || s.start > maxAddress-Address(s.bytes)):
 			return fmt.Errorf("%w: segment %s has impossible bounds", record.ErrSyntax, s.id)
 		case !s.sealed && (!s.known().possible() || s.bytes > 0 && i > 0 && !m.segments[i-1].sealed):
-			return fmt.Errorf("%w: of segment %s it knows what cannot be", record.ErrSyntax, s.id)
+			return fmt.Errorf("%w: segment %s has an impossible durable part", record.ErrSyntax, s.id)
 		case s.sealed && s.start != at:
-			return fmt.Errorf("%w: segment %s does not begin where the one before ends", record.ErrSyntax, s.id)
+			return fmt.Errorf("%w: segment %s does not begin at the end of the previous one", record.ErrSyntax, s.id)
 		}
 		ids[s.id] = true
 		if s.sealed {

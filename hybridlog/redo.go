@@ -123,7 +123,7 @@ func (d doubt) copyBytes(to vfs.File) error {
 		}
 		d.patch.Load().over(p, m.end)
 		if crc32.Update(m.block, castagnoli, p) != f.sum {
-			return d.corrupt(m.end, "what was found here when the log was opened has changed")
+			return d.corrupt(m.end, "the bytes here have changed since the log was opened")
 		}
 		m.take(f.frame, nil)
 		if _, err := w.Write(p); err != nil {
@@ -157,7 +157,7 @@ func copyAsIs(to vfs.File, fsys vfs.FS, path string, at, end, needed int64) erro
 		case at < needed:
 			clear(p[n:])
 		case err == io.EOF:
-			return corrupt(path, at+int64(n), "the file ends here, and what was synced goes on")
+			return corrupt(path, at+int64(n), "the file ends here, before the synced end")
 		default:
 			return err
 		}

@@ -276,7 +276,7 @@ func (e undeclared) Unwrap() error { return e.error }
 // mostConflicts is the number of tries of watched.
 const mostConflicts = 10_000
 
-var errBusy = errors.New("copal: a change of a collection is given up, for each time another write came first")
+var errBusy = errors.New("copal: the change of a collection was given up: another write came first each time")
 
 // together carries out commands as one, on a connection of its own. It reports false if the
 // connection watches a key that was written: then nothing was done.

@@ -125,7 +125,7 @@ func parseURL(text string) (c Config, err error) {
 	switch scheme {
 	case "unix":
 		if authority != "" || len(path) < 2 {
-			return c, errors.New("behind unix:// stands the absolute path of a socket")
+			return c, errors.New("unix:// needs the absolute path of a socket")
 		}
 		c.Addresses = []string{path}
 	case "redis", "rediss":
@@ -159,7 +159,7 @@ func addresses(list string) (all []string, err error) {
 		if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
 			host = host[1 : len(host)-1]
 		} else if strings.ContainsAny(host, ":[]") {
-			return nil, errors.New("an IPv6 address stands in brackets")
+			return nil, errors.New("an IPv6 address needs brackets")
 		}
 		if host == "" {
 			host = "localhost"
@@ -181,7 +181,7 @@ func database(text string) (int, error) {
 func (c *Config) parameters(query string, encrypted bool) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what stands behind the question mark are no pairs name=value")
+		return errors.New("the part after the question mark is no list of name=value pairs")
 	}
 	var files struct{ ca, cert, key string }
 	var t tls.Config
@@ -257,7 +257,7 @@ func (c *Config) check() error {
 	}
 	for _, a := range c.Addresses {
 		if filepath.IsAbs(a) && len(c.Addresses) > 1 {
-			return fmt.Errorf("copal: the socket %s stands beside other addresses", a)
+			return fmt.Errorf("copal: the socket %s excludes other addresses", a)
 		}
 	}
 	if c.Timeout < 0 || c.DB < 0 || c.CacheBytes < 0 {

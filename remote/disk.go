@@ -37,7 +37,7 @@ func onDisk(reply rueidis.RedisResult) error {
 	}
 	synced, err := m.AsIntSlice()
 	if err != nil || len(synced) != 2 || synced[0] < 1 {
-		return fmt.Errorf("%w: the write was made, but the server did not bring it to the disk in time", copal.ErrDurability)
+		return fmt.Errorf("%w: the write was made, but the server did not sync it in time", copal.ErrDurability)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (r *redis) Sync(ctx context.Context) error {
 	}
 }
 
-var errMasters = errors.New("copal: a node of the cluster has become a master, or gives all its slots away, each time that the masters are synced")
+var errMasters = errors.New("copal: the masters of the cluster changed during each try of Sync")
 
 func (r *redis) syncKey() []byte { return []byte("copal:sync:" + rand.Text()) }
 

@@ -144,7 +144,7 @@ func change(pairs map[string]rueidis.RedisMessage) (c driver.Change, err error) 
 		c.Rest = text("rest")
 		in, err := engine.RangeOf(c.Key, c.Rest)
 		if err != nil {
-			return c, fmt.Errorf("copal: the server tells of a range that is none: %w", err)
+			return c, fmt.Errorf("copal: the server sent an invalid range: %w", err)
 		}
 		c.Covers = in.Has
 	}

@@ -94,7 +94,7 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, option: option, others: map[string]rueidis.Client{}}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
-		err = fmt.Errorf("walks and changes of copal are of database 0: %w", errors.ErrUnsupported)
+		err = fmt.Errorf("walks and changes of copal need database 0: %w", errors.ErrUnsupported)
 	}
 	if err != nil {
 		r.Close()
@@ -238,7 +238,7 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 	var not unsent
 	switch {
 	case errors.Is(err, rueidis.ErrNoCache):
-		return fmt.Errorf("copal: the server at %s does not tell a client what has changed (CLIENT TRACKING), so nothing can be kept near: %w", where, errors.ErrUnsupported)
+		return fmt.Errorf("copal: the server at %s does not report changes to clients (CLIENT TRACKING), so nothing can be cached: %w", where, errors.ErrUnsupported)
 	case errors.As(err, &reply):
 		text := reply.Error()
 		if c.Password != "" {
@@ -249,7 +249,7 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 		}
 		return fmt.Errorf("copal: the server at %s cannot be used: %s", where, text)
 	case errors.As(err, &certificate):
-		return fmt.Errorf("copal: the certificate of the server at %s is not to be trusted: %w", where, err)
+		return fmt.Errorf("copal: the certificate of the server at %s is not trusted: %w", where, err)
 	case errors.As(err, &record):
 		return fmt.Errorf("copal: the server at %s does not speak TLS: %w", where, err)
 	case errors.As(err, &not):

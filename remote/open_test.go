@@ -173,10 +173,10 @@ func TestTLS(t *testing.T) {
 	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
 	for url, says := range map[string]string{
-		"rediss://" + address:                                          "not to be trusted",
+		"rediss://" + address:                                          "not trusted",
 		"rediss://localhost:" + port + "?cacert=" + file:               "",
 		"rediss://" + address + "?servername=localhost&cacert=" + file: "",
-		"rediss://" + address + "?servername=elsewhere&cacert=" + file: "not to be trusted",
+		"rediss://" + address + "?servername=elsewhere&cacert=" + file: "not trusted",
 		"redis://" + address + "?tls=true&insecure=true":               "",
 	} {
 		db, err := Open(t.Context(), url)

@@ -85,7 +85,7 @@ func (r *redis) scan(ctx context.Context, s *seen, width int, where whereabouts,
 // whereabouts finds the node of a scan, and names its process.
 type whereabouts func(context.Context) (on *redis, process string, err error)
 
-var errRestarted = errors.New("copal: the server was started again, or the cluster moved the keys, each time a walk was on its way")
+var errRestarted = errors.New("copal: a restart of the server, or a move of the keys in the cluster, interrupted each try of the walk")
 
 // scanOnce is one scan. It reports false if it may have missed something.
 func (r *redis) scanOnce(ctx context.Context, where whereabouts, next func(cursor string) command, yield func(page []string) bool) (whole bool, err error) {

@@ -107,7 +107,7 @@ func (o ordered) page(ctx context.Context, in *engine.Range, after *string, down
 	return list, more, nil
 }
 
-var errAnswer = errors.New("copal: the server has answered something else than the protocol says")
+var errAnswer = errors.New("copal: unexpected answer from the server")
 
 func (o ordered) entry(ctx context.Context, m rueidis.RedisMessage) (driver.Entry, error) {
 	parts, err := m.ToArray()

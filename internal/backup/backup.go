@@ -370,7 +370,7 @@ func (b *backup) comparable() error {
 	}
 	for _, e := range b.new.Segments {
 		if was, ok := b.old.Find(e.ID); ok && (was.Salt != e.Salt || was.Bytes > e.Bytes) {
-			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.log.Dir, b.dir, e.ID)
+			return fmt.Errorf("copal: the log in %s differs from the one that was backed up to %s: segment %s differs", b.log.Dir, b.dir, e.ID)
 		}
 	}
 	return nil

@@ -688,7 +688,7 @@ func TestBackupIsRefused(t *testing.T) {
 	refused("used", "used as a store")
 
 	storetest.FillFrom(t, s, 30, 30)
-	refused("of another way", "went another way")
+	refused("of another way", "differs from the one")
 
 	old := logtest.ContentOfDir(t, mem, "db")
 	storetest.FillFrom(t, s, 60, 1)
@@ -706,7 +706,7 @@ func TestBackupIsRefused(t *testing.T) {
 		f.Close()
 	}
 	s = storetest.Open(t, mem, smallSegments, func(o *engine.Options) { o.AcceptCopy = true })
-	refused("of later", "went another way")
+	refused("of later", "differs from the one")
 
 	if other, err = store.Open("other", storetest.Options(mem)); err != nil {
 		t.Fatal(err)

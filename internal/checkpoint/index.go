@@ -412,7 +412,7 @@ func Read(f io.ReaderAt, size int64) (*Index, error) {
 		return nil, err
 	}
 	if text+bytes != size {
-		return nil, fmt.Errorf("%w: the file has %d bytes, and its first line speaks of %d", record.ErrShort, size, text+bytes)
+		return nil, fmt.Errorf("%w: the file has %d bytes, and its first line says %d", record.ErrShort, size, text+bytes)
 	}
 	b = make([]byte, bytes)
 	if n, err := f.ReadAt(b, text); n < len(b) {
@@ -429,12 +429,12 @@ func Read(f io.ReaderAt, size int64) (*Index, error) {
 	for _, t := range x.Tables {
 		for _, d := range t.Due {
 			if d.Offset+d.bytes() > text {
-				return nil, fmt.Errorf("%w: a queue stands beyond the others", record.ErrSyntax)
+				return nil, fmt.Errorf("%w: a queue is beyond the others", record.ErrSyntax)
 			}
 		}
 		for _, p := range t.Parts {
 			if p.Offset+p.bytes() > text {
-				return nil, fmt.Errorf("%w: a part stands beyond the others", record.ErrSyntax)
+				return nil, fmt.Errorf("%w: a part is beyond the others", record.ErrSyntax)
 			}
 		}
 	}

@@ -193,13 +193,13 @@ func (c *compaction) pastPart(at partPlace, e *seglog.Record) error {
 		}
 		slot, _ := seglog.SplitAddress(owner)
 		if !c.has(c.log.ByID(s.Log().Segment(slot).ID)) {
-			return fmt.Errorf("%w: the record of a large value is behind it", errLeft)
+			return fmt.Errorf("%w: the record of a large value is after it", errLeft)
 		}
 		return c.putPart(at, e)
 	}
 	listed, err := c.listedBehind(at)
 	if listed {
-		err = fmt.Errorf("%w: the record of a large value was behind it", errLeft)
+		err = fmt.Errorf("%w: the record of a large value was after it", errLeft)
 	}
 	return err
 }

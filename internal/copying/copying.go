@@ -416,7 +416,7 @@ func alike(now, old view, p *pair, typed bool) (same bool, sum Sum, err error) {
 }
 
 // ErrOwn: the destination has an entry that no copy has written.
-var ErrOwn = errors.New("the destination alone has the entry, and no copy has written it")
+var ErrOwn = errors.New("only the destination has the entry, and no copy has written it")
 
 // write has the destination take an entry as the source has it.
 func (c *Copy) write(ctx context.Context, now view, p *pair) error {

@@ -51,7 +51,7 @@ func (c *Copy) find(ctx context.Context) (found bool, err error) {
 			return false, fmt.Errorf("the position of an earlier copy, key %s of the destination, cannot be read: %w", positionKey, err)
 		}
 		if was.From != c.Name && !c.Replace {
-			return false, fmt.Errorf("the destination has an unfinished copy of %s: go on with that, or replace all that it has", was.From)
+			return false, fmt.Errorf("the destination has an unfinished copy of %s: continue that, or replace all its entries", was.From)
 		}
 		if was.From != c.Name {
 			return false, nil

@@ -837,7 +837,7 @@ func TestViewOfAFollowerThatFails(t *testing.T) {
 		broken = true
 		err := reader.Refresh()
 		broken = false
-		if err != nil && strings.Contains(err.Error(), "read anew") {
+		if err != nil && strings.Contains(err.Error(), "read again") {
 			tested++
 			wantView(t, v, want, []string{"m:1", "m:x"})
 			if err := reader.Refresh(); err != nil {

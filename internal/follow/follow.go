@@ -172,7 +172,7 @@ func (f *Follower) beginAnew() error {
 			if errors.Is(err, seglog.ErrCorrupt) && f.store.ReadAnew(true, f.begin) == nil {
 				return nil
 			}
-			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
+			return fmt.Errorf("copal: the store shows an old state, because the log could not be read again: %w", err)
 		}
 	}
 }

@@ -229,7 +229,7 @@ func TestFollowAnewFails(t *testing.T) {
 				if !errors.Is(err, syscall.EMFILE) {
 					t.Fatalf("%v %d: %v", kind, n, err)
 				}
-				if strings.Contains(err.Error(), "read anew") {
+				if strings.Contains(err.Error(), "read again") {
 					anew++
 				}
 				got := storetest.Entries(t, reader)

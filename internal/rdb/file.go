@@ -294,12 +294,12 @@ func (r *file) end(version int) error {
 		case r.bad:
 			return r.fault("")
 		case want != 0 && want != r.sum:
-			return &FileError{Offset: at, Reason: "the checksum is wrong: what stands before it has been changed"}
+			return &FileError{Offset: at, Reason: "the checksum is wrong: the part before it has changed"}
 		}
 	}
 	at := r.offset()
 	if r.more(1); len(r.b) > 0 { // it sees the end, if there is one
-		return &FileError{Offset: at, Reason: "more follows behind the end: what an append-only file has there is not read"}
+		return &FileError{Offset: at, Reason: "bytes follow the end: the log of an append-only file is not read"}
 	}
 	if errors.Is(r.err, io.EOF) {
 		return nil

@@ -119,7 +119,7 @@ func TestReadCut(t *testing.T) {
 			t.Errorf("%d bytes have %d keys", n, len(got))
 		}
 	}
-	if _, err := contents(bytes.NewReader(append(golden(t), "*1"...))); err == nil || !strings.Contains(err.Error(), "more follows behind the end") {
+	if _, err := contents(bytes.NewReader(append(golden(t), "*1"...))); err == nil || !strings.Contains(err.Error(), "bytes follow the end") {
 		t.Errorf("with more after the end the error is %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func (l *Log) Finish(save func() *SavedIndex) error {
 	}
 	if !l.Wrote() {
 		if err == nil {
-			l.ReportError("writing to the log what was in the ring alone", l.settleRing())
+			l.ReportError("writing the bytes of the ring to the log", l.settleRing())
 		}
 		return l.Failure()
 	}

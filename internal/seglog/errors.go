@@ -17,8 +17,8 @@ var (
 	ErrCopied      = errors.New("copal: the copy of a store that was not closed")
 	ErrTooLarge    = errors.New("copal: too large")
 	ErrUnfinished  = errors.New("copal: unfinished")
-	ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has taken it away, or the log ends before")
-	ErrRebuilt     = errors.New("it is made anew from the log, and nothing is lost")
+	ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has removed it, or the log ends before")
+	ErrRebuilt     = errors.New("it is made again from the log, and nothing is lost")
 )
 
 // known is an error whose text contains the text of its kind already.

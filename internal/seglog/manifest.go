@@ -163,7 +163,7 @@ func (m *Manifest) validate() error {
 		case i > 0 && s.ID <= m.Segments[i-1].ID:
 			return fmt.Errorf("%w: segment %s is out of order", record.ErrSyntax, s.ID)
 		case i > 0 && s.Sealed && !m.Segments[i-1].Sealed:
-			return fmt.Errorf("%w: segment %s is sealed behind an open one", record.ErrSyntax, s.ID)
+			return fmt.Errorf("%w: segment %s is sealed after an open one", record.ErrSyntax, s.ID)
 		case s.Bytes <= 0 || s.Bytes > MaxSegmentBytes || s.Last < s.First:
 			return fmt.Errorf("%w: segment %s has impossible bounds", record.ErrSyntax, s.ID)
 		}

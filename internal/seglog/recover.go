@@ -526,7 +526,7 @@ func (r *Recovery) judge(seg *Segment, d *Damage, size int64) error {
 		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: d.Reason.Error()}
 	}
 	if r.Log.Manifest.Writing == nil {
-		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: fmt.Sprintf("%v, behind the end at which the store was closed", d.Reason)}
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: fmt.Sprintf("%v, after the end at which the store was closed", d.Reason)}
 	}
 	if !r.sameCache || r.ring != nil && r.ring.Tells() {
 		return nil
@@ -537,7 +537,7 @@ func (r *Recovery) judge(seg *Segment, d *Damage, size int64) error {
 		return err
 	}
 	if s.GaveUp {
-		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: d.Reason.Error() + ", and so much that looks like records follows that they cannot be told apart"}
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: d.Reason.Error() + ", and too much that looks like records follows"}
 	}
 	if follows {
 		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.Reason, s.Offset)}

@@ -110,7 +110,7 @@ func (l *Log) verifyFound(s *Segment, file io.ReaderAt) error {
 	for scan.Offset < s.End.Load() {
 		at, err := scan.NextTo(&e)
 		if _, damaged := errors.AsType[*Damage](err); damaged || err == io.EOF {
-			return &CorruptError{File: s.Path, Offset: at, Reason: "what was found here when the log was opened has changed"}
+			return &CorruptError{File: s.Path, Offset: at, Reason: "the bytes here have changed since the log was opened"}
 		}
 		if err != nil {
 			return err

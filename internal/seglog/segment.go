@@ -374,7 +374,7 @@ func (s *Segment) ReadHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 	}
 	left := s.Readable() - offset
 	if left <= 0 {
-		return nil, 0, &CorruptError{File: s.Path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
+		return nil, 0, &CorruptError{File: s.Path, Offset: offset, Reason: "the record is beyond the end of the segment"}
 	}
 	b := buf[:min(int64(cap(buf)), left)]
 	if s.view != nil { // where a second read costs little

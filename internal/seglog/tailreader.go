@@ -49,7 +49,7 @@ func OpenRing(fsys vfs.FS, dir string, m *Manifest, sameCache bool) (*RingReader
 		}
 	}
 	if err == nil && named && sameCache && r.Copied {
-		err = &CorruptError{File: path, Reason: "it is a copy, and the store beside it is not: what the ring has been given since is missing"}
+		err = &CorruptError{File: path, Reason: "it is a copy, and the store beside it is not: later bytes of the ring are missing"}
 	}
 	if err == nil {
 		return r, nil

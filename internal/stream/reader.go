@@ -75,7 +75,7 @@ func Open(from Source, key []byte) (*Reader, error) {
 }
 
 // errPartGone: a segment in a list is missing.
-var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", seglog.ErrCorrupt)
+var errPartGone = fmt.Errorf("a part of a value is in a missing segment: %w", seglog.ErrCorrupt)
 
 // begin reads the list and pins the segments that it names. The caller is inside the gate.
 func (r *Reader) begin() error {

@@ -156,7 +156,7 @@ func (l *Tails) drainSome(p *Part, t *Tail, end int64) error {
 		err = p.ring.intact(l.Owner.Bad) // not before: a page that was cut off reads as zeros
 	}
 	if err != nil {
-		return l.Fail(fmt.Errorf("writing to %s what the ring holds: %w", t.Path, err))
+		return l.Fail(fmt.Errorf("draining the ring to %s: %w", t.Path, err))
 	}
 	t.drained.Store(from + n)
 	return nil

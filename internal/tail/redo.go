@@ -59,7 +59,7 @@ func (l *Tails) Redo(copies []Copy, take func(rename func() error) error) error 
 		err = take(func() error { return l.renameCopies(copies) })
 	}
 	if err != nil {
-		return fmt.Errorf("writing anew what an earlier process left behind: %w", errors.Join(err, l.dropCopies(copies)))
+		return fmt.Errorf("rewriting the records of an earlier process: %w", errors.Join(err, l.dropCopies(copies)))
 	}
 	return l.SyncDir()
 }
@@ -97,7 +97,7 @@ func (l *Tails) dropCopies(copies []Copy) error {
 func Fill(f vfs.File, base int64, over laps.Overlay) error {
 	for _, p := range over {
 		if _, err := f.WriteAt(p.Bytes, base+p.At); err != nil {
-			return fmt.Errorf("writing to the log what was in the ring alone: %w", err)
+			return fmt.Errorf("writing the bytes of the ring to the log: %w", err)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ const (
 )
 
 // ErrRingSize is the reason why a ring with another size than its first line says is of no use.
-var ErrRingSize = errors.New("its length is not what its first line says")
+var ErrRingSize = errors.New("its length differs from its first line")
 
 // RingFormat is a log's spelling of the first line of its ring, and its errors for one that it
 // cannot use.

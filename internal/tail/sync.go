@@ -191,7 +191,7 @@ func (l *Tails) StillNamed(t *Tail, isTail func() bool) error {
 	case err == nil && has, !isTail():
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: cannot tell whether the log still has its name: %w", l.Owner.Name, err)
+		return fmt.Errorf("%s: cannot check whether the log still has its name: %w", l.Owner.Name, err)
 	}
 	return l.Fail(fmt.Errorf("%s was removed or replaced while it was open: has somebody moved the directory?", t.Path))
 }

@@ -160,21 +160,21 @@ func TestErrorTexts(t *testing.T) {
 		}, copal.ErrHandle, []string{"copal: With and In exclude each other", "DB.UpdateFSync"}},
 		{"a value of memory alone in a transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).SetInMemory("a", 1) })
-		}, copal.ErrHandle, []string{"copal: a transaction cannot write to memory alone"}},
+		}, copal.ErrHandle, []string{"copal: a transaction cannot write only to memory"}},
 		{"a write that is to be more durable than its transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).SetFSync("a", 1) })
 		}, copal.ErrHandle, []string{"copal: a write in this transaction cannot be FSync", "DB.UpdateFSync"}},
 		{"a batch in a transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { return tx.Raw().Batch().Commit() })
-		}, copal.ErrHandle, []string{"copal: there are no batches in a transaction"}},
+		}, copal.ErrHandle, []string{"copal: a transaction has no batches"}},
 		{"a stream in a transaction", func() error {
 			return db.Update(func(tx *copal.Tx) error { _, err := tx.Raw().Create([]byte("k")); return err })
-		}, copal.ErrHandle, []string{"copal: there are no streams of values in a transaction"}},
+		}, copal.ErrHandle, []string{"copal: a transaction cannot stream values"}},
 		{"the history of an entry at a snapshot", func() (err error) {
 			for _, err = range counts.At(s).History("a") {
 			}
 			return err
-		}, copal.ErrHandle, []string{"copal: the history of an entry is read outside"}},
+		}, copal.ErrHandle, []string{"copal: History cannot be read in a transaction"}},
 		{"a store without a codec", open(filepath.Join(base, "none"), copal.WithCodec(nil)), nil, []string{"copal: WithCodec(nil); leave the option out for codec.JSON"}},
 		{"a map without a codec", func() error {
 			_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(nil))
