@@ -98,8 +98,8 @@ func open(dir string, c config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.order != nil {
-		if err := c.order(s); err != nil {
+	if c.orderedKeys {
+		if err := s.Order(s.RawTable(), keycodec.BytesOrder); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}

@@ -43,7 +43,7 @@ type config struct {
 	acceptCopy   bool
 	fileMode     fs.FileMode
 	maps         mapConfig
-	order        func(*engine.Store) error // of the raw keys; filled in by OrderedKeys, or nil
+	orderedKeys  bool
 
 	history      *time.Duration
 	historyBytes *int64

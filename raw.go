@@ -28,10 +28,7 @@ type Raw struct {
 }
 
 // Raw returns the entries of the store as bytes.
-func (db *DB) Raw() *Raw {
-	db.store.Tend() // a raw write may change an order or a collection
-	return &Raw{handle: db.handle()}
-}
+func (db *DB) Raw() *Raw { return &Raw{handle: db.handle()} }
 
 // Raw returns the entries of the snapshot as bytes: db.Raw().At(s).
 func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
@@ -39,7 +36,6 @@ func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
 // Raw returns the entries of the transaction as bytes: db.Raw().In(tx).
 func (tx *Tx) Raw() *Raw {
 	if tx.raw.db == nil {
-		tx.db.store.Tend()
 		tx.raw.handle = tx.db.handle()
 		tx.raw.in(tx)
 	}

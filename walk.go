@@ -4,7 +4,6 @@ import (
 	"iter"
 
 	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/keycodec"
 )
 
 // Keys in order.
@@ -44,11 +43,7 @@ import (
 func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = true }) }
 
 // OrderedKeys is Ordered for raw keys that belong to no map: walks of Raw then begin at once.
-func OrderedKeys() Option {
-	return storeOption(func(c *config) {
-		c.order = func(s *engine.Store) error { return s.Order(s.RawTable(), keycodec.BytesOrder) }
-	})
-}
+func OrderedKeys() Option { return storeOption(func(c *config) { c.orderedKeys = true }) }
 
 // All yields each key and its value, which is the caller's own. A map that is Ordered, and every
 // handle of Backward, yields them in the order of the keys; otherwise there is no order, and

@@ -78,7 +78,7 @@ func TestSomeKeys(t *testing.T) {
 		}
 	}
 	for _, table := range s.Tables() {
-		if table.ordering() != nil {
+		if table.order.Load() != nil {
 			t.Errorf("the keys of %q were sorted", table.Name())
 		}
 	}
@@ -132,7 +132,7 @@ func TestCountUnder(t *testing.T) {
 	defer mustClose(t, s)
 	wantCounts(t, s, list, 8, 2)
 	for _, table := range s.Tables() {
-		if table.ordering() != nil {
+		if table.order.Load() != nil {
 			t.Errorf("the keys of %q were sorted", table.Name())
 		}
 	}

@@ -197,7 +197,7 @@ func (s *Store) elements() (*Table, error) {
 	}
 	t := s.spaces[0].elements
 	s.life.leave(in)
-	if t.ordering() == nil {
+	if t.order.Load() == nil {
 		err = s.Order(t, keycodec.BytesOrder)
 	}
 	return t, err

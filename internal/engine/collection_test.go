@@ -1030,7 +1030,7 @@ func TestOrderIsMadeOfAllThatCanBeRead(t *testing.T) {
 			want = append(want, fmt.Sprint("field ", i), "value")
 		}
 		mustChange(t, s, "h", hset(want...))
-		order := s.spaces[0].elements.ordering()
+		order := s.spaces[0].elements.order.Load()
 		if err := order.fold(false); err != nil {
 			t.Fatal(err)
 		}
@@ -1193,7 +1193,7 @@ func TestAllElementsAreTakenOutAtOnce(t *testing.T) {
 	defer func(f func()) { keyLookedAt = f }(keyLookedAt)
 	keyLookedAt = func() {
 		keyLookedAt = func() {}
-		s.spaces[0].elements.ordering().lose(errors.New("planted"))
+		s.spaces[0].elements.order.Load().lose(errors.New("planted"))
 	}
 	mustChange(t, s, "h", hdel("a", "b"))
 	wantNoLeft(t, s)

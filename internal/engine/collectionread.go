@@ -185,7 +185,7 @@ func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool
 		if err != nil {
 			return err
 		}
-		span = span.From(first)
+		span = span.from(first)
 	}
 	keys := w.keys(t, elementSpan(w.id, span))
 	defer keys.close()
@@ -218,7 +218,7 @@ func (w *passage) keys(t *Table, within Span) keyCursor {
 	case w.tx != nil:
 		return w.tx.elementKeys(t, within)
 	case w.view == nil:
-		c := &orderedCursor{ordering: t.ordering(), span: within}
+		c := &orderedCursor{ordering: t.order.Load(), span: within}
 		c.stack, c.err = w.stack(c.ordering)
 		c.begin()
 		return c

@@ -38,7 +38,6 @@ type sweeper struct {
 	list    []uint64   // ids that are gone
 	before  uint64     // all ids below are to be looked at; 0 for none
 	allowed bool       // goroutines may begin: between the end of Open and the beginning of Close
-	tended  bool       // Store.Tend
 	running bool
 	run     func()
 }
@@ -54,16 +53,8 @@ func (w *sweeper) add(id uint64) {
 	w.wakeLocked()
 }
 
-// wake lets the sweeper begin: some verb needs the code that it needs, or Tend does.
-func (w *sweeper) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tended = true
-	w.wakeLocked()
-}
-
 func (w *sweeper) wakeLocked() {
-	if w.allowed && w.tended && !w.running && (len(w.list) > 0 || w.before > 0) {
+	if w.allowed && !w.running && (len(w.list) > 0 || w.before > 0) {
 		w.running = true
 		w.run()
 	}
@@ -106,7 +97,7 @@ func (s *Store) allSwept() bool {
 
 // keepSweeping is the goroutine. It ends when there is nothing left to do.
 func (s *Store) keepSweeping() {
-	err := s.orders.tended.Load().sweep(s)
+	err := s.Sweep()
 	if err != nil && !errors.Is(err, seglog.ErrClosed) {
 		s.missedIn(err)
 	}
@@ -168,17 +159,15 @@ func (s *Store) Sweep() error {
 	return nil
 }
 
-// SweepAll is Sweep of a store that nobody writes to, and of which nothing has been noted: a moment of the past. In a
-// store that is not tended it does nothing.
+// SweepAll is Sweep of a store that nobody writes to, and of which nothing has been noted: a moment of the past.
 func (s *Store) SweepAll() error {
-	tended := s.orders.tended.Load()
-	if tended == nil || s.spaces[0].elements.index.Len() == 0 {
+	if s.spaces[0].elements.index.Len() == 0 {
 		return nil
 	}
 	s.sweeper.mu.Lock()
 	s.sweeper.before = s.log.Last() + 1
 	s.sweeper.mu.Unlock()
-	return tended.sweep(s)
+	return s.Sweep()
 }
 
 // sweepID takes out the elements of a collection that is gone. There will be no others of it.
@@ -197,13 +186,13 @@ func (s *Store) sweepID(id uint64) error {
 		if err := s.takeOut(t, keys); err != nil {
 			return err
 		}
-		span = span.After(keys[len(keys)-1])
+		span = span.after(keys[len(keys)-1])
 	}
 }
 
 // someKeys are the first keys of a table in a span, at most so many.
 func someKeys(t *Table, span Span, most int) (list [][]byte, err error) {
-	c := t.ordering().orderedKeys(span)
+	c := t.order.Load().orderedKeys(span)
 	defer c.close()
 	for len(list) < most && c.Next() {
 		list = append(list, bytes.Clone(c.Key()))
@@ -269,10 +258,10 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 		}
 		id, ok := CollectionID(keys[0])
 		if !ok { // of a later version
-			span = span.After(keys[0])
+			span = span.after(keys[0])
 			continue
 		}
-		span = span.After(ownerKey(id))
+		span = span.after(ownerKey(id))
 		if id >= before {
 			continue
 		}

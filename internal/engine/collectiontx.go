@@ -188,7 +188,7 @@ func (tx *Tx) markOwn(c *Change, seen bool) {
 
 // elementKeys goes through the keys of elements in a span, as the transaction sees them.
 func (tx *Tx) elementKeys(t *Table, span Span) keyCursor {
-	o := t.ordering()
+	o := t.order.Load()
 	st, err := tx.elementStack(o, false)
 	c := &orderedCursor{ordering: o, held: tx.locked, span: span, stack: st, err: err}
 	switch {
@@ -210,8 +210,8 @@ func (tx *Tx) sortedElements(t *Table, span Span) keyCursor {
 	if len(tx.elements) == 0 {
 		return keys
 	}
-	from, _ := span.First()
-	own := &bounded{Cursor: tx.marksOf(sortedBy{t, keycodec.BytesOrder}).tree.Freeze().Walk(from, span.Down), Span: span}
+	from, _ := span.begin()
+	own := &bounded{Cursor: tx.marksOf(sortedBy{t, keycodec.BytesOrder}).tree.Freeze().Walk(from, span.Down), span: span}
 	return &mergedCursor{order.Merge([]order.Cursor{own, keys}, span.Down, false), []keyCursor{keys}}
 }
 

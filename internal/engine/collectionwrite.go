@@ -167,7 +167,7 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 	for {
 		seq, err := s.tryWithKey(h, elements, f)
 		if err == errUnordered {
-			err = h.putInOrder(elements.ordering())
+			err = h.putInOrder(elements.order.Load())
 		} else if err != errConflict {
 			if err != nil || d != Power {
 				return err

@@ -255,7 +255,7 @@ type shown struct {
 
 func (c *crasher) Judge(s *Store, o *oracle, lo int) (crashtest.Shown[*Store, *oracle], error) {
 	for _, t := range s.Tables() {
-		if o := t.ordering(); o != nil && o.base != nil && o.base.file != nil {
+		if o := t.order.Load(); o != nil && o.base != nil && o.base.file != nil {
 			c.ordered++
 			break
 		}

@@ -68,7 +68,12 @@ func (s *Store) replayOptions(t *Table, is tableOptions) {
 		return
 	}
 	if o := t.order.Load(); o == nil || o.by != by || !o.ask() {
-		t.rest(by, nil, t.index.Len() == 0)
+		o = newOrdering(t, by, t.index.Len() == 0)
+		o.asked.Store(true)
+		if old := t.order.Swap(o); old != nil {
+			old.close()
+		}
+		s.beginFolding()
 	}
 }
 

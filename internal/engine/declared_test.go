@@ -21,7 +21,7 @@ func TestScanWhileAMapIsDeclared(t *testing.T) {
 	for _, key := range []string{"a", "m:1", "z"} {
 		mustSet(t, s, key, "1")
 	}
-	s.RawTable().ordering().lose(errors.New("planted")) // so that it is made when the tables have been listed
+	s.RawTable().order.Load().lose(errors.New("planted")) // so that it is made when the tables have been listed
 	declared := false
 	keysSorted = func() {
 		if !declared {

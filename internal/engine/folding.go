@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -12,23 +13,23 @@ type orders struct {
 	any     atomic.Bool // there is, or was, an order, and may be files of it
 	walks   atomic.Uint64
 
-	list    chan keptOrder // those that are due; nil before the goroutine is there
+	list    chan *ordering // those that are due; nil before the goroutine is there
 	running atomic.Bool
 	ended   bool // guarded by mu: the store is being closed
-	reading bool // recovery reads the log
-
-	tended atomic.Pointer[tending] // nil until a verb of the program needs it, or Tend
+	inline  bool // marks are made by one goroutine, which folds in memory: recovery
 }
 
 // due says that an order is to be folded.
 func (w *orders) due(o *ordering) {
-	if !w.running.Load() || o.told.Swap(true) {
-		return
-	}
-	select {
-	case w.list <- o:
-	default: // the next mark asks again
-		o.told.Store(false)
+	switch {
+	case w.inline:
+		o.table.store.log.ReportError("folding the order of keys", o.fold(false))
+	case w.running.Load() && !o.told.Swap(true):
+		select {
+		case w.list <- o:
+		default: // the next mark asks again
+			o.told.Store(false)
+		}
 	}
 }
 
@@ -44,7 +45,7 @@ func (s *Store) beginFolding() {
 	if w.running.Load() || w.ended {
 		return
 	}
-	w.list = make(chan keptOrder, 64)
+	w.list = make(chan *ordering, 64)
 	w.running.Store(true)
 	s.goroutines.Go(func() { s.keepFolding(s.stop) })
 }
@@ -62,8 +63,7 @@ func (s *Store) keepFolding(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case kept := <-s.orders.list:
-			o := kept.(*ordering)
+		case o := <-s.orders.list:
 			files := s.keepsRuns() && o.asked.Load()
 			err := o.fold(files)
 			if err != nil && files {
@@ -76,4 +76,9 @@ func (s *Store) keepFolding(stop <-chan struct{}) {
 			}
 		}
 	}
+}
+
+// hasOrder reports whether any table is kept in order. The caller is inside the gate, or alone.
+func (s *Store) hasOrder() bool {
+	return slices.ContainsFunc(s.allTables(), func(t tableOf) bool { return t.order.Load() != nil })
 }

@@ -28,7 +28,7 @@ func TestWalksOverGapsAgainstAModel(t *testing.T) {
 			content[k] = "1"
 		}
 		if rng.IntN(2) == 0 {
-			if err := raw.ordering().fold(false); err != nil {
+			if err := raw.order.Load().fold(false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -126,7 +126,7 @@ func TestWalksOverGapsAgainstAModel(t *testing.T) {
 					delete(content, k)
 				}
 				if rng.IntN(20) == 0 {
-					if err := raw.ordering().fold(rng.IntN(2) == 0); err != nil {
+					if err := raw.order.Load().fold(rng.IntN(2) == 0); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -34,7 +34,7 @@ func leftFor(s *Store) int64 {
 // A view is charged with no more than what it keeps from going, whatever others walk through, write and fold.
 func TestViewIsChargedWithWhatItKeeps(t *testing.T) {
 	s, raw := orderedRaw(t)
-	o := raw.ordering()
+	o := raw.order.Load()
 	for i := range 2000 {
 		mustSet(t, s, fmt.Sprintf("%04d", i), "1")
 	}
@@ -184,8 +184,8 @@ func TestManyViewsInOrder(t *testing.T) {
 		for _, v := range open {
 			v.Close()
 		}
-		o := raw.ordering()
-		if len(o.kept) != 0 || slices.Contains(s.views.keepers, keptOrder(o)) && len(s.views.keepers) > 1 {
+		o := raw.order.Load()
+		if len(o.kept) != 0 || slices.Contains(s.views.keepers, o) && len(s.views.keepers) > 1 {
 			t.Errorf("%d layers are kept when no view is open", len(o.kept))
 		}
 	}

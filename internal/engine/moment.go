@@ -108,7 +108,6 @@ func (s *Store) openMoment(at seglog.Moment, pass bool, follower func(*Store, *s
 	if err != nil {
 		return nil, err
 	}
-	m.orders.tended.Store(s.orders.tended.Load())
 	if last := m.log.Last(); at.Seq != seglog.Unbounded && last < at.Seq {
 		return nil, errors.Join(fmt.Errorf("copal: there is no record %d yet, the last one is %d", at.Seq, last), m.Close())
 	}

@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -129,15 +132,58 @@ func (o *ordering) persist() (*checkpoint.Order, error) {
 	return x, nil
 }
 
-// addRuns adds the runs of now, and those that were kept.
-func (o *ordering) addRuns(ids map[uint64]bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, l := range o.allLocked() {
-		for _, r := range l.runs() {
-			ids[r.id] = true
+// attachOrder makes the order of a table that which a snapshot tells of.
+func (f *snapshotFile) attachOrder(t *Table, x *checkpoint.Table) {
+	s := f.store
+	by, ok := keycodec.OrderNamed(x.Order.By)
+	if !ok {
+		return // of a later version
+	}
+	o := newOrdering(t, by, x.Order.Built)
+	o.asked.Store(true)
+	if len(x.Due) > 0 && s.now() < x.Order.Clock {
+		o.built = false
+	}
+	runs := make([]*orderRun, 2)[:0]
+	for _, id := range x.Order.Runs {
+		r, err := s.openRun(id)
+		if err != nil {
+			if s.opts.Until == nil || !errors.Is(err, fs.ErrNotExist) { // runs stay for the last snapshot alone
+				s.log.ReportRebuilt(err)
+			}
+			o.built = false
+			break
+		}
+		runs = append(runs, r)
+	}
+	switch {
+	case !o.built:
+		o.closeRuns(runs)
+	case len(runs) == 1:
+		o.replaceLocked(nil, runs[0])
+	case len(runs) == 2:
+		o.replaceLocked(runs[0], runs[1])
+	}
+	s.orders.any.Store(true)
+	t.order.Store(o)
+}
+
+func (s *Store) openRun(id uint64) (*orderRun, error) {
+	l := s.log
+	path := filepath.Join(l.Dir, orderName(id))
+	file, err := l.FS.Open(path, vfs.ReadOnly)
+	if err != nil {
+		return nil, fmt.Errorf("copal: %w", err)
+	}
+	size, err := file.Size()
+	if err == nil {
+		var run *order.Run
+		if run, err = order.Open(file, size, l.StoreID, id); err == nil {
+			return &orderRun{Run: run, file: file, id: id, refs: 1}, nil
 		}
 	}
+	file.Close()
+	return nil, checkpoint.AsDamage(path, 0, err)
 }
 
 // removeRuns removes the files of runs that neither the given snapshot, which is the one on the disk, nor
@@ -171,7 +217,13 @@ func (s *Store) removeRuns(x *checkpoint.Index, alone bool) {
 	defer w.mu.Unlock()
 	for _, t := range list {
 		if o := t.order.Load(); o != nil {
-			o.addRuns(needed)
+			o.mu.Lock()
+			for _, l := range o.allLocked() {
+				for _, r := range l.runs() {
+					needed[r.id] = true
+				}
+			}
+			o.mu.Unlock()
 		}
 	}
 	for _, name := range names {

@@ -101,7 +101,7 @@ func TestOrderIsExchangedDuringSnapshot(t *testing.T) {
 	for i := range 50 {
 		put(t, s, i)
 	}
-	old, done := table.ordering(), false
+	old, done := table.order.Load(), false
 	hook = func() {
 		if err := s.Order(table, keycodec.BytesOrder); err != nil {
 			t.Error(err)
@@ -162,7 +162,7 @@ func TestClockOfSnapshotIsNotEarlierThanItsKeys(t *testing.T) {
 		clock.Advance(100 * time.Millisecond)
 		table.reap()
 	}
-	x, err := table.ordering().persist()
+	x, err := table.order.Load().persist()
 	if err != nil || clock.f != nil {
 		t.Fatalf("%v; or nobody looked at the clock", err)
 	}

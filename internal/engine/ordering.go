@@ -32,7 +32,10 @@ import (
 // An option asks for an order for good (asked). Any other begins with a walk and is let go when no
 // walks come any more (passing.go): it is of this process alone, and no file has any of it.
 type ordering struct {
-	tableOrder
+	table *Table
+	by    keycodec.Order
+
+	asked atomic.Bool // for good; set with mu held, and never taken back
 
 	building sync.Mutex // one builds at a time; taken before work
 	work     sync.Mutex // one changes the runs at a time; taken before mu
@@ -75,21 +78,7 @@ type orderRun struct {
 var FoldMarks = 64 << 10
 
 func newOrdering(t *Table, by keycodec.Order, built bool) *ordering {
-	o := &ordering{tableOrder: tableOrder{table: t, by: by}, layers: layers{tree: new(order.Tree)}, built: built, since: t.store.views.opened.Load()}
-	o.keptOrder = o
-	return o
-}
-
-// attach puts the runs of an index into the order. The caller is alone with it.
-func (o *ordering) attach(runs []*orderRun) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch len(runs) {
-	case 1:
-		o.replaceLocked(nil, runs[0])
-	case 2:
-		o.replaceLocked(runs[0], runs[1])
-	}
+	return &ordering{table: t, by: by, layers: layers{tree: new(order.Tree)}, built: built, since: t.store.views.opened.Load()}
 }
 
 // mark notes a key that comes or goes with the record of number seq. The caller holds the lock of the key, or
@@ -107,10 +96,12 @@ func (o *ordering) mark(own string, gone bool, seq uint64) {
 		return
 	}
 	before, copied := o.tree.Bytes(), o.tree.Copied()
-	if o.built {
+	// While the log is read, what the layers have may be newer than what is read.
+	sure := o.built && !o.table.store.orders.inline
+	if sure {
 		o.keepLocked(key, gone, seq)
 	}
-	o.layers.mark(key, gone, o.built)
+	o.layers.mark(key, gone, sure)
 	grown, marks := o.tree.Bytes()-before, o.tree.Len()
 	o.chargeLocked(o.tree.Copied() - copied)
 	o.mu.Unlock()
@@ -150,7 +141,7 @@ func (t *Table) mark(own string, gone bool, seq uint64) {
 // copied before their order was, so that the order may have a key of which the index was told later, or lack
 // one that went meanwhile and has come again.
 func (s *orders) replayed(t *Table, own string, gone bool, seq uint64) {
-	if s.reading {
+	if s.inline {
 		t.mark(own, gone, seq)
 	}
 }
@@ -616,7 +607,7 @@ func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) 
 // Order keeps the keys of a table in an order from now on, if it does not yet. It returns when that has been made.
 func (s *Store) Order(t *Table, by keycodec.Order) error {
 	if o := t.order.Load(); o != nil && o.by == by && o.asked.Load() {
-		return o.atWork().build()
+		return o.build()
 	}
 	if err := s.isOpen(); err != nil {
 		return err
@@ -627,17 +618,9 @@ func (s *Store) Order(t *Table, by keycodec.Order) error {
 // orderFor returns the order of the table's keys, which begins if it is not there. It is nil if nobody
 // asks for it, and the table has another that was asked for.
 func (s *Store) orderFor(t *Table, by keycodec.Order, asked bool) *ordering {
-	s.Tend()
-	s.beginFolding()
-	if o := s.orders.begin(t, by, asked); o != nil {
-		return o.atWork()
-	}
-	return nil
-}
-
-func (w *orders) begin(t *Table, by keycodec.Order, asked bool) *tableOrder {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	defer s.beginFolding()
+	s.orders.mu.Lock()
+	defer s.orders.mu.Unlock()
 	old := t.order.Load()
 	switch {
 	case old != nil && old.by == by && (!asked || old.ask()):
@@ -647,10 +630,10 @@ func (w *orders) begin(t *Table, by keycodec.Order, asked bool) *tableOrder {
 	}
 	o := newOrdering(t, by, false)
 	o.asked.Store(asked)
-	if old := t.order.Swap(&o.tableOrder); old != nil {
+	if old := t.order.Swap(o); old != nil {
 		old.close()
 	}
-	return &o.tableOrder
+	return o
 }
 
 // ask makes the order one that stays, unless it is closed.

@@ -67,7 +67,7 @@ func drop(t testing.TB, s *Store, i int) {
 // inOrder is what the order of a table has, as text.
 func inOrder(t testing.TB, table *Table) (list []string) {
 	t.Helper()
-	o := table.ordering()
+	o := table.order.Load()
 	if o == nil {
 		t.Fatal("there is no order")
 	}
@@ -95,7 +95,7 @@ func sorted(t testing.TB, s *Store, table *Table) (list []string) {
 			t.Fatal(item.Err)
 		}
 		own := table.ownOf(item.Key)
-		keys[string(table.ordering().by.AppendSortKey(nil, own))] = strings.Clone(own)
+		keys[string(table.order.Load().by.AppendSortKey(nil, own))] = strings.Clone(own)
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		list = append(list, keys[k])
@@ -155,7 +155,7 @@ func TestOrderIsOpenedNotMade(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		s := mustOpen(t, mem, func(o *Options) { o.ReadOnly = readOnly })
 		table := s.spaces[0].maps["n"]
-		o := table.ordering()
+		o := table.order.Load()
 		if o == nil || !o.built || o.base == nil || o.small == nil || o.tree.Len() != 0 {
 			t.Fatalf("the order is %+v", o)
 		}
@@ -205,7 +205,7 @@ func TestDamagedRuns(t *testing.T) {
 			t.Errorf("%s: told %v", what, told)
 		}
 		s = mustOpen(t, image)
-		if !s.spaces[0].maps["n"].ordering().built {
+		if !s.spaces[0].maps["n"].order.Load().built {
 			t.Errorf("%s: it was not written again", what)
 		}
 		wantOrder(t, s, what+", opened again")
@@ -254,7 +254,7 @@ func TestSnapshotWithoutOrder(t *testing.T) {
 	forgeIndex(t, mem, append(append(checkpoint.Title(x.Store, at, int64(len(text))), b[checkpoint.Head:at]...), text...))
 	s := mustOpen(t, mem)
 	defer mustClose(t, s)
-	if s.snapshot == nil || s.spaces[0].maps["n"].ordering() != nil {
+	if s.snapshot == nil || s.spaces[0].maps["n"].order.Load() != nil {
 		t.Fatal("the snapshot is not what it should be")
 	}
 	numbers(t, s)
@@ -273,7 +273,7 @@ func TestUnknownOptions(t *testing.T) {
 		put(t, s, 1)
 		mustClose(t, s)
 		s = mustOpen(t, mem, func(o *Options) { o.NoSnapshot = true })
-		if s.spaces[0].maps["n"].ordering() != nil {
+		if s.spaces[0].maps["n"].order.Load() != nil {
 			t.Errorf("%s is an order", text)
 		}
 		numbers(t, s)
@@ -297,7 +297,7 @@ func TestLeftoverRuns(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, mem)
 	defer mustClose(t, s)
-	o := s.spaces[0].maps["n"].ordering()
+	o := s.spaces[0].maps["n"].order.Load()
 	if names := runsOf(t, mem); len(names) > 2 || !slices.Contains(names, orderName(o.base.id)) {
 		t.Errorf("there are the runs %v", names)
 	}
@@ -390,7 +390,7 @@ func TestOrderIsMadeBesideWriters(t *testing.T) {
 					t.Error(err)
 				}
 				snapshotNow(t, s)
-				table.ordering().lose(errors.New("planted"))
+				table.order.Load().lose(errors.New("planted"))
 				inOrder(t, table)
 			}
 		})
@@ -444,7 +444,7 @@ func TestOrderWithoutRoom(t *testing.T) {
 		put(t, s, i*31%100)
 	}
 	full = true
-	o := s.spaces[0].maps["n"].ordering()
+	o := s.spaces[0].maps["n"].order.Load()
 	if err := o.fold(true); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("fold: %v", err)
 	}
@@ -461,7 +461,7 @@ func TestOrderWithoutRoom(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, mem)
 	defer mustClose(t, s)
-	if !s.spaces[0].maps["n"].ordering().built {
+	if !s.spaces[0].maps["n"].order.Load().built {
 		t.Error("it was not written")
 	}
 	wantOrder(t, s, "opened again")
@@ -534,7 +534,7 @@ func TestKeysComeAndGoDuringAFold(t *testing.T) {
 			fsys := &runsBefore{mem, func() error { return nil }}
 			s := mustOpen(t, fsys, func(o *Options) { o.OnError = func(error) {} })
 			table := numbers(t, s)
-			o := table.ordering()
+			o := table.order.Load()
 			for i := range 20 {
 				put(t, s, i)
 			}
@@ -720,7 +720,7 @@ func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
 	if err := errors.Join(w.Compact(context.Background(), nil), w.Sync()); err != nil {
 		t.Fatal(err)
 	}
-	o := table.ordering()
+	o := table.order.Load()
 	o.lose(errors.New("planted")) // as a walk does that comes by damage
 	anew := 0
 	keysSorted = func() {

@@ -51,7 +51,7 @@ func (s *Store) keptKeys(t *Table, by keycodec.Order, span Span, begin bool) *or
 func (s *Store) orderToWalk(t *Table, by keycodec.Order, begin bool) *ordering {
 	switch o := t.order.Load(); {
 	case o != nil && o.by == by:
-		return o.atWork()
+		return o
 	case !begin || t.isUnkept() || s.isOpen() != nil:
 		return nil
 	}
@@ -91,7 +91,7 @@ func (o *ordering) letGoLocked() bool {
 		return false
 	}
 	o.closeLocked()
-	o.table.order.CompareAndSwap(&o.tableOrder, nil)
+	o.table.order.CompareAndSwap(o, nil)
 	return true
 }
 
@@ -105,11 +105,10 @@ func (s *Store) fitPassing(keep *ordering) {
 			return
 		}
 		for _, t := range list {
-			kept := t.order.Load()
-			if kept == nil || kept.asked.Load() {
+			o := t.order.Load()
+			if o == nil || o.asked.Load() {
 				continue
 			}
-			o := kept.atWork()
 			o.mu.Lock()
 			walked, built := o.walked, o.built
 			o.mu.Unlock()
@@ -134,15 +133,14 @@ func (v *View) ownKeys(t *Table, by keycodec.Order, span Span) keyCursor {
 	v.sorting.Lock()
 	defer v.sorting.Unlock()
 	of := sortedBy{t, by}
-	sorted, known := v.sorted[of]
-	run, _ := sorted.(*order.Run)
+	run, known := v.sorted[of]
 	if !known {
 		var err error
 		if run, err = v.sortOwn(t, by); err != nil || v.failure() != nil {
 			return nil
 		}
 		if v.sorted == nil {
-			v.sorted = map[sortedBy]any{}
+			v.sorted = map[sortedBy]*order.Run{}
 		}
 		v.sorted[of] = run
 		v.store.views.take(inMemory(run))
@@ -150,8 +148,8 @@ func (v *View) ownKeys(t *Table, by keycodec.Order, span Span) keyCursor {
 	if run == nil {
 		return nil
 	}
-	from, _ := span.First()
-	return &ownCursor{bounded{Cursor: run.Walk(from, span.Down), Span: span}}
+	from, _ := span.begin()
+	return &ownCursor{bounded{Cursor: run.Walk(from, span.Down), span: span}}
 }
 
 // sortOwn sorts the keys of a table that the view has. It returns nil if they are too many.
@@ -180,7 +178,7 @@ func (v *View) dropOwn() {
 	v.sorting.Lock()
 	defer v.sorting.Unlock()
 	for _, run := range v.sorted {
-		v.store.views.take(-inMemory(run.(*order.Run)))
+		v.store.views.take(-inMemory(run))
 	}
 	v.sorted = nil
 }

@@ -146,7 +146,7 @@ func TestWalksThatBeginNoOrder(t *testing.T) {
 	if got := listings(); got != walks {
 		t.Errorf("%d walks have read all keys %d times", walks, got)
 	}
-	if s.RawTable().ordering() != nil {
+	if s.RawTable().order.Load() != nil {
 		t.Error("there is an order")
 	}
 	walk(false)
@@ -211,11 +211,11 @@ func TestPassingOrderIsLetGo(t *testing.T) {
 			break
 		}
 	}
-	if walk(Span{}); raw.ordering() != nil {
+	if walk(Span{}); raw.order.Load() != nil {
 		t.Error("an order begins with a walk over everything")
 	}
 	for round := range 3 {
-		if walk(Span{Low: []byte("5")}); raw.ordering() == nil || leftFor(s) >= before {
+		if walk(Span{Low: []byte("5")}); raw.order.Load() == nil || leftFor(s) >= before {
 			t.Fatalf("round %d: no order is kept, or it is not counted: %d bytes are left, and %d were without", round, leftFor(s), before)
 		}
 		for range 3 * n {
@@ -230,10 +230,10 @@ func TestPassingOrderIsLetGo(t *testing.T) {
 			mustSet(t, s, "comes", "1")
 			mustRemove(t, s, "comes")
 		}
-		if raw.ordering() == nil {
+		if raw.order.Load() == nil {
 			t.Errorf("round %d: the order is let go too soon", round)
 		}
-		if mustSet(t, s, "comes", "1"); raw.ordering() != nil {
+		if mustSet(t, s, "comes", "1"); raw.order.Load() != nil {
 			t.Errorf("round %d: the order is kept though nobody walks", round)
 		}
 		mustRemove(t, s, "comes")
@@ -254,7 +254,7 @@ func TestPassingOrderIsNotWritten(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("m:", i), "1")
 		scannedKeys(t, itemKeys(s.InOrder(c, keycodec.BytesOrder, Span{Down: true}, false)))
 	}
-	o := c.owner.ordering()
+	o := c.owner.order.Load()
 	logtest.Until(func() bool { // it has been folded
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -272,7 +272,7 @@ func TestPassingOrderIsNotWritten(t *testing.T) {
 	}
 	s = mustOpen(t, mem)
 	defer mustClose(t, s)
-	if table := s.spaces[0].maps["m"]; table.ordering() != nil || s.snapshot == nil || s.snapshot.x.Tables[len(s.snapshot.x.Tables)-1].Order != nil {
+	if table := s.spaces[0].maps["m"]; table.order.Load() != nil || s.snapshot == nil || s.snapshot.x.Tables[len(s.snapshot.x.Tables)-1].Order != nil {
 		t.Error("the next process has the order")
 	}
 }
@@ -286,8 +286,8 @@ func TestPassingOrderIsAskedFor(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("m:", i), "1")
 	}
 	scannedKeys(t, itemKeys(s.InOrder(c, keycodec.BytesOrder, Span{}, false)))
-	o, listings := c.owner.ordering(), countListings(t)
-	if err := s.Order(c.owner, keycodec.BytesOrder); err != nil || c.owner.ordering() != o || listings() != 0 {
+	o, listings := c.owner.order.Load(), countListings(t)
+	if err := s.Order(c.owner, keycodec.BytesOrder); err != nil || c.owner.order.Load() != o || listings() != 0 {
 		t.Errorf("%v; another order, or the keys were read again", err)
 	}
 	for i := range 500 {
@@ -320,13 +320,13 @@ func TestPassingOrdersFitTheMemory(t *testing.T) {
 			}
 			total := int64(0)
 			for _, other := range all {
-				if o := other.owner.ordering(); o != nil {
+				if o := other.owner.order.Load(); o != nil {
 					total += o.memory()
 					begun++
 				}
 			}
-			if total > s.mostPassing() || c.owner.ordering() == nil {
-				t.Fatalf("the orders take %d bytes, and may take %d; the last is kept: %v", total, s.mostPassing(), c.owner.ordering() != nil)
+			if total > s.mostPassing() || c.owner.order.Load() == nil {
+				t.Fatalf("the orders take %d bytes, and may take %d; the last is kept: %v", total, s.mostPassing(), c.owner.order.Load() != nil)
 			}
 		}
 	}
@@ -347,7 +347,7 @@ func TestKeysThatAreNotKeptInPassing(t *testing.T) {
 		if keys := scannedKeys(t, s.Scan(PrefixSpan([]byte("01")))); len(keys) != 100 {
 			t.Errorf("%d keys", len(keys))
 		}
-		if s.RawTable().ordering() != nil {
+		if s.RawTable().order.Load() != nil {
 			t.Error("more keys are kept than memory may have")
 		}
 	}
@@ -387,7 +387,7 @@ func TestPassingOrderOfRawKeysGivesWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	scannedKeys(t, s.Scan(PrefixSpan([]byte("m:1"))))
-	if o := table.ordering(); o == nil || !o.by.IsBytes() {
+	if o := table.order.Load(); o == nil || !o.by.IsBytes() {
 		t.Fatal("a raw walk begins no order")
 	}
 	ints, _ := keycodec.OrderNamed("int")
@@ -399,7 +399,7 @@ func TestPassingOrderOfRawKeysGivesWay(t *testing.T) {
 		if keys := scannedKeys(t, s.Scan(PrefixSpan([]byte("m:1")))); len(keys) != 11 || keys[2] != "m:11" {
 			t.Errorf("%q", keys)
 		}
-		if o := table.ordering(); o == nil || o.by != ints {
+		if o := table.order.Load(); o == nil || o.by != ints {
 			t.Error("a raw walk takes the place of the order of the keys")
 		}
 	}
@@ -487,7 +487,7 @@ func (m *passingModel) step() {
 		}
 	case 6:
 		for _, table := range m.s.Tables() {
-			if o := table.ordering(); o != nil {
+			if o := table.order.Load(); o != nil {
 				if err := o.fold(false); err != nil {
 					t.Fatal(err)
 				}
@@ -547,7 +547,7 @@ func (m *passingModel) step() {
 		}
 	}
 	for _, table := range m.s.Tables() {
-		if o := table.ordering(); o != m.had[table] {
+		if o := table.order.Load(); o != m.had[table] {
 			if m.had[table] != nil {
 				m.ended++
 			}

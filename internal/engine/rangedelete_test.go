@@ -494,7 +494,7 @@ func TestRangeWhileAnOrderGoes(t *testing.T) {
 			for range s.InOrder(c, keycodec.BytesOrder, Span{}, false) {
 				break
 			}
-			if o := table.ordering(); o != nil {
+			if o := table.order.Load(); o != nil {
 				o.letGo()
 			}
 		}

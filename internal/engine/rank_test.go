@@ -126,7 +126,7 @@ func TestCountsAgainstAModel(t *testing.T) {
 					m.open()
 				}
 			case 4:
-				if o := m.s.spaces[0].elements.ordering(); o != nil {
+				if o := m.s.spaces[0].elements.order.Load(); o != nil {
 					if err := o.fold(m.rng.IntN(2) == 0); err != nil {
 						t.Fatal(err)
 					}
@@ -173,7 +173,7 @@ func TestCountsWalkNowhere(t *testing.T) {
 	for i := range 1000 {
 		mustChange(t, s, "h", hset(fmt.Sprintf("%04d", i), ""))
 		if i%300 == 0 {
-			if err := s.spaces[0].elements.ordering().fold(true); err != nil {
+			if err := s.spaces[0].elements.order.Load().fold(true); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -230,7 +230,7 @@ func TestCountsOfAViewFoldNothing(t *testing.T) {
 	for i := range 10 {
 		mustChange(t, s, "h", hset(fmt.Sprint(i), ""))
 	}
-	o := s.spaces[0].elements.ordering()
+	o := s.spaces[0].elements.order.Load()
 	o.mu.Lock()
 	o.layers.mark([]byte("ff:unknown"), true, false) // as recovery does
 	o.mu.Unlock()

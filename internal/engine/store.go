@@ -43,7 +43,6 @@ type Options struct {
 	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
 	Compaction func(*Store) Compaction                 // gives space back
 	Follower   func(*Store, *seglog.Recovery) Follower // follows another process, in a read-only store
-	Tend       func(*Store)                            // Store.Tend
 
 	LogPerIndex int64 // see seglog.Options
 
@@ -213,7 +212,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 		opts.FS = lock
 	}
 	s := newStore(dir, opts)
-	s.lock, s.pass, s.orders.reading = lock, pass, true
+	s.lock, s.pass, s.orders.inline = lock, pass, true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
@@ -223,7 +222,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.orders.reading = false
+	s.orders.inline = false
 	s.opened = s.now()
 	if err := seglog.ReadUnfinished(opts.FS, dir); errors.Is(err, seglog.ErrUnfinished) { // of work on a store that opens
 		s.reports.add(err)
@@ -242,6 +241,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	if !opts.ReadOnly {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
+	ordered := s.hasOrder() // before a follower declares maps
 	if !opts.ReadOnly && !opts.Inline {
 		s.log.SettleSoon()
 		if !opts.NoSnapshot {
@@ -256,8 +256,8 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	if opts.ReadOnly && !opts.Inline {
 		s.goroutines.Go(func() { s.follower.Keep(s.stop) })
 	}
-	if opts.Tend != nil {
-		opts.Tend(s)
+	if ordered {
+		s.beginFolding()
 	}
 	return s, nil
 }

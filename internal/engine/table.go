@@ -23,10 +23,10 @@ type Table struct {
 
 	ofElements bool // of collections
 
-	deadlines atomic.Pointer[deadlines]  // nil until an entry has one
-	order     atomic.Pointer[tableOrder] // nil unless the table's keys are kept in order
-	tally     atomic.Pointer[tally]      // nil until keys are counted by their beginnings
-	unkept    atomic.Uint64              // number of the log's next record when they could not be kept so; 0 for never
+	deadlines atomic.Pointer[deadlines] // nil until an entry has one
+	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
+	tally     atomic.Pointer[tally]     // nil until keys are counted by their beginnings
+	unkept    atomic.Uint64             // number of the log's next record when they could not be kept so; 0 for never
 
 	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil

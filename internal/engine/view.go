@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -42,8 +43,8 @@ type View struct {
 
 	listed bool // guarded by views.mu
 
-	sorting sync.Mutex       // held to sort keys; taken before life
-	sorted  map[sortedBy]any // *order.Run, which not every program has; guarded by sorting; nil for keys that are too many
+	sorting sync.Mutex              // held to sort keys; taken before life
+	sorted  map[sortedBy]*order.Run // guarded by sorting; nil for keys that are too many
 }
 
 var (
@@ -72,7 +73,7 @@ type views struct {
 	mu      sync.Mutex  // a leaf; guards the rest, and all changes of open, newest, opened and epoch
 	line    []*View     // that are open, in the order of opening
 	tables  []*Table    // that have versions
-	keepers []keptOrder // at work, that have kept layers. Taken under ordering.mu; the list is replaced, never changed
+	keepers []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
 }
 
 // OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it
@@ -147,10 +148,10 @@ func (l *views) list(v *View) {
 // unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has
 // become useless that the versions are worth a look.
 func (l *views) unlist(v *View) (sweep bool) {
-	var keepers []keptOrder
+	var keepers []*ordering
 	defer func() {
 		for _, o := range keepers {
-			o.(*ordering).dropKept(v.number)
+			o.dropKept(v.number)
 		}
 	}()
 	l.mu.Lock()
@@ -224,7 +225,7 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 // without is the number of the newest view that does not have the record of number seq, and next
 // the number of the view after it, 0 for none. The order, whose lock the caller holds, keeps layers
 // for it then, and is told when a view is closed.
-func (l *views) without(seq uint64, o keptOrder) (number, next uint64) {
+func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, v := range slices.Backward(l.line) {
@@ -240,10 +241,10 @@ func (l *views) without(seq uint64, o keptOrder) (number, next uint64) {
 }
 
 // keepsNone says that an order, whose lock the caller holds, has kept no layers.
-func (l *views) keepsNone(o keptOrder) {
+func (l *views) keepsNone(o *ordering) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keepers = seglog.Without(slices.Clone(l.keepers), func(other keptOrder) bool { return other == o })
+	l.keepers = seglog.Without(slices.Clone(l.keepers), func(other *ordering) bool { return other == o })
 }
 
 // lose ends all views. The caller excludes all others.

@@ -291,7 +291,7 @@ func (m *viewModel) order() {
 		if err := m.s.Order(table, keycodec.BytesOrder); err != nil {
 			m.t.Fatal(err)
 		}
-		if err := table.ordering().fold(m.rng.IntN(2) == 0); err != nil {
+		if err := table.order.Load().fold(m.rng.IntN(2) == 0); err != nil {
 			m.t.Fatal(err)
 		}
 	}

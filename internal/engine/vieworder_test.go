@@ -46,7 +46,7 @@ func TestMarksOfWhatCameAndWentGo(t *testing.T) {
 		mustSet(t, s, key, "1")
 		mustRemove(t, s, key)
 	}
-	if n := raw.ordering().tree.Len(); n > 500 {
+	if n := raw.order.Load().tree.Len(); n > 500 {
 		t.Errorf("of 5000 keys that are gone, and were in no run, the tree has %d marks", n)
 	}
 }
@@ -94,7 +94,7 @@ func TestQueue(t *testing.T) {
 					mustSet(t, s, key(10000+i), "1")
 					has = append(has, key(10000+i))
 				}
-				if err := raw.ordering().fold(false); err != nil {
+				if err := raw.order.Load().fold(false); err != nil {
 					t.Fatal(err)
 				}
 				gone := 0
@@ -215,12 +215,12 @@ func TestOrderOfViewsBesideALateWrite(t *testing.T) {
 			mustSet(t, s, "d", "1")
 			mustRemove(t, s, first)
 		}
-		if n := len(raw.ordering().kept); n != 2 {
+		if n := len(raw.order.Load().kept); n != 2 {
 			t.Errorf("gone %v: the layers of %d moments are kept", gone, n)
 		}
 		with.Close()
 		without.Close()
-		if n := len(raw.ordering().kept); n != 0 {
+		if n := len(raw.order.Load().kept); n != 0 {
 			t.Errorf("gone %v: the layers of %d moments are kept, and no view is open", gone, n)
 		}
 	}
@@ -250,7 +250,7 @@ func viewsAgainstTheirEntries(t *testing.T, asked bool) {
 	}
 	ask()
 	with := func(f func(o *ordering)) {
-		if o := raw.ordering(); o != nil {
+		if o := raw.order.Load(); o != nil {
 			f(o)
 		}
 	}
@@ -378,7 +378,7 @@ func TestGapsOfAWalkBesideOthers(t *testing.T) {
 		for i := range 100 {
 			mustSet(t, s, fmt.Sprintf("%03d", i), "1")
 		}
-		o := raw.ordering()
+		o := raw.order.Load()
 		if err := o.fold(false); err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +423,7 @@ func TestOrderThatIsMadeForgets(t *testing.T) {
 	s, raw := orderedRaw(t)
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "1")
-	raw.ordering().lose(errors.New("for the test"))
+	raw.order.Load().lose(errors.New("for the test"))
 	if got := scanned3(t, s); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("there are %q", got)
 	}
@@ -439,7 +439,7 @@ func TestViewBesideAnOrderThatIsMade(t *testing.T) {
 	s, raw := orderedRaw(t)
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "1")
-	raw.ordering().lose(errors.New("for the test"))
+	raw.order.Load().lose(errors.New("for the test"))
 	defer func(f func()) { keysSorted = f }(keysSorted)
 	var v *View
 	keysSorted = func() {
