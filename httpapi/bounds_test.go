@@ -359,3 +359,24 @@ func TestBodiesAreNotCut(t *testing.T) {
 		}
 	}
 }
+
+// Lines of which no entry is kept are not charged for as long as the bulk lasts, and a bulk that is refused leaves
+// the refusals of others as they are.
+func TestBulksOfLinesThatAreNotKept(t *testing.T) {
+	p := newPeer(t, WithMaxMemory(2<<20))
+	for name, line := range map[string]string{
+		"expired": `{"key":"k","value":"` + strings.Repeat("x", 1000) + `","expires":"2001-01-01T00:00:00Z"}`,
+		"bad":     `{"key":"k","value":"` + strings.Repeat("x", 1000) + `","content":"nonsense"}`,
+		"comment": `{"copal":1,"x":"` + strings.Repeat("x", 1000) + `"}`,
+	} {
+		if got := p.do("POST /v1/maps/m\n\n" + strings.Repeat(line+"\n", 8000)); !strings.HasPrefix(got, "200") {
+			t.Errorf("%s: %.200s", name, got)
+		}
+	}
+	for range 2 {
+		got := p.do("POST /v1/maps/m\n\n"+`{"key":"k","value":"`+strings.Repeat("x", 3<<20)+`"}`, "Retry-After")
+		if !strings.HasPrefix(got, "503") || strings.Count(got, "entries written before it") != 1 {
+			t.Errorf("a line that is too long: %.300s", got)
+		}
+	}
+}

@@ -112,7 +112,12 @@ func (q *request) bulk() error {
 		return err
 	}
 	for {
-		q.turn.Look(q.r.Context()) // a client that is gone shows when it is read from
+		q.turn.Look(q.r.Context())        // a client that is gone shows when it is read from
+		if body.n-counted > 2*bulkBytes { // lines of which no entry is kept count, too
+			if err := put(); err != nil {
+				return err
+			}
+		}
 		l, err := in.Next()
 		var wrong *ndjson.LineError
 		if err == io.EOF {
@@ -134,9 +139,9 @@ func (q *request) bulk() error {
 			if err := put(); err != nil {
 				return err
 			}
-			p := problemOf(err)
+			p := *problemOf(err) // which may be of all requests
 			p.Detail += fmt.Sprintf("; entries written before it: %d", written)
-			return p
+			return &p
 		}
 		e, err := q.bulkEntry(name, &l)
 		if err != nil {

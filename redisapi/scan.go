@@ -153,7 +153,7 @@ func (c *call) scanOptions(at int) (o scanning, err error) {
 		}
 	}
 	if n == 0 {
-		o.any = c.cmd.name == "scan" && c.tx == nil && (len(glob.Literal(o.match)) == 0 || c.raw.Len() > fewKeys)
+		o.any = c.cmd.name == "scan" && c.tx == nil && (len(glob.Literal(o.match)) == 0 || opened.DriverOf(c.s.DB) == nil && c.raw.Len() > fewKeys)
 	}
 	return o, nil
 }
@@ -165,6 +165,9 @@ const anyOrder = " in any order"
 // no order passes over.
 const mostForeign = 10_000
 
+// somePage is how many keys are read at a time, in no order: they may have 64 KiB each.
+const somePage = 1 << 8
+
 // fewKeys is how many keys a store may have until a walk over those with a prefix does not put all of them in order.
 const fewKeys = 1 << 16
 
@@ -173,7 +176,7 @@ func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte,
 	place, more, prefix := o.place, true, glob.Literal(o.match)
 	for n, foreign := 0, 0; n < o.count && foreign < mostForeign && more; {
 		var keys [][]byte
-		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, min(o.count-n, 1<<10)); err != nil {
+		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, min(o.count-n, somePage)); err != nil {
 			return nil, err
 		}
 		for _, raw := range keys {
@@ -183,6 +186,7 @@ func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte,
 				foreign++
 				continue
 			case keep(key):
+				c.uses(len(key) + entryBytes)
 				kept = append(kept, key)
 			}
 			n++
@@ -300,15 +304,31 @@ func (c *call) keysLike() error {
 		}
 	}
 	if c.tx == nil && c.raw.Len() > fewKeys && opened.DriverOf(c.s.DB) == nil {
-		all := anywhere(c, "")
-		if len(prefix) > 0 {
-			all = sortedLike(c, prefix)
+		takeAll := func(all iter.Seq2[[]byte, error]) error {
+			for key, err := range all {
+				if err != nil {
+					return err
+				}
+				take(key)
+			}
+			return nil
 		}
-		for key, err := range all {
-			if err != nil {
+		maps := func() int { return len(opened.Engine(c.s.DB).Tables()) }
+		sorted := len(prefix) > 0
+		if !sorted {
+			before := maps()
+			if err := takeAll(anywhere(c, "")); err != nil {
 				return err
 			}
-			take(key)
+			if sorted = maps() != before; sorted { // keys of a map that was declared meanwhile may have come twice
+				c.Cut(from)
+				n = 0
+			}
+		}
+		if sorted {
+			if err := takeAll(sortedLike(c, prefix)); err != nil {
+				return err
+			}
 		}
 	} else {
 		for key := range c.walkLike(prefix, nil) {
@@ -342,7 +362,7 @@ func sortedLike(c *call, prefix []byte) iter.Seq2[[]byte, error] {
 // anywhere yields the keys of the client's database from a place on, in no order. An error is the last.
 func anywhere(c *call, place copaladmin.Place) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for n, more := 8, true; more; n = min(2*n, 1<<10) {
+		for n, more := 8, true; more; n = min(2*n, somePage) {
 			var keys [][]byte
 			var err error
 			keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, n)

@@ -46,11 +46,10 @@ func PlaceOf(text string) (p Place) {
 // SomeKeys returns up to n keys from a place on, a few more where hashes are alike, and the place behind
 // them. more is false at the end. The keys are the caller's.
 func (s *Store) SomeKeys(from Place, n int) (keys [][]byte, next Place, more bool, err error) {
-	tables := s.Tables()
-	slices.SortFunc(tables, func(a, b *Table) int { return strings.Compare(a.name, b.name) })
 	s.awaitAll()
-	for _, t := range tables {
-		if t.name < from.table {
+	for tables := s.tablesByName(); len(tables) > 0; {
+		t := tables[0]
+		if tables = tables[1:]; t.name < from.table {
 			continue
 		}
 		if t.name > from.table {
@@ -71,8 +70,18 @@ func (s *Store) SomeKeys(from Place, n int) (keys [][]byte, next Place, more boo
 				}
 			}
 		}
+		if t.name == "" {
+			tables = s.tablesByName()[1:] // a map declared meanwhile has keys that were in the raw table
+		}
 	}
 	return keys, from, false, nil
+}
+
+// tablesByName returns the tables in the order of their names, the raw one first.
+func (s *Store) tablesByName() []*Table {
+	tables := s.Tables()
+	slices.SortFunc(tables, func(a, b *Table) int { return strings.Compare(a.name, b.name) })
+	return tables
 }
 
 // someKeys appends keys of one part of the table.

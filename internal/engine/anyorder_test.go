@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -178,4 +179,41 @@ func TestCountBesideWriters(t *testing.T) {
 		}
 	}
 	wantCounts(t, s, list, 2000, b)
+}
+
+// A map that is declared while a page is read takes keys out of the raw table: they come with the map.
+func TestSomeKeysBesideADeclaration(t *testing.T) {
+	for round := range 20 {
+		s := mustOpen(t, vfs.NewMem())
+		const n = 2000
+		for i := range n {
+			mustSet(t, s, fmt.Sprint("m1:", i), "")
+		}
+		if _, err := s.Map("m5"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 200 {
+			mustSet(t, s, fmt.Sprint("m5:", i), "")
+		}
+		begin := make(chan bool)
+		var declared sync.WaitGroup
+		declared.Go(func() {
+			<-begin
+			for range round * 4 { // at another time each round
+				runtime.Gosched()
+			}
+			if _, err := s.Map("m1"); err != nil {
+				t.Error(err)
+			}
+		})
+		close(begin)
+		found := someOf(t, s, 1024, func(int) {})
+		declared.Wait()
+		for i := range n {
+			if found[fmt.Sprint("m1:", i)] == 0 {
+				t.Fatalf("round %d: %d keys, and m1:%d is not among them", round, len(found), i)
+			}
+		}
+		mustClose(t, s)
+	}
 }

@@ -48,7 +48,9 @@ func Read(value []byte) (*Sketch, error) {
 			if bit/8+1 < len(body) {
 				n |= uint16(body[bit/8+1]) << 8
 			}
-			h.Ranks[i] = uint8(n >> (bit % 8) & 63)
+			if h.Ranks[i] = uint8(n >> (bit % 8) & 63); h.Ranks[i] > MaxRank {
+				return nil, ErrNone
+			}
 		}
 		return h, nil
 	}

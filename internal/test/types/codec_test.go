@@ -131,7 +131,7 @@ func TestCodecWithTheNameOfAnother(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem())
 	defer db.Close()
 	_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(namesake{codec.JSON}))
-	if err == nil || !strings.Contains(err.Error(), "called json") {
+	if err == nil || !strings.Contains(err.Error(), "the name json") {
 		t.Error(err)
 	}
 }
