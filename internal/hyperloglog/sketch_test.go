@@ -54,3 +54,15 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// No element has a rank above the greatest, so a value with one is none that Append wrote.
+func TestRanksAboveTheGreatest(t *testing.T) {
+	value := append([]byte("HYLL\x00"), make([]byte, denseBytes-5)...)
+	if _, err := Read(value); err != nil {
+		t.Fatal(err)
+	}
+	value[denseBytes-1] = 0xff
+	if _, err := Read(value); err != ErrNone {
+		t.Error(err)
+	}
+}
