@@ -112,7 +112,8 @@ func (q *request) bulk() error {
 		return err
 	}
 	for {
-		q.turn.Look(q.r.Context())        // a client that is gone shows when it is read from
+		q.turn.Look(q.r.Context()) // a client that is gone shows when it is read from
+
 		if body.n-counted > 2*bulkBytes { // lines of which no entry is kept count, too
 			if err := put(); err != nil {
 				return err
