@@ -17,7 +17,7 @@ fuzz: ## each fuzz target in turn, for FUZZTIME, a minute by default
 ci: ## the checks that each commit must pass
 	.ci/run
 
-checks: ## the longer checks, about two hours on two cores: other processors, clients, the image, planted bugs
+checks: ## the longer checks, which take hours: other processors, clients, the image, planted bugs
 	.ci/long
 
 tour: ## copal on real data, in under a minute

@@ -118,7 +118,7 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 			b.keys = append(b.keys, string(key))
 		}
 	}
-	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, by: c.by, inPlaceOf: b, account: c.account}
+	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, inPlaceOf: b, account: c.account}
 	b.place.Grows = b.place.replyGrows
 	b.place.db.Store(c.db.Load())
 	b.place.grant.Store(c.grant.Load())
