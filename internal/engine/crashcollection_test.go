@@ -284,7 +284,7 @@ func sweepSurvivor(s *Store) error {
 func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {
-	want := 250
+	want := 500
 	if longTest() {
 		want = 1_000_000
 	}

@@ -30,7 +30,7 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { logtest.BothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want, sparse := 800, 8
+	want, sparse := 1_200, 5
 	if longTest() {
 		want, sparse = 1_000_000, 0
 	}

@@ -213,7 +213,7 @@ func crashModelEnds(t *testing.T) {
 }
 
 func crashDeadlines(t *testing.T, options func(*Options)) {
-	want := 800
+	want := 1_600
 	if longTest() {
 		want = 1_000_000
 	}

@@ -223,7 +223,7 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want, least := 200, 2
+	want, least := 400, 3
 	if longTest() {
 		want = 1_000_000
 	}
