@@ -3,11 +3,13 @@ package engine
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -107,6 +109,38 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 		mustSet(t, s, "other", strings.Repeat("o", 1000))
 	}
 	wantFirstAlone(t, s)
+	mem = mem.ProcessCrash()
+	mustClose(t, s)
+	logtest.RemoveIndex(mem, "db")
+	s = mustOpen(t, mem, small)
+	wantFirstAlone(t, s)
+	mustClose(t, s)
+}
+
+// TestSnapshotThatEndsWithACommit: the last record of a snapshot of the index is the commit of a group, of which the
+// members are in segments before it. Compaction of the commit's segment keeps it, also after an opening.
+func TestSnapshotThatEndsWithACommit(t *testing.T) {
+	mem := vfs.NewMem()
+	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, small)
+	mustSet(t, s, "first0", "old")
+	commitBehindADeletion(t, s, underWay(t, s, "first"))
+	holds := s.log.Segments()[len(s.log.Segments())-1].ID
+	mem = mem.ProcessCrash()
+	mustClose(t, s)
+	s = mustOpen(t, mem, small)
+	mustSet(t, s, "other", strings.Repeat("o", 3000))
+	mustSet(t, s, "other", "1")
+	if err := s.log.SyncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	run := slices.DeleteFunc(s.log.Compactable(), func(seg *seglog.Segment) bool { return seg.ID != holds })
+	if len(run) != 1 {
+		t.Fatalf("the segment of the commit, %v, cannot be compacted", holds)
+	}
+	if err := s.compact(run, noPause); err != nil {
+		t.Fatal(err)
+	}
 	mem = mem.ProcessCrash()
 	mustClose(t, s)
 	logtest.RemoveIndex(mem, "db")
