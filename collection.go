@@ -194,7 +194,7 @@ func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *
 	case is:
 		return far.update(sub, d, decide)
 	case c.tx == nil:
-		return c.db.store.UpdateElement(c.key, c.of, sub, d, decide)
+		return c.db.store.UpdateElement(c.key, c.of, sub, d, c.takes, decide)
 	}
 	var found *engine.Entry
 	switch e, err := c.get(sub); {

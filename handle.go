@@ -212,7 +212,7 @@ func (h *handle) updateEntry(at *place, key []byte, own bool, d engine.Durabilit
 	if h.from != nil {
 		return h.from.update(at, key, d, decide)
 	}
-	_, err := h.db.store.Update(at.table, at.cells, key, own, d, decide)
+	_, err := h.db.store.Update(at.table, at.cells, key, own, d, h.takes, decide)
 	return err
 }
 

@@ -250,6 +250,8 @@ func TestLargeValuesAreCharged(t *testing.T) {
 	for _, words := range []string{
 		"GET k", "GETRANGE k 0 1", "GETBIT k 0", "BITCOUNT k", "BITPOS k 0", "BITFIELD_RO k GET u8 0", "MGET k", "GETEX k", "SET k x GET", "LCS k k", "COPAL.TYPED GET k",
 		"OBJECT ENCODING k", "DUMP k", "HGET h f", "HMGET h f", "HGETALL h", "LINDEX l 0", "LRANGE l 0 -1", "SORT l ALPHA", "SORT s BY none GET k*",
+		"APPEND k x", "SETRANGE k 0 x", "SETBIT k 0 1", "BITFIELD k SET u8 0 1", "BITOP NOT b k", "INCR k", "INCRBYFLOAT k 1", "GETSET k x", "GETDEL k", "COPY k c",
+		"HINCRBY h f 1", "HINCRBYFLOAT h f 1", "LPOP l", "RPOP l", "LMOVE l s LEFT LEFT",
 	} {
 		for _, form := range []string{"%s", "MULTI|%s|EXEC", "COPAL.BEGIN|%s"} {
 			p := dial(t, address)

@@ -79,7 +79,7 @@ func compactionAmongOthers(t *testing.T) {
 					w.Value = binary.BigEndian.AppendUint64(nil, n+1)
 					return true, nil
 				}
-				if _, err := s.Update(c.Table, nil, fmt.Append(nil, "m:counter", rng.IntN(counters)), false, engine.Process, add); err != nil {
+				if _, err := s.Update(c.Table, nil, fmt.Append(nil, "m:counter", rng.IntN(counters)), false, engine.Process, nil, add); err != nil {
 					t.Error(err)
 				}
 			}

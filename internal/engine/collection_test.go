@@ -229,7 +229,7 @@ func TestCollectionAndValueOnOneKey(t *testing.T) {
 		"AppendGet": func() error { _, _, err := s.AppendGet(nil, h, nil); return err },
 		"ViewValue": func() error { return s.ViewValue(h, nil, func([]byte, uint64) error { return nil }) },
 		"Update": func() error {
-			_, err := s.Update(nil, nil, h, false, Process, func(Found, *Write) (bool, error) { return false, nil })
+			_, err := s.Update(nil, nil, h, false, Process, nil, func(Found, *Write) (bool, error) { return false, nil })
 			return err
 		},
 		"View":        func() error { _, err := view.Get(nil, h); return err },
@@ -965,7 +965,7 @@ func TestElementChangesWhileItIsUpdated(t *testing.T) {
 			defer mustClose(t, s)
 			mustChange(t, s, "h", hset("n", "1", "x", "0"))
 			var found []string
-			err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(e *Entry) ([]*Edit, error) {
+			err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, nil, func(e *Entry) ([]*Edit, error) {
 				value := "none"
 				if e != nil {
 					value = string(e.Value)
@@ -1068,7 +1068,7 @@ func TestUpdateMakesTheCollectionAnew(t *testing.T) {
 	defer mustClose(t, s)
 	mustChange(t, s, "h", hset("n", "1"))
 	calls := 0
-	err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(found *Entry) ([]*Edit, error) {
+	err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, nil, func(found *Entry) ([]*Edit, error) {
 		if calls++; calls > 10 {
 			return nil, errors.New("called again and again")
 		}
@@ -1155,7 +1155,7 @@ func TestUpdateOfAKeyThatIsNoElement(t *testing.T) {
 			raw = appendElement(nil, c.ID, []byte("f"))
 		}
 		calls := 0
-		_, err = s.Update(nil, nil, raw, false, Process, func(_ Found, w *Write) (bool, error) {
+		_, err = s.Update(nil, nil, raw, false, Process, nil, func(_ Found, w *Write) (bool, error) {
 			if calls++; calls == 1 { // the second time the goroutine is known
 				var other sync.WaitGroup
 				other.Go(func() { mustSet(t, s, string(raw), "1") })

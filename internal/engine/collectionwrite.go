@@ -354,11 +354,10 @@ func elementSubject(key, sub []byte) subject {
 	return subject{element: true, key: view(append(append(b, key...), sub...))}
 }
 
-// UpdateElement changes an element atomically, and others that follow from it. decide gets what there is, nil
-// for nothing, and returns the edits, none for nothing. It is called without any lock, and several times if the
-// element changes meanwhile; the last call counts. From within it the same element cannot be changed by other
-// means: ErrNested.
-func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) ([]*Edit, error)) error {
+// UpdateElement changes an element atomically, and others that follow from it. decide gets the element, or nil, and
+// returns the edits. It is called without any lock, and several times if the element changes meanwhile; the last call
+// counts. From within it the same element cannot be changed by other means: ErrNested. takes is as of AppendGet.
+func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, takes Takes, decide func(found *Entry) ([]*Edit, error)) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
@@ -370,7 +369,7 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 		return err
 	}
 	return s.queues.attempt(element, func(head *turn) error {
-		return s.tryElement(key, of, sub, d, func(found *Entry) ([]*Edit, error) {
+		return s.tryElement(key, of, sub, d, takes, func(found *Entry) ([]*Edit, error) {
 			edits, err := decide(found)
 			if head != nil && head.nested.Load() { // whatever decide has made of the refusal
 				return nil, ErrNested
@@ -383,8 +382,8 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 // errChanged says that an element is not the one that an update has decided on.
 var errChanged = errors.New("the element has changed")
 
-func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) ([]*Edit, error)) error {
-	found, err := s.Collections().Get(key, of, sub)
+func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, takes Takes, decide func(found *Entry) ([]*Edit, error)) error {
+	found, err := s.Collections().Asking(takes).Get(key, of, sub)
 	var edits []*Edit
 	switch {
 	case err == nil:

@@ -245,7 +245,7 @@ func TestWhatStandsBeneathALostValue(t *testing.T) {
 			return err
 		},
 		"a raw update": func(l *lossy) error {
-			_, err := l.s.Update(nil, nil, []byte("m:77"), false, Process, func(found Found, w *Write) (bool, error) {
+			_, err := l.s.Update(nil, nil, []byte("m:77"), false, Process, nil, func(found Found, w *Write) (bool, error) {
 				if !found.Exists || string(found.Value) != "before" {
 					return false, fmt.Errorf("it finds %v, %q", found.Exists, found.Value)
 				}

@@ -60,7 +60,7 @@ func TestSchemasAreThoseOfLiveEntries(t *testing.T) {
 			case 1:
 				err = s.Set(nil, key, value, 0, Process)
 			case 2:
-				_, err = s.Update(nil, nil, key, false, Process, func(_ Found, w *Write) (bool, error) {
+				_, err = s.Update(nil, nil, key, false, Process, nil, func(_ Found, w *Write) (bool, error) {
 					w.Delete, w.Value, w.Schema = rng.IntN(3) == 0, value, schema
 					return rng.IntN(2) == 0, nil
 				})

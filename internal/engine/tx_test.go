@@ -223,7 +223,7 @@ func TestTransactionRefusesOtherWrites(t *testing.T) {
 			defer yield()
 			key := []byte("b")
 			_, deleted := s.Delete(nil, key, Process)
-			_, updated := s.Update(nil, nil, key, false, Process, func(Found, *Write) (bool, error) { return false, nil })
+			_, updated := s.Update(nil, nil, key, false, Process, nil, func(Found, *Write) (bool, error) { return false, nil })
 			for what, err := range map[string]error{
 				"Set": s.Set(nil, key, key, 0, Process), "async": s.Set(nil, key, key, 0, Async), "Delete": deleted,
 				"Expire":   s.Expire(nil, nil, key, 1<<50, Process),

@@ -36,9 +36,9 @@ type Decide func(found Found, w *Write) (write bool, err error)
 // Update applies decide to the entry of key atomically, in table t or, when t is nil, where the key
 // belongs. With the cells of an open map, decide gets the entry as that map shows it; the value is
 // from its cell if own is true and the cell has one. Otherwise it gets the entry as the log has it.
-// decide may be called several times, and the last call counts. The errors are decide's and those
-// of Write. It returns the number of the record that was written, or of the last of the log if none was.
-func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) (uint64, error) {
+// takes is as of AppendGet. decide may be called several times, and the last call counts. The errors are decide's and
+// those of Write. It returns the number of the record that was written, or of the last of the log if none was.
+func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, takes Takes, decide Decide) (uint64, error) {
 	if s.opts.ReadOnly {
 		return 0, s.refuse(seglog.ErrReadOnly)
 	}
@@ -48,7 +48,7 @@ func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, d
 	if err := s.allow(key); err != nil {
 		return 0, err
 	}
-	u := updating{table: t, cells: c, key: key, own: own, durability: d, decide: decide}
+	u := updating{table: t, cells: c, key: key, own: own, durability: d, takes: takes, decide: decide}
 	var seq uint64
 	err := s.queues.attempt(subject{key: view(key)}, func(head *turn) (err error) {
 		u.head = head
@@ -69,6 +69,7 @@ type updating struct {
 	own        bool
 	durability Durability
 	decide     Decide
+	takes      Takes
 	head       *turn // this one's, while it is in the queue of the key
 }
 
@@ -159,7 +160,7 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 		return Found{}, v, err
 	}
 	var found Found
-	r := reader{store: s, cells: u.cells, shared: u.own}
+	r := reader{store: s, cells: u.cells, shared: u.own, takes: u.takes}
 	var e seglog.Record
 	var f sight
 	if err = r.see(&f, &now); err == ErrNotFound {
@@ -170,7 +171,7 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 		err = r.read(&e, &f, u.key, nil)
 	}
 	if err == nil {
-		err = s.entryTo(&found.Entry, &e, &f)
+		err = r.entryTo(&found.Entry, &e, &f)
 	}
 	return found, v, err
 }

@@ -14,7 +14,7 @@ func TestNestedUpdateChangesNothing(t *testing.T) {
 		s := mustOpen(t, vfs.NewMem())
 		mustSet(t, s, "k", "0")
 		calls := 0
-		_, err := s.Update(nil, nil, []byte("k"), false, d, func(_ Found, w *Write) (bool, error) {
+		_, err := s.Update(nil, nil, []byte("k"), false, d, nil, func(_ Found, w *Write) (bool, error) {
 			calls++
 			s.Set(nil, []byte("k"), []byte("nested"), 0, Process)
 			w.Value = []byte("outer")

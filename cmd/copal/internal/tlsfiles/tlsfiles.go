@@ -1,8 +1,11 @@
 package tlsfiles
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -31,9 +34,9 @@ func (f *Files) Read() error {
 		if err != nil {
 			return err
 		}
-		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !config.ClientCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("there is no certificate in %s", f.ClientCA)
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+		if config.ClientCAs, err = authorities(text); err != nil {
+			return fmt.Errorf("%s: %w", f.ClientCA, err)
 		}
 	}
 	now := map[string]*tls.Config{}
@@ -49,4 +52,28 @@ func (f *Files) Read() error {
 // open connections keep those of their beginning.
 func (f *Files) Config(protocol string) *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return (*f.now.Load())[protocol], nil }}
+}
+
+// authorities returns the certificates in a file. Unlike AppendCertsFromPEM it passes over none that is damaged: its
+// clients would be refused without a word.
+func authorities(text []byte) (*x509.CertPool, error) {
+	pool, named := x509.NewCertPool(), bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----"))
+	for n := 1; n <= named; n++ {
+		var block *pem.Block
+		for block, text = pem.Decode(text); block != nil && block.Type != "CERTIFICATE"; {
+			block, text = pem.Decode(text)
+		}
+		if block == nil {
+			return nil, fmt.Errorf("of %d certificates only %d can be read", named, n-1)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d of %d: %w", n, named, err)
+		}
+		pool.AddCert(c)
+	}
+	if named == 0 {
+		return nil, errors.New("there is no certificate in it")
+	}
+	return pool, nil
 }
