@@ -97,7 +97,7 @@ func TestEveryCommandIsBounded(t *testing.T) {
 				}
 			}
 			for _, c := range s.all() {
-				if n := c.charged.scratch.Load(); n != 0 {
+				if n := c.work.Load(); n != 0 {
 					t.Errorf("%s as %s: %d bytes are charged for work that has ended", words, form, n)
 				}
 			}

@@ -1,16 +1,16 @@
 package redisapi
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
+	"context"
+	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
 	copaladmin "github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/budget"
+	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/internal/turns"
 )
@@ -18,7 +18,19 @@ import (
 // call is a command that runs. Its method for a command writes one reply, or returns an error before
 // it has written anything, to the reply or to the store.
 type call struct {
-	*client
+	resp.Reply // to the requests that have arrived and have no reply yet
+	conn       connection
+	shared     *shared
+	db         atomic.Int32                 // the database of the connection; others read it
+	grant      atomic.Pointer[access.Grant] // of the connection, nil before it has given a token; others read it
+	direct     *copal.Raw                   // the store
+	held       *copal.Tx                    // the transaction of COPAL.BEGIN, nil without
+	account    *budget.Account
+	work       atomic.Int64 // bytes of scratch that the account is charged with; others read it
+	inPlace    bool         // it runs for a client that waits, on the goroutine of another
+	closing    bool         // the connection ends after this reply
+	missed     bool         // it has not found a key
+
 	cmd  *command
 	args [][]byte   // with the name, or names, of the command
 	raw  *copal.Raw // what the command reads and writes: the store, or the transaction in which it runs
@@ -43,6 +55,30 @@ type call struct {
 	bulk   func(value []byte) error // replies a value
 }
 
+// shared is the part of a server that its calls use.
+type shared struct {
+	db           *copal.DB
+	ctx          context.Context // ends with the server
+	started      time.Time
+	cluster      bool         // the server is a cluster of one shard
+	debug        bool         // the command DEBUG works
+	hits, misses atomic.Int64 // of keys that were read
+	cursors      userCursors
+}
+
+// connection is the connection of a call, as far as commands need it.
+type connection interface {
+	IsKilled() bool   // it carries nothing out any more
+	HasEnded() bool   // the client has closed its end
+	CutOff(err error) // closes it: there is no reply that says what the command has done
+	TypedStore() *copal.Raw
+	PutTyped(content string, key, value []byte, deadline time.Time) error
+	AreAwaited(keys [][]byte) bool // by clients that wait
+	Await(kind string, keys [][]byte, most time.Duration) error
+	LendBatch() *copal.Batch // an empty one, or nil; the caller keeps it until KeepBatch
+	KeepBatch(b *copal.Batch)
+}
+
 // forget gives back what a long request has taken.
 func (c *call) forget() {
 	c.args = nil
@@ -51,200 +87,27 @@ func (c *call) forget() {
 	}
 }
 
-// replyError is an error of a request in the words of Redis. It begins with its code.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-
-func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
-
-// The errors of Redis that several commands have.
-const (
-	errSyntax    replyError = "ERR syntax error"
-	errNotInt    replyError = "ERR value is not an integer or out of range"
-	errNotFloat  replyError = "ERR value is not a valid float"
-	errNaN       replyError = "ERR increment would produce NaN or Infinity"
-	errOverflow  replyError = "ERR increment or decrement would overflow"
-	errRange     replyError = "ERR value is out of range"
-	errPositive  replyError = "ERR value is out of range, must be positive"
-	errOutside   replyError = "ERR index out of range"
-	errNoKey     replyError = "ERR no such key"
-	errWrongType replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
-	errTooLong   replyError = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
-	errSame      replyError = "ERR source and destination objects are the same"
-	errDB        replyError = "ERR DB index is out of range"
-)
-
-// dispatch carries out a request, and replies.
-func (c *client) dispatch(args [][]byte) {
-	c.s.counts.commands.Add(1)
-	c.from = len(c.Buf)
-	cmd, err := find(args)
-	if c.call.typed = err == nil && cmd.inner != nil; c.call.typed {
-		args = args[1:]
-		cmd, err = cmd.inner(args)
-	}
-	if err == nil {
-		err = c.carryOut(cmd, args)
-		c.leave()
-	} else if c.queue != nil {
-		c.queue.bad = true
-	}
-	if err != nil {
-		c.fail(err)
-	}
-	if c.Err() != nil {
-		c.cutOff(c.Err()) // not even the error has found room
-		c.Cut(c.from)
-	}
-	if c.silent() {
-		c.Cut(c.from)
-		c.silence.tookBack = true
-	}
-	queued := int64(0)
-	if c.queue != nil {
-		queued = int64(len(c.queue.list)) + 1
-	}
-	if c.queued.Load() != queued {
-		c.queued.Store(queued)
-	}
-	c.silence.skips = c.silence.skipsNext
-	c.silence.skipsNext = false
-}
-
-func (c *client) carryOut(cmd *command, args [][]byte) error {
-	switch g := c.grant.Load(); {
-	case g.Revoked().Err() == nil:
-	case g != nil:
-		c.closing = true
-		return c.reject(cmd, replyError("NOAUTH The user has other rights now."))
-	case cmd.flags&noAuth == 0:
-		return c.reject(cmd, replyError("NOAUTH Authentication required."))
-	}
-	if err := c.mayRun(cmd); err != nil {
-		return c.reject(cmd, err)
-	}
-	if s := c.session.Load(); s != nil {
-		if err := s.takes(c, cmd, args); err != nil {
-			return c.reject(cmd, err)
-		}
-	}
-	args, ok := c.enter(cmd, args)
-	if !ok {
-		return nil
-	}
-	if c.listens() {
-		c.hold()
-	}
-	call := &c.call
-	if c.queue != nil && cmd.flags&atOnce == 0 {
-		call.cmd, call.args = cmd, c.inside(cmd, args)
-		err := call.mayDo()
-		if err == nil && call.typed {
-			err = call.judgeValues() // within EXEC the others would be carried out
-		}
-		if err != nil {
-			c.queue.bad = true
-			return c.reject(cmd, err)
-		}
-		return c.enqueue(cmd, args)
-	}
-	if cmd.flags&write != 0 && c.session.Load() == nil {
-		c.wrote()
-	}
-	began := c.clock
-	if began.IsZero() {
-		began = time.Now()
-	}
-	c.ran.Store(cmd)
-	c.seen.Store(began.UnixNano())
-	exec := cmd.name == "exec"
-	if !exec {
-		c.show(cmd, args)
-	}
-	raw := c.inside(cmd, args)
-	call.cmd, call.args = cmd, raw
-	if err := call.judgeKeys(); err != nil {
-		return c.reject(cmd, err)
-	}
-	caching := c.caching
-	if c.tracks {
-		c.track(cmd, args)
-	}
-	c.missed = false
-	err := call.execute()
-	if exec { // behind what it has carried out
-		c.show(cmd, args)
-	}
-	if caching && cmd.name != "multi" && (cmd.parent == nil || cmd.parent.name != "client") {
-		c.caching = false
-	}
-	if call.args == nil {
-		args, raw = nil, nil // the command has waited, and they are gone
-	}
-	c.clock = time.Now()
-	c.note(cmd, args, began, c.clock, err != nil)
-	if args != nil && err == nil {
-		c.s.serve(c.s.changed(nil, cmd, raw))
-	}
-	if args != nil && c.missed && c.s.notified()&notifyMiss != 0 {
-		c.s.missedKeys(cmd, raw)
-	}
-	return err
-}
-
-// reject counts a command that is not carried out.
-func (c *client) reject(cmd *command, err error) error {
-	c.s.figures[cmd.number].rejected.Add(1)
-	return err
-}
-
-// makesCollections are the families whose commands write collections.
-var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, "sorted-set": true, "geo": true, "stream": true}
-
-// judgeKeys returns an error for keys that the user may not have, or the store does not take, before anything is
-// written.
-func (c *call) judgeKeys() error {
-	err := c.mayDo()
-	if c.cmd.flags&write == 0 {
-		return err
-	}
-	c.cmd.keys.each(c.args, func(i int) {
-		switch key := c.args[i]; {
-		case err != nil:
-		case len(key) > copal.MaxKeyBytes:
-			err = errorf("ERR a key is longer than %d bytes", copal.MaxKeyBytes)
-		case makesCollections[c.cmd.group]:
-			err = c.mayHoldCollection(key)
-		}
-	})
-	if err == nil && c.typed {
-		err = c.judgeValues()
-	}
-	return err
-}
-
 // execute runs the command as its row says.
 func (c *call) execute() (err error) {
 	if len(c.args) > manyArguments {
 		c.uses(len(c.args) * entryBytes) // for lists and maps of them
 	}
-	if c.left--; c.left < 0 && c.inPlaceOf == nil {
+	if c.left--; c.left < 0 && !c.inPlace {
 		c.left = stepsOf
-		c.turn.Look(c.s.ctx)
+		c.turn.Look(c.shared.ctx)
 	}
 	c.after, c.looked, c.gone = c.after[:0], 0, 0
 	before := len(c.Buf)
 	c.counted = before
-	switch s := c.session.Load(); {
-	case s != nil && c.cmd.flags&(write|readonly) != 0:
-		if err = c.in(s.tx, before); err != nil && c.cmd.flags&write != 0 && stopsWork(err) {
-			c.cutOff(err) // which rolls back what the command may have written by half
+	switch {
+	case c.held != nil && c.cmd.flags&(write|readonly) != 0:
+		if err = c.runIn(c.held, before); err != nil && c.cmd.flags&write != 0 && stopsWork(err) {
+			c.conn.CutOff(err) // which rolls back what the command may have written by half
 		}
 	case c.cmd.how == looking:
-		err = c.s.DB.View(func(tx *copal.Tx) error { return c.in(tx, before) })
+		err = c.shared.db.View(func(tx *copal.Tx) error { return c.runIn(tx, before) })
 	case c.cmd.how == changing:
-		err = c.update(func(tx *copal.Tx) error { return c.in(tx, before) })
+		err = c.update(func(tx *copal.Tx) error { return c.runIn(tx, before) })
 	default:
 		c.raw, c.tx = c.store(), nil
 		if err = c.cmd.run(c); err == nil && c.Err() != nil {
@@ -268,7 +131,7 @@ func (c *call) execute() (err error) {
 func (c *call) update(f func(tx *copal.Tx) error) error {
 	before := len(c.Buf)
 	defer func() { c.tries = 0 }()
-	return c.s.DB.Update(func(tx *copal.Tx) error {
+	return c.shared.db.Update(func(tx *copal.Tx) error {
 		c.tries++
 		c.after = c.after[:0]
 		c.Cut(before)
@@ -276,8 +139,8 @@ func (c *call) update(f func(tx *copal.Tx) error) error {
 	})
 }
 
-// in runs the command in a transaction, which may not be the first that tries.
-func (c *call) in(tx *copal.Tx, before int) error {
+// runIn runs the command in a transaction, which may not be the first that tries.
+func (c *call) runIn(tx *copal.Tx, before int) error {
 	c.raw, c.tx = c.store().In(tx), tx
 	c.Cut(before)
 	err := c.whole(c.cmd.run(c))
@@ -295,40 +158,6 @@ func (c *call) later(f func()) {
 		c.after = append(c.after, f)
 	}
 }
-
-// fail replies an error.
-func (c *client) fail(err error) {
-	text := errorText(err)
-	c.s.counts.errors.Add(1)
-	c.s.errorCounts.count(text)
-	c.Error(text)
-}
-
-// errorText is what Redis calls an error.
-func errorText(err error) string {
-	var own replyError
-	var misfit *copaladmin.MisfitError
-	switch {
-	case errors.As(err, &own):
-		return string(own)
-	case errors.As(err, &misfit):
-		return "ERR " + err.Error()
-	case errors.Is(err, copal.ErrType):
-		return string(errWrongType)
-	case err == copal.ErrReadOnly:
-		return "READONLY You can't write against a read only replica."
-	case errors.Is(err, copal.ErrReadOnly): // after a failure, as Redis answers where its disk fails
-		return "MISCONF " + err.Error()
-	case errors.Is(err, copal.ErrClosed):
-		return "ERR the store is closed"
-	case errors.Is(err, copal.ErrHistoryLost):
-		return "HISTORYLOST " + err.Error()
-	}
-	return "ERR " + err.Error()
-}
-
-// missing reports whether there is no entry.
-func missing(err error) bool { return errors.Is(err, copal.ErrNotFound) }
 
 // kinds are the types that Redis tells, by those of Raw.Type.
 var kinds = map[string]string{"value": "string", "hash": "hash", "list": "list", "set": "set", "zset": "zset", "stream": "stream"}
@@ -372,96 +201,209 @@ func (c *call) take(key []byte) (value []byte, ok bool, err error) {
 }
 
 // count notes for INFO whether a key that was to be read is there.
-func (c *client) count(found bool) {
+func (c *call) count(found bool) {
 	if found {
-		c.s.counts.hits.Add(1)
+		c.shared.hits.Add(1)
 	} else {
 		c.missed = true
-		c.s.counts.misses.Add(1)
+		c.shared.misses.Add(1)
 	}
 }
 
 // What arguments say.
 
-func parseInt(arg []byte) (int64, error) {
-	if n, ok := resp.ParseInt(arg); ok {
-		return n, nil
-	}
-	return 0, errNotInt
-}
-
-// clamped is a number of elements as an int, at most more than a collection has, so that sums do not overflow.
-func clamped(n int64) int { return int(min(max(n, -1<<30), 1<<30)) }
-
-// parseFloat reads a floating-point number, which may be written as infinite, and is no NaN. A number outside the range
-// of float64 is an error: it would become infinite, or 0.
-func parseFloat(arg []byte) (float64, error) {
-	f, inRange, err := parseWide(arg)
-	if err == nil && !inRange {
-		err = errNotFloat
-	}
-	return f, err
-}
-
-// parseWide is parseFloat that makes infinity or 0 of a number outside the range, and reports whether it is inside.
-func parseWide(arg []byte) (f float64, inRange bool, err error) {
-	if len(arg) == 0 || arg[0] == ' ' || len(arg) > 512 {
-		return 0, false, errNotFloat
-	}
-	f, err = decimalOrHex(string(arg))
-	outside := errors.Is(err, strconv.ErrRange)
-	if err != nil && !outside || math.IsNaN(f) || hasUnderscore(arg) {
-		return 0, false, errNotFloat
-	}
-	return f, !outside && (f != 0 || !hasDigits(arg)), nil
-}
-
-// hasDigits reports whether the number that a text of 0 or next to it writes is another than 0.
-func hasDigits(text []byte) bool {
-	exponent := "eE"
-	if isHex(string(text)) {
-		exponent = "pP"
-	}
-	if i := bytes.IndexAny(text, exponent); i >= 0 {
-		text = text[:i]
-	}
-	return bytes.ContainsAny(text, "123456789abcdefABCDEF")
-}
-
-// decimalOrHex reads a number as C does, of which the hexadecimal ones may have no exponent.
-func decimalOrHex(text string) (float64, error) {
-	if isHex(text) && !strings.ContainsAny(text, "pP") {
-		text += "p0"
-	}
-	return strconv.ParseFloat(text, 64)
-}
-
-func isHex(text string) bool { return strings.ContainsAny(text, "xX") }
-
-func hasUnderscore(arg []byte) bool {
-	for _, b := range arg {
-		if b == '_' {
-			return true
-		}
-	}
-	return false
-}
-
-// is reports whether an argument is a word, which is given in capitals.
-func is(arg []byte, word string) bool {
-	if len(arg) != len(word) {
-		return false
-	}
-	for i, b := range arg {
-		if 'a' <= b && b <= 'z' {
-			b -= 'a' - 'A'
-		}
-		if b != word[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // now is the time to which deadlines relate.
 func (c *call) now() time.Time { return time.Now() }
+
+// maxString is the longest value of a string, as in Redis.
+const maxString = 512 << 20
+
+// atomically runs f in the transaction of the call, or in one of its own.
+func (c *call) atomically(f func() error) error {
+	if c.tx != nil {
+		return f()
+	}
+	defer func() { c.raw, c.tx = c.store(), nil }()
+	return c.update(func(tx *copal.Tx) error {
+		c.raw, c.tx = c.store().In(tx), tx
+		return c.whole(f())
+	})
+}
+
+// atOneMoment is atomically for a command that may only read.
+func (c *call) atOneMoment(f func() error) error {
+	if c.cmd.flags&write != 0 || c.tx != nil {
+		return c.atomically(f)
+	}
+	defer func() { c.raw, c.tx = c.store(), nil }()
+	return c.shared.db.View(func(tx *copal.Tx) error {
+		c.raw, c.tx = c.store().In(tx), tx
+		return f()
+	})
+}
+
+// fitsRedis returns an error for a value that is longer than Redis would have it.
+func fitsRedis(value []byte) error {
+	if len(value) > maxString {
+		return errTooLong
+	}
+	return nil
+}
+
+// mayHoldCollection returns an error for a key of a typed map that has values: it would not read a collection.
+func (c *call) mayHoldCollection(key []byte) error {
+	typed, err := copaladmin.IsTyped(c.shared.db, key)
+	if typed {
+		return errorf("ERR key %q belongs to a typed map, which holds no collections", key)
+	}
+	return err
+}
+
+// put sets a value. A deadline that has passed leaves the key without an entry, and the zero Time is
+// none.
+func (c *call) put(key, value []byte, deadline time.Time) error {
+	if err := fitsRedis(value); err != nil {
+		return err
+	}
+	switch {
+	case deadline.IsZero():
+		return c.raw.Set(key, value)
+	case deadline.After(c.now()):
+		err := c.raw.SetUntil(key, value, deadline)
+		if err == nil || deadline.After(c.now()) {
+			return err
+		}
+	}
+	_, err := c.raw.Delete(key)
+	return err
+}
+
+// rewrite sets a value and leaves its deadline, in a transaction.
+func (c *call) rewrite(key, value []byte, existed bool) error {
+	var at time.Time
+	if existed {
+		var err error
+		if at, err = c.raw.Deadline(key); err != nil {
+			return err
+		}
+	}
+	return c.put(key, value, at)
+}
+
+// look calls f with the value of a key, which is f's until it returns; nil without one.
+func (c *call) look(key []byte, f func(value []byte)) error {
+	err := c.raw.View(key, func(value []byte) error {
+		if value == nil { // a key that exists
+			value = []byte{}
+		}
+		f(value)
+		return nil
+	})
+	c.count(err == nil)
+	if missing(err) {
+		f(nil)
+		return nil
+	}
+	return err
+}
+
+// bulks replies an array of strings.
+func (c *call) bulks(list [][]byte) {
+	c.Array(len(list))
+	for _, value := range list {
+		if c.Bulk(value); c.Err() != nil {
+			return
+		}
+	}
+}
+
+// collected are the values of a sequence, which the command has for its work.
+func collected(c *call, of iter.Seq[[]byte]) (list [][]byte) {
+	for value := range steps(c, of) {
+		list = append(list, value)
+		c.uses(len(value) + entryBytes)
+	}
+	return list
+}
+
+// lengthOf is the length of the value of a key. It reads no large value, unless that is shown in another form than the
+// stored one.
+func lengthOf(c *call, key []byte) (n int64, err error) {
+	shown := c.typed || opened.DriverOf(c.shared.db) != nil
+	if !shown {
+		found := func(e *copaladmin.Found) error {
+			n, shown = max(e.Large, int64(len(e.Value))), e.IsRendered(c.shared.db)
+			return nil
+		}
+		if c.tx != nil {
+			err = copaladmin.Look(c.tx, key, found)
+		} else {
+			err = copaladmin.Look(c.shared.db, key, found)
+		}
+	}
+	if shown {
+		err = c.raw.View(key, func(value []byte) error {
+			n = int64(len(value))
+			return nil
+		})
+	}
+	return n, err
+}
+
+// store is what the command reads and writes outside of transactions.
+func (c *call) store() *copal.Raw {
+	if !c.typed {
+		return c.direct
+	}
+	return c.conn.TypedStore()
+}
+
+// mayReadFrom returns an error where the client may not read all keys of its database with a prefix.
+func (c *call) mayReadFrom(prefix []byte) error {
+	if !c.grant.Load().MayRead(c.rawKey(prefix)) {
+		return errNoPermission
+	}
+	return nil
+}
+
+// open returns the error of a store that is closed, which walks and counts do not tell.
+func (c *call) open() error {
+	if _, err := c.raw.Deadline(nil); !missing(err) {
+		return err
+	}
+	return nil
+}
+
+// alone returns an error in a cluster, whose only database is 0. It names what needs others.
+func (c *call) alone(what string) error {
+	if c.shared.cluster {
+		return errorf("ERR %s in cluster mode", what)
+	}
+	return nil
+}
+
+// whole is the error of a command, or else its reply's.
+func (c *call) whole(err error) error {
+	if err == nil {
+		err = c.Err()
+	}
+	return err
+}
+
+// lost is the error of the reply of a command that has run without a transaction.
+//
+//go:noinline
+func (c *call) lost() error {
+	if c.cmd.flags&write != 0 {
+		c.conn.CutOff(c.Err())
+	}
+	return c.Err()
+}
+
+// debugging is an error unless the server has DEBUG.
+func (c *call) debugging() error {
+	if c.shared.debug {
+		return nil
+	}
+	return errorf("ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.")
+}

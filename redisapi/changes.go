@@ -32,7 +32,7 @@ type changes struct {
 }
 
 // feedOpen is COPAL.FEED OPEN.
-func (c *call) feedOpen() error {
+func (c *client) feedOpen() error {
 	var opts []copal.WatchOption
 	var of []byte
 	var named, after bool
@@ -151,7 +151,7 @@ func (f *changes) wakeLocked(s *Server) {
 }
 
 // feedNext is COPAL.FEED NEXT.
-func (c *call) feedNext() error {
+func (c *client) feedNext() error {
 	f := c.changes
 	if f == nil {
 		return errorf("ERR COPAL.FEED is not open")
@@ -190,7 +190,7 @@ func (c *call) feedNext() error {
 }
 
 // replyChanges replies up to count changes, or how the feed has ended. done is false if there is nothing to say.
-func (c *call) replyChanges(f *changes, count int64) (done bool, err error) {
+func (c *client) replyChanges(f *changes, count int64) (done bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.list) == 0 {
@@ -214,11 +214,11 @@ func (c *call) replyChanges(f *changes, count int64) (done bool, err error) {
 }
 
 // awaitChange waits until there is a change, or the time has passed. The error says that the client is to end.
-func (c *call) awaitChange(f *changes, most time.Duration) error {
-	if err := c.client.flush(); err != nil || c.closing {
+func (c *client) awaitChange(f *changes, most time.Duration) error {
+	if err := c.flush(); err != nil || c.closing {
 		return errors.Join(err, os.ErrClosed)
 	}
-	b := &blocked{c: c.client}
+	b := &blocked{c: c}
 	var at time.Time
 	if most > 0 {
 		at = time.Now().Add(most)
@@ -250,7 +250,7 @@ func (c *call) awaitChange(f *changes, most time.Duration) error {
 }
 
 // feedClose is COPAL.FEED CLOSE.
-func (c *call) feedClose() error {
+func (c *client) feedClose() error {
 	c.endChanges()
 	c.OK()
 	return nil

@@ -22,7 +22,7 @@ func isOfNotices(channel []byte) bool {
 
 // mayPublish returns an error where the client must not send messages to a channel: a notification is believed by those
 // that hear it.
-func (c *call) mayPublish(channel []byte) error {
+func (c *client) mayPublish(channel []byte) error {
 	if isOfNotices(channel) && !c.grant.Load().MayAdminister() {
 		return errorf("NOPERM User %s has no permissions to access the '%.128s' channel", c.user(), channel)
 	}
@@ -31,7 +31,7 @@ func (c *call) mayPublish(channel []byte) error {
 
 // maySee reports whether the client may see that there is a channel. One that names a key is for those that may read
 // the key.
-func (c *call) maySee(channel []byte) bool {
+func (c *client) maySee(channel []byte) bool {
 	rest, is := bytes.CutPrefix(channel, ofKeys)
 	if !is {
 		return true

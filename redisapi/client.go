@@ -13,9 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/access"
 	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 )
@@ -23,7 +21,6 @@ import (
 // What a client that is busy uses. One that waits for a request has no buffers.
 const (
 	readBytes  = 18 << 10 // of the first read of a request: doubled, it has room for a power of two and a head
-	keptBytes  = 64 << 10 // the longest buffer that is lent again
 	replyBytes = 64 << 10 // after which replies are sent although more requests have arrived
 )
 
@@ -36,28 +33,23 @@ type lent struct {
 // client is a connection. Its fields belong to the goroutine that serves it, but for those that say
 // otherwise.
 type client struct {
-	resp.Reply // to what has arrived and is not answered yet
-	s          *Server
-	nc         net.Conn
-	socket     waiter
-	id         int64
-	since      time.Time
-	parser     resp.Parser
-	in         []byte // what has arrived
-	off        int    // of which this has been read
-	lent       *lent  // nil while nothing has arrived
+	call   // the command that runs
+	s      *Server
+	nc     net.Conn
+	socket waiter
+	id     int64
+	since  time.Time
+	parser resp.Parser
+	in     []byte // what has arrived
+	off    int    // of which this has been read
+	lent   *lent  // nil while nothing has arrived
 
-	call     call // the command that runs
-	direct   *copal.Raw
-	shaped   *copal.Raw // with values in the typed form; nil before it was needed
+	shaped   *copal.Raw // the store with values in the typed form; nil before it was needed
 	by       copal.Durability
-	db       atomic.Int32                 // its database; others read it
-	grant    atomic.Pointer[access.Grant] // nil before it has given a token; others read it
-	stay     stay                         // where the server has users
-	stays    func() bool                  // ends waiting for the grant to be revoked; nil without
-	closing  bool                         // after what is answered now
-	queued   atomic.Int64                 // of queue: one more than the commands in it, 0 without; others read it
-	queue    *queue                       // since MULTI, nil without
+	stay     stay         // where the server has users
+	stays    func() bool  // ends waiting for the grant to be revoked; nil without
+	queued   atomic.Int64 // of queue: one more than the commands in it, 0 without; others read it
+	queue    *queue       // since MULTI, nil without
 	silence  silence
 	from     int // where in Buf the reply begins to the command that runs
 	watches  []watched
@@ -74,10 +66,8 @@ type client struct {
 	broadcast    broadcast // guarded by tracking.mu
 	broken       bool      // the client is gone that is told of changes; guarded by tracking.mu
 	caching      bool      // CLIENT CACHING, for the next command
-	missed       bool      // the command has not found a key
 	holds        bool      // the outbox
 	outbox       outbox
-	account      *budget.Account
 	charged      charges
 
 	entered   bool                    // it shares pausing.writing
@@ -93,15 +83,43 @@ type client struct {
 }
 
 func newClient(s *Server, nc net.Conn, id int64) *client {
-	c := &client{s: s, nc: nc, id: id, since: time.Now()}
+	c := &client{nc: nc, id: id, since: time.Now()}
+	c.serves(s)
 	c.socket.of(c)
 	c.durable(s.Durability)
 	c.openAccount()
 	c.become(s.stranger())
-	c.call.client = c
 	c.seen.Store(c.since.UnixNano())
 	return c
 }
+
+// serves makes the client one of a server.
+func (c *client) serves(s *Server) { c.s, c.conn, c.shared = s, c, &s.shared }
+
+// own returns the run of a command that is about its connection, or the server.
+func own(run func(*client) error) func(*call) error {
+	return func(c *call) error { return run(c.conn.(*client)) }
+}
+
+// IsKilled reports whether the client carries nothing out any more.
+func (c *client) IsKilled() bool {
+	if c.inPlaceOf != nil {
+		c = c.inPlaceOf.c
+	}
+	return c.killed.Load()
+}
+
+// HasEnded reports whether the client has closed its end of the connection.
+func (c *client) HasEnded() bool { return c.socket.ended() }
+
+// LendBatch returns an empty batch, or nil if there is none yet.
+func (c *client) LendBatch() (b *copal.Batch) {
+	b, c.lent.batch = c.lent.batch, nil
+	return b
+}
+
+// KeepBatch keeps a batch, which is empty again.
+func (c *client) KeepBatch(b *copal.Batch) { c.lent.batch = b }
 
 // durable makes the client's writes as durable as d. Those of a connection that wants the disk are
 // written to the log, and synced together before they are answered.
@@ -148,7 +166,7 @@ func (c *client) serve() {
 // ended gives back what the client holds, and tells why its connection has ended.
 func (c *client) ended(err error) {
 	c.leave() // if a command has panicked
-	c.call.turn.End()
+	c.turn.End()
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -210,7 +228,7 @@ func (c *client) requests() error {
 			if err := c.flush(); err != nil || c.closing {
 				return err
 			}
-			c.call.turn.Begin(c.user())
+			c.turn.Begin(c.user())
 			if err := c.read(); err != nil {
 				return err
 			}
@@ -271,7 +289,7 @@ func (c *client) flush() error {
 	if len(c.Buf) == 0 && !c.silence.tookBack && !c.holds {
 		return nil
 	}
-	c.call.turn.End()
+	c.turn.End()
 	if err := c.sync(); err != nil {
 		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
 		if len(c.Buf) > 0 {

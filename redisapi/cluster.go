@@ -16,17 +16,17 @@ func clusterCommands() family {
 	const mode = "for a cluster of one shard: `Server.ClusterAddress`, `copal serve --cluster-mode one-shard`"
 	return known("cluster", "A cluster of one",
 		&command{name: "cluster", arity: -2, since: "3.0.0", summary: "Commands about a cluster, of which this is the only shard.", subs: []*command{
-			{name: "info", arity: 2, run: clustered((*call).clusterInfo), since: "3.0.0", summary: "Describes the cluster.", differs: mode},
-			{name: "myid", arity: 2, run: clustered((*call).clusterMyID), since: "3.0.0", summary: "Returns the name of the server.", differs: mode},
-			{name: "slots", arity: 2, run: clustered((*call).clusterSlots), since: "3.0.0", summary: "Returns the slots of the server: all.", differs: mode},
-			{name: "shards", arity: 2, run: clustered((*call).clusterShards), since: "7.0.0", summary: "Returns the shard.", differs: mode},
-			{name: "nodes", arity: 2, run: clustered((*call).clusterNodes), since: "3.0.0", summary: "Returns the server as a line of text.", differs: mode},
-			{name: "keyslot", arity: 3, run: clustered((*call).clusterKeySlot), since: "3.0.0", summary: "Returns the slot of a key.", differs: mode},
-			{name: "countkeysinslot", arity: 3, run: clustered((*call).clusterCountKeys), since: "3.0.0", summary: "Counts the keys of a slot.", differs: mode + "; goes through all keys"},
+			{name: "info", arity: 2, run: own(clustered((*client).clusterInfo)), since: "3.0.0", summary: "Describes the cluster.", differs: mode},
+			{name: "myid", arity: 2, run: own(clustered((*client).clusterMyID)), since: "3.0.0", summary: "Returns the name of the server.", differs: mode},
+			{name: "slots", arity: 2, run: own(clustered((*client).clusterSlots)), since: "3.0.0", summary: "Returns the slots of the server: all.", differs: mode},
+			{name: "shards", arity: 2, run: own(clustered((*client).clusterShards)), since: "7.0.0", summary: "Returns the shard.", differs: mode},
+			{name: "nodes", arity: 2, run: own(clustered((*client).clusterNodes)), since: "3.0.0", summary: "Returns the server as a line of text.", differs: mode},
+			{name: "keyslot", arity: 3, run: own(clustered((*client).clusterKeySlot)), since: "3.0.0", summary: "Returns the slot of a key.", differs: mode},
+			{name: "countkeysinslot", arity: 3, run: own(clustered((*client).clusterCountKeys)), since: "3.0.0", summary: "Counts the keys of a slot.", differs: mode + "; goes through all keys"},
 		}},
-		&command{name: "readonly", arity: 1, flags: fast, run: clustered((*call).ok), since: "3.0.0", summary: "Accepted; no effect: there are no replicas.", differs: mode},
-		&command{name: "readwrite", arity: 1, flags: fast, run: clustered((*call).ok), since: "3.0.0", summary: "Accepted; no effect.", differs: mode},
-		&command{name: "asking", arity: 1, flags: fast, run: clustered((*call).ok), since: "3.0.0", summary: "Accepted; no effect: no slot moves.", differs: mode},
+		&command{name: "readonly", arity: 1, flags: fast, run: own(clustered((*client).ok)), since: "3.0.0", summary: "Accepted; no effect: there are no replicas.", differs: mode},
+		&command{name: "readwrite", arity: 1, flags: fast, run: own(clustered((*client).ok)), since: "3.0.0", summary: "Accepted; no effect.", differs: mode},
+		&command{name: "asking", arity: 1, flags: fast, run: own(clustered((*client).ok)), since: "3.0.0", summary: "Accepted; no effect: no slot moves.", differs: mode},
 	)
 }
 
@@ -36,21 +36,13 @@ const (
 )
 
 // clustered returns the run of a command that only a cluster has.
-func clustered(run func(*call) error) func(*call) error {
-	return func(c *call) error {
+func clustered(run func(*client) error) func(*client) error {
+	return func(c *client) error {
 		if c.s.ClusterAddress == "" {
 			return errNoCluster
 		}
 		return run(c)
 	}
-}
-
-// alone returns an error in a cluster, whose only database is 0. It names what needs others.
-func (c *call) alone(what string) error {
-	if c.s.ClusterAddress != "" {
-		return errorf("ERR %s in cluster mode", what)
-	}
-	return nil
 }
 
 // mode is what HELLO and INFO call the server.
@@ -61,13 +53,13 @@ func (s *Server) mode() string {
 	return "standalone"
 }
 
-func (c *call) ok() error {
+func (c *client) ok() error {
 	c.OK()
 	return nil
 }
 
 // here is the address and port by which clients reach the cluster.
-func (c *call) here() (string, int) {
+func (c *client) here() (string, int) {
 	host, port, _ := splitAddress(c.s.ClusterAddress)
 	return host, port
 }
@@ -85,19 +77,19 @@ func splitAddress(address string) (string, int, error) {
 	return host, int(port), nil
 }
 
-func (c *call) clusterInfo() error {
+func (c *client) clusterInfo() error {
 	c.Verbatim(fmt.Sprintf("cluster_state:ok\r\ncluster_slots_assigned:%d\r\ncluster_slots_ok:%[1]d\r\ncluster_slots_pfail:0\r\n"+
 		"cluster_slots_fail:0\r\ncluster_known_nodes:1\r\ncluster_size:1\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n"+
 		"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\ntotal_cluster_links_buffer_limit_exceeded:0\r\n", slots))
 	return nil
 }
 
-func (c *call) clusterMyID() error {
+func (c *client) clusterMyID() error {
 	c.BulkString(c.s.id())
 	return nil
 }
 
-func (c *call) clusterSlots() error {
+func (c *client) clusterSlots() error {
 	host, port := c.here()
 	c.Array(1)
 	c.Array(3)
@@ -111,7 +103,7 @@ func (c *call) clusterSlots() error {
 	return nil
 }
 
-func (c *call) clusterShards() error {
+func (c *client) clusterShards() error {
 	host, port := c.here()
 	c.Array(1)
 	c.Map(2)
@@ -137,18 +129,18 @@ func (c *call) clusterShards() error {
 	return nil
 }
 
-func (c *call) clusterNodes() error {
+func (c *client) clusterNodes() error {
 	host, port := c.here()
 	c.Verbatim(fmt.Sprintf("%s %s:%d@%d myself,master - 0 0 1 connected 0-%d\n", c.s.id(), host, port, port, slots-1))
 	return nil
 }
 
-func (c *call) clusterKeySlot() error {
+func (c *client) clusterKeySlot() error {
 	c.Int(int64(slotOf(c.args[2])))
 	return nil
 }
 
-func (c *call) clusterCountKeys() error {
+func (c *client) clusterCountKeys() error {
 	slot, err := parseInt(c.args[2])
 	switch {
 	case err != nil:
@@ -159,7 +151,7 @@ func (c *call) clusterCountKeys() error {
 		return errNoPermission
 	}
 	var n int64
-	for key := range steps(c, c.raw.Keys()) {
+	for key := range steps(&c.call, c.raw.Keys()) {
 		if int64(slotOf(key)) == slot {
 			n++
 		}

@@ -7,26 +7,15 @@ import (
 	"github.com/copaldb/copal/internal/glob"
 )
 
-// subHelp is HELP of the commands that have no text of Redis.
-func (c *call) subHelp() error {
-	var lines []string
-	for _, sub := range c.cmd.parent.subs {
-		if sub != c.cmd {
-			lines = append(lines, upper(sub.name), "    "+sub.summary)
-		}
-	}
-	return c.help(lines...)
-}
-
 func commandCommands() family {
 	return known("server", "Commands about commands",
-		&command{name: "command", arity: -1, run: (*call).commandAll, since: "2.8.13", summary: "Describes all commands.", subs: []*command{
-			{name: "count", arity: 2, run: (*call).commandCount, since: "2.8.13", summary: "Counts the commands."},
-			{name: "info", arity: -2, run: (*call).commandInfo, since: "2.8.13", summary: "Describes commands."},
-			{name: "docs", arity: -2, run: (*call).commandDocs, since: "7.0.0", summary: "Returns the documentation of commands.", differs: "without arguments"},
-			{name: "list", arity: -2, run: (*call).commandList, since: "7.0.0", summary: "Returns the names of commands."},
-			{name: "getkeys", arity: -3, run: (*call).commandGetKeys, since: "2.8.13", summary: "Returns the keys of a request."},
-			{name: "getkeysandflags", arity: -3, run: (*call).commandGetKeys, since: "7.0.0", summary: "Returns the keys of a request, and their use.", differs: "has the same flags for all writing commands"},
+		&command{name: "command", arity: -1, run: own((*client).commandAll), since: "2.8.13", summary: "Describes all commands.", subs: []*command{
+			{name: "count", arity: 2, run: own((*client).commandCount), since: "2.8.13", summary: "Counts the commands."},
+			{name: "info", arity: -2, run: own((*client).commandInfo), since: "2.8.13", summary: "Describes commands."},
+			{name: "docs", arity: -2, run: own((*client).commandDocs), since: "7.0.0", summary: "Returns the documentation of commands.", differs: "without arguments"},
+			{name: "list", arity: -2, run: own((*client).commandList), since: "7.0.0", summary: "Returns the names of commands."},
+			{name: "getkeys", arity: -3, run: own((*client).commandGetKeys), since: "2.8.13", summary: "Returns the keys of a request."},
+			{name: "getkeysandflags", arity: -3, run: own((*client).commandGetKeys), since: "7.0.0", summary: "Returns the keys of a request, and their use.", differs: "has the same flags for all writing commands"},
 		}},
 	)
 }
@@ -80,7 +69,7 @@ func (cmd *command) categories() (list []string) {
 	return list
 }
 
-func (c *call) names(list []string, of func(string)) {
+func (c *client) names(list []string, of func(string)) {
 	c.Set(len(list))
 	for _, name := range list {
 		of(name)
@@ -88,7 +77,7 @@ func (c *call) names(list []string, of func(string)) {
 }
 
 // describeCommand replies what COMMAND says of a command.
-func (c *call) describeCommand(cmd *command) {
+func (c *client) describeCommand(cmd *command) {
 	c.Array(10)
 	c.BulkString(cmd.fullName())
 	c.Int(int64(cmd.arity))
@@ -106,7 +95,7 @@ func (c *call) describeCommand(cmd *command) {
 }
 
 // keySpecs replies where the keys of a command stand.
-func (c *call) keySpecs(cmd *command) {
+func (c *client) keySpecs(cmd *command) {
 	k := cmd.keys
 	if k.step == 0 {
 		c.Set(0)
@@ -150,7 +139,7 @@ func (cmd *command) access() []string {
 	return []string{"RO", "access"}
 }
 
-func (c *call) commandAll() error {
+func (c *client) commandAll() error {
 	list := all()
 	c.Array(len(list))
 	for _, cmd := range list {
@@ -159,7 +148,7 @@ func (c *call) commandAll() error {
 	return nil
 }
 
-func (c *call) commandCount() error {
+func (c *client) commandCount() error {
 	c.Int(int64(len(table)))
 	return nil
 }
@@ -174,7 +163,7 @@ func commandNamed(name []byte) *command {
 	return cmd.sub([]byte(second))
 }
 
-func (c *call) commandInfo() error {
+func (c *client) commandInfo() error {
 	if len(c.args) == 2 {
 		return c.commandAll()
 	}
@@ -189,7 +178,7 @@ func (c *call) commandInfo() error {
 	return nil
 }
 
-func (c *call) commandDocs() error {
+func (c *client) commandDocs() error {
 	list := all()
 	if len(c.args) > 2 {
 		list = nil
@@ -203,7 +192,7 @@ func (c *call) commandDocs() error {
 	return nil
 }
 
-func (c *call) documentAll(list []*command) {
+func (c *client) documentAll(list []*command) {
 	c.Map(len(list))
 	for _, cmd := range list {
 		n := 3
@@ -225,7 +214,7 @@ func (c *call) documentAll(list []*command) {
 	}
 }
 
-func (c *call) commandList() error {
+func (c *client) commandList() error {
 	keep := func(*command) bool { return true }
 	switch {
 	case len(c.args) == 2:
@@ -258,7 +247,7 @@ func (c *call) commandList() error {
 }
 
 // commandGetKeys is COMMAND GETKEYS and COMMAND GETKEYSANDFLAGS.
-func (c *call) commandGetKeys() error {
+func (c *client) commandGetKeys() error {
 	args := c.args[2:]
 	cmd, err := find(args)
 	switch {

@@ -14,22 +14,22 @@ import (
 func configCommands() family {
 	return known("server", "Settings and figures",
 		&command{name: "config", arity: -2, flags: admin | noScript, since: "2.0.0", summary: "Commands about settings.", subs: []*command{
-			{name: "get", arity: -3, flags: admin | noScript, run: (*call).configGet, since: "2.0.0", summary: "Returns the settings that match patterns.", differs: "has the settings that clients read"},
-			{name: "set", arity: -4, flags: admin | noScript, run: (*call).configSet, since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; accepts settings without a meaning here; others are errors"},
-			{name: "resetstat", arity: 2, flags: admin | noScript, run: (*call).configResetStat, since: "2.0.0", summary: "Resets the figures of INFO."},
-			{name: "rewrite", arity: 2, flags: admin | noScript, run: (*call).configRewrite, since: "2.8.0", summary: "An error: there is no file of settings."},
+			{name: "get", arity: -3, flags: admin | noScript, run: own((*client).configGet), since: "2.0.0", summary: "Returns the settings that match patterns.", differs: "has the settings that clients read"},
+			{name: "set", arity: -4, flags: admin | noScript, run: own((*client).configSet), since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; accepts settings without a meaning here; others are errors"},
+			{name: "resetstat", arity: 2, flags: admin | noScript, run: own((*client).configResetStat), since: "2.0.0", summary: "Resets the figures of INFO."},
+			{name: "rewrite", arity: 2, flags: admin | noScript, run: own((*client).configRewrite), since: "2.8.0", summary: "An error: there is no file of settings."},
 		}},
-		&command{name: "info", arity: -1, run: (*call).info, since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal; `expires` and `avg_ttl` of the databases are 0, since the store does not count keys with a deadline"},
+		&command{name: "info", arity: -1, run: own((*client).info), since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal; `expires` and `avg_ttl` of the databases are 0, since the store does not count keys with a deadline"},
 		&command{name: "slowlog", arity: -2, flags: admin, since: "2.2.12", summary: "Commands about commands that took long.", subs: []*command{
-			{name: "get", arity: -2, flags: admin, run: (*call).slowlogGet, since: "2.2.12", summary: "Returns the latest slow commands."},
-			{name: "len", arity: 2, flags: admin, run: (*call).slowlogLen, since: "2.2.12", summary: "Counts them."},
-			{name: "reset", arity: 2, flags: admin, run: (*call).slowlogReset, since: "2.2.12", summary: "Forgets them."},
+			{name: "get", arity: -2, flags: admin, run: own((*client).slowlogGet), since: "2.2.12", summary: "Returns the latest slow commands."},
+			{name: "len", arity: 2, flags: admin, run: own((*client).slowlogLen), since: "2.2.12", summary: "Counts them."},
+			{name: "reset", arity: 2, flags: admin, run: own((*client).slowlogReset), since: "2.2.12", summary: "Forgets them."},
 		}},
 		&command{name: "latency", arity: -2, flags: admin | noScript, since: "2.8.13", summary: "Commands about delays, of which no history is kept.", subs: []*command{
-			{name: "history", arity: 3, flags: admin | noScript, run: (*call).nothing, since: "2.8.13", summary: "Returns nothing."},
-			{name: "latest", arity: 2, flags: admin | noScript, run: (*call).nothing, since: "2.8.13", summary: "Returns nothing."},
-			{name: "reset", arity: -2, flags: admin | noScript, run: (*call).zero, since: "2.8.13", summary: "Returns 0."},
-			{name: "doctor", arity: 2, flags: admin | noScript, run: (*call).latencyDoctor, since: "2.8.13", summary: "Returns that no history is kept."},
+			{name: "history", arity: 3, flags: admin | noScript, run: own((*client).nothing), since: "2.8.13", summary: "Returns nothing."},
+			{name: "latest", arity: 2, flags: admin | noScript, run: own((*client).nothing), since: "2.8.13", summary: "Returns nothing."},
+			{name: "reset", arity: -2, flags: admin | noScript, run: own((*client).zero), since: "2.8.13", summary: "Returns 0."},
+			{name: "doctor", arity: 2, flags: admin | noScript, run: own((*client).latencyDoctor), since: "2.8.13", summary: "Returns that no history is kept."},
 		}},
 	)
 }
@@ -99,7 +99,7 @@ func setInt(low, high int64, set func(*Server, int64)) func(*Server, string) str
 	}
 }
 
-func (c *call) configGet() error {
+func (c *client) configGet() error {
 	var found []*setting
 	for i := range settings {
 		name := []byte(settings[i].name)
@@ -116,7 +116,7 @@ func (c *call) configGet() error {
 }
 
 // configSet looks at all settings before it changes one.
-func (c *call) configSet() error {
+func (c *client) configSet() error {
 	args := c.args[2:]
 	if len(args)%2 != 0 {
 		return errorf("ERR wrong number of arguments for 'config|set' command")
@@ -153,28 +153,28 @@ func (c *call) configSet() error {
 	return nil
 }
 
-func (c *call) configResetStat() error {
+func (c *client) configResetStat() error {
 	c.s.resetFigures()
 	c.OK()
 	return nil
 }
 
-func (c *call) configRewrite() error {
+func (c *client) configRewrite() error {
 	return errorf("ERR The server is running without a config file")
 }
 
 // nothing replies an empty array, and zero 0.
-func (c *call) nothing() error {
+func (c *client) nothing() error {
 	c.Array(0)
 	return nil
 }
 
-func (c *call) zero() error {
+func (c *client) zero() error {
 	c.Int(0)
 	return nil
 }
 
-func (c *call) latencyDoctor() error {
+func (c *client) latencyDoctor() error {
 	c.Verbatim("No history of delays is kept here. SLOWLOG GET has the commands that took long.\n")
 	return nil
 }

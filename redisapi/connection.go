@@ -15,40 +15,40 @@ const version = "7.2.0"
 
 func connectionCommands() family {
 	return known("connection", "Connections",
-		&command{name: "ping", arity: -1, flags: fast, run: (*call).ping, since: "1.0.0", summary: "Replies PONG, or the argument."},
-		&command{name: "echo", arity: 2, flags: fast, run: (*call).echo, since: "1.0.0", summary: "Replies the argument."},
-		&command{name: "quit", arity: -1, flags: fast | noAuth | noScript | atOnce, run: (*call).quit, since: "1.0.0", summary: "Closes the connection."},
-		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: (*call).reset, since: "6.2.0", summary: "Resets the connection to its initial state."},
-		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript | noMulti, run: (*call).hello, since: "6.0.0", summary: "Selects the version of the protocol, and sets token and name."},
-		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript | noMulti, run: (*call).auth, since: "1.0.0", summary: "Authenticates the user, by a password or token."},
-		&command{name: "select", arity: 2, flags: fast, run: (*call).selectDB, since: "1.0.0", summary: "Selects a database.", differs: "There are 16."},
+		&command{name: "ping", arity: -1, flags: fast, run: own((*client).ping), since: "1.0.0", summary: "Replies PONG, or the argument."},
+		&command{name: "echo", arity: 2, flags: fast, run: own((*client).echo), since: "1.0.0", summary: "Replies the argument."},
+		&command{name: "quit", arity: -1, flags: fast | noAuth | noScript | atOnce, run: own((*client).quit), since: "1.0.0", summary: "Closes the connection."},
+		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: own((*client).reset), since: "6.2.0", summary: "Resets the connection to its initial state."},
+		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript | noMulti, run: own((*client).hello), since: "6.0.0", summary: "Selects the version of the protocol, and sets token and name."},
+		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript | noMulti, run: own((*client).auth), since: "1.0.0", summary: "Authenticates the user, by a password or token."},
+		&command{name: "select", arity: 2, flags: fast, run: own((*client).selectDB), since: "1.0.0", summary: "Selects a database.", differs: "There are 16."},
 		&command{name: "client", arity: -2, flags: noScript, since: "2.4.0", summary: "Commands about connections.", subs: []*command{
-			{name: "id", arity: 2, flags: fast, run: (*call).clientID, since: "5.0.0", summary: "Returns the number of the connection."},
-			{name: "getname", arity: 2, flags: fast, run: (*call).clientGetName, since: "2.6.9", summary: "Returns the name of the connection."},
-			{name: "setname", arity: 3, flags: fast, run: (*call).clientSetName, since: "2.6.9", summary: "Names the connection."},
-			{name: "setinfo", arity: 4, flags: fast, run: (*call).clientSetInfo, since: "7.2.0", summary: "Sets the name or version of the client library."},
-			{name: "info", arity: 2, flags: fast, run: (*call).clientInfo, since: "6.2.0", summary: "Describes the connection."},
-			{name: "list", arity: -2, flags: admin, run: (*call).clientList, since: "2.4.0", summary: "Describes all connections."},
-			{name: "kill", arity: -3, flags: admin, run: (*call).clientKill, since: "2.4.0", summary: "Closes connections."},
-			{name: "tracking", arity: -3, run: (*call).clientTracking, since: "6.0.0", summary: "Notifies the connection of changes to keys that it has read.",
+			{name: "id", arity: 2, flags: fast, run: own((*client).clientID), since: "5.0.0", summary: "Returns the number of the connection."},
+			{name: "getname", arity: 2, flags: fast, run: own((*client).clientGetName), since: "2.6.9", summary: "Returns the name of the connection."},
+			{name: "setname", arity: 3, flags: fast, run: own((*client).clientSetName), since: "2.6.9", summary: "Names the connection."},
+			{name: "setinfo", arity: 4, flags: fast, run: own((*client).clientSetInfo), since: "7.2.0", summary: "Sets the name or version of the client library."},
+			{name: "info", arity: 2, flags: fast, run: own((*client).clientInfo), since: "6.2.0", summary: "Describes the connection."},
+			{name: "list", arity: -2, flags: admin, run: own((*client).clientList), since: "2.4.0", summary: "Describes all connections."},
+			{name: "kill", arity: -3, flags: admin, run: own((*client).clientKill), since: "2.4.0", summary: "Closes connections."},
+			{name: "tracking", arity: -3, run: own((*client).clientTracking), since: "6.0.0", summary: "Notifies the connection of changes to keys that it has read.",
 				differs: "NOLOOP has no effect: the connection is notified of its own changes, too. Keys of typed maps expire without a message, unless they have ExpiryEvents"},
-			{name: "caching", arity: 3, flags: fast, run: (*call).clientCaching, since: "6.0.0", summary: "Sets whether the keys of the next command are tracked."},
-			{name: "trackinginfo", arity: 2, flags: fast, run: (*call).clientTrackingInfo, since: "6.2.0", summary: "Returns the settings of CLIENT TRACKING."},
-			{name: "getredir", arity: 2, flags: fast, run: (*call).clientGetRedir, since: "6.0.0", summary: "Returns the connection that gets the notifications."},
-			{name: "unblock", arity: -3, flags: admin, run: (*call).clientUnblock, since: "5.0.0", summary: "Unblocks a connection that waits for a key."},
-			{name: "reply", arity: 3, flags: noMulti, run: (*call).clientReply, since: "3.2.0", summary: "Turns replies on or off, or skips the next one. Messages are always sent.",
+			{name: "caching", arity: 3, flags: fast, run: own((*client).clientCaching), since: "6.0.0", summary: "Sets whether the keys of the next command are tracked."},
+			{name: "trackinginfo", arity: 2, flags: fast, run: own((*client).clientTrackingInfo), since: "6.2.0", summary: "Returns the settings of CLIENT TRACKING."},
+			{name: "getredir", arity: 2, flags: fast, run: own((*client).clientGetRedir), since: "6.0.0", summary: "Returns the connection that gets the notifications."},
+			{name: "unblock", arity: -3, flags: admin, run: own((*client).clientUnblock), since: "5.0.0", summary: "Unblocks a connection that waits for a key."},
+			{name: "reply", arity: 3, flags: noMulti, run: own((*client).clientReply), since: "3.2.0", summary: "Turns replies on or off, or skips the next one. Messages are always sent.",
 				differs: "Not within MULTI, where a client of Redis cannot know which replies of EXEC are missing. Lines of MONITOR are messages, too"},
-			{name: "pause", arity: -3, flags: admin, run: (*call).clientPause, since: "3.0.0", summary: "Suspends the commands of connections for a time, all or only writes.",
+			{name: "pause", arity: -3, flags: admin, run: own((*client).clientPause), since: "3.0.0", summary: "Suspends the commands of connections for a time, all or only writes.",
 				differs: "Commands that are suspended at a shutdown are not executed. Writes by other programs and servers are not suspended"},
-			{name: "unpause", arity: 2, flags: admin, run: (*call).clientUnpause, since: "6.2.0", summary: "Ends a pause of writes. A pause of all commands suspends this one, too."},
-			{name: "no-evict", arity: 3, flags: admin, run: (*call).clientSwitch, since: "7.0.0", summary: "Accepted; no effect: a connection may be closed for lack of memory."},
-			{name: "no-touch", arity: 3, flags: fast, run: (*call).clientSwitch, since: "7.2.0", summary: "Accepted; no effect: reads leave no trace."},
-			{name: "durability", arity: -2, flags: fast, run: (*call).clientDurability, since: "", summary: "Sets the meaning of an OK on this connection: async, write or fsync.", differs: "a command of copal"},
+			{name: "unpause", arity: 2, flags: admin, run: own((*client).clientUnpause), since: "6.2.0", summary: "Ends a pause of writes. A pause of all commands suspends this one, too."},
+			{name: "no-evict", arity: 3, flags: admin, run: own((*client).clientSwitch), since: "7.0.0", summary: "Accepted; no effect: a connection may be closed for lack of memory."},
+			{name: "no-touch", arity: 3, flags: fast, run: own((*client).clientSwitch), since: "7.2.0", summary: "Accepted; no effect: reads leave no trace."},
+			{name: "durability", arity: -2, flags: fast, run: own((*client).clientDurability), since: "", summary: "Sets the meaning of an OK on this connection: async, write or fsync.", differs: "a command of copal"},
 		}},
 	)
 }
 
-func (c *call) ping() error {
+func (c *client) ping() error {
 	if len(c.args) > 2 {
 		return errorf("ERR wrong number of arguments for 'ping' command")
 	}
@@ -66,18 +66,18 @@ func (c *call) ping() error {
 	return nil
 }
 
-func (c *call) echo() error {
+func (c *client) echo() error {
 	c.Bulk(c.args[1])
 	return nil
 }
 
-func (c *call) quit() error {
+func (c *client) quit() error {
 	c.OK()
 	c.closing = true
 	return nil
 }
 
-func (c *call) reset() error {
+func (c *client) reset() error {
 	c.forgetQueue()
 	c.silence.off, c.silence.skipsNext = false, false
 	c.endSession(false)
@@ -98,7 +98,7 @@ func (c *call) reset() error {
 	return nil
 }
 
-func (c *call) hello() (err error) {
+func (c *client) hello() (err error) {
 	v3, name := c.V3, (*string)(nil)
 	if len(c.args) > 1 {
 		n, err := parseInt(c.args[1])
@@ -164,7 +164,7 @@ func (c *call) hello() (err error) {
 	return nil
 }
 
-func (c *call) auth() error {
+func (c *client) auth() error {
 	if len(c.args) > 3 {
 		return errSyntax
 	}
@@ -187,12 +187,12 @@ func (c *call) auth() error {
 	return nil
 }
 
-func (c *call) clientID() error {
+func (c *client) clientID() error {
 	c.Int(c.id)
 	return nil
 }
 
-func (c *call) clientGetName() error {
+func (c *client) clientGetName() error {
 	if name := c.name.Load(); name != nil && *name != "" {
 		c.BulkString(*name)
 	} else {
@@ -210,7 +210,7 @@ func clientName(arg []byte) (string, error) {
 	return string(arg), nil
 }
 
-func (c *call) clientSetName() error {
+func (c *client) clientSetName() error {
 	name, err := clientName(c.args[2])
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (c *call) clientSetName() error {
 	return nil
 }
 
-func (c *call) clientSetInfo() error {
+func (c *client) clientSetInfo() error {
 	into := &c.libName
 	switch {
 	case is(c.args[2], "LIB-NAME"):
@@ -238,7 +238,7 @@ func (c *call) clientSetInfo() error {
 	return nil
 }
 
-func (c *call) clientInfo() error {
+func (c *client) clientInfo() error {
 	c.Verbatim(c.describe() + "\n")
 	return nil
 }
@@ -255,7 +255,7 @@ func (s *Server) all() []*client {
 	return list
 }
 
-func (c *call) clientList() error {
+func (c *client) clientList() error {
 	var ids []int64
 	wanted := func(*client) bool { return true }
 	for i := 2; i < len(c.args); i++ {
@@ -303,7 +303,7 @@ func ofType(kind []byte) (func(*client) bool, error) {
 }
 
 // clientKill is CLIENT KILL address, and with conditions all of which must hold.
-func (c *call) clientKill() error {
+func (c *client) clientKill() error {
 	old := len(c.args) == 3
 	skipMe := !old
 	var conditions []func(*client) bool
@@ -352,11 +352,11 @@ func (c *call) clientKill() error {
 	}
 	var n int64
 	for _, other := range c.s.all() {
-		if other == c.client && skipMe || slices.ContainsFunc(conditions, func(holds func(*client) bool) bool { return !holds(other) }) {
+		if other == c && skipMe || slices.ContainsFunc(conditions, func(holds func(*client) bool) bool { return !holds(other) }) {
 			continue
 		}
 		n++
-		if other == c.client {
+		if other == c {
 			c.closing = true
 		} else {
 			other.kill()
@@ -376,7 +376,7 @@ func (c *call) clientKill() error {
 // kill closes the connection. Others call it.
 func (c *client) kill() {
 	c.killed.Store(true)
-	c.call.turn.Leave()
+	c.turn.Leave()
 	c.stopWaiting(noReply) // so that nothing is popped for it
 	c.cut()
 }
@@ -384,7 +384,7 @@ func (c *client) kill() {
 func hasAddress(a net.Addr, text []byte) bool { return a != nil && a.String() == string(text) }
 
 // clientSwitch is NO-EVICT and NO-TOUCH.
-func (c *call) clientSwitch() error {
+func (c *client) clientSwitch() error {
 	if !is(c.args[2], "ON") && !is(c.args[2], "OFF") {
 		return errSyntax
 	}
@@ -403,7 +403,7 @@ type silence struct {
 func (c *client) silent() bool { return c.silence.off || c.silence.skips }
 
 // clientReply is CLIENT REPLY.
-func (c *call) clientReply() error {
+func (c *client) clientReply() error {
 	switch arg := c.args[2]; {
 	case is(arg, "ON"):
 		c.silence.off, c.silence.skips = false, false
@@ -418,7 +418,7 @@ func (c *call) clientReply() error {
 	return nil
 }
 
-func (c *call) clientDurability() error {
+func (c *client) clientDurability() error {
 	switch {
 	case len(c.args) == 2:
 		c.BulkString(c.by.String())
@@ -434,4 +434,17 @@ func (c *call) clientDurability() error {
 		}
 	}
 	return errorf("ERR durability is async, write or fsync")
+}
+
+func (c *client) selectDB() error {
+	n, err := database(c.args[1])
+	if err == nil && n != 0 {
+		err = c.alone("SELECT is not allowed")
+	}
+	if err != nil {
+		return err
+	}
+	c.db.Store(int32(n))
+	c.OK()
+	return nil
 }

@@ -18,29 +18,29 @@ func copalCommands() family {
 		&command{name: "copal.typed", arity: -3, flags: write, keys: keys{find: typedKeys}, inner: typedInner, since: "", summary: "Executes another command with values in the typed form: eight bytes that name the schema, then the stored value.",
 			differs: "a command of copal, like all of these. The other command reads or writes whole values of keys, hashes or lists. SET takes CONTENT and a content type, too"},
 		&command{name: "copal.schema", arity: -3, since: "", summary: "Commands about schemas.", subs: []*command{
-			{name: "set", arity: 4, run: (*call).schemaSet, since: "", summary: "Makes a schema known to the server, from the name of the codec and the codec's text, and returns its name of eight bytes. It is in the log from the first value on. A text has 64 KiB at most; a user has 64 schemas that no value has, the newest; the log takes 10,000 schemas and 16 MiB of them, of which 1,000 and 1 MiB of one user who may not write everything, until the server ends."},
-			{name: "get", arity: 3, flags: fast, run: (*call).schemaGet, since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
+			{name: "set", arity: 4, run: own((*client).schemaSet), since: "", summary: "Makes a schema known to the server, from the name of the codec and the codec's text, and returns its name of eight bytes. It is in the log from the first value on. A text has 64 KiB at most; a user has 64 schemas that no value has, the newest; the log takes 10,000 schemas and 16 MiB of them, of which 1,000 and 1 MiB of one user who may not write everything, until the server ends."},
+			{name: "get", arity: 3, flags: fast, run: own((*client).schemaGet), since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
 		}},
 		&command{name: "copal.map", arity: -2, since: "", summary: "Commands about maps.", subs: []*command{
-			{name: "list", arity: 2, run: (*call).mapList, since: "", summary: "Returns the names of the maps that the user may read."},
-			{name: "declare", arity: 3, run: (*call).mapDeclare, since: "", summary: "Declares a map: the keys that begin with its name and a colon. The log has the declaration from the first write to one of them on."},
+			{name: "list", arity: 2, run: own((*client).mapList), since: "", summary: "Returns the names of the maps that the user may read."},
+			{name: "declare", arity: 3, run: own((*client).mapDeclare), since: "", summary: "Declares a map: the keys that begin with its name and a colon. The log has the declaration from the first write to one of them on."},
 		}},
 		&command{name: "copal.stream", arity: -3, since: "", summary: "Commands about streams as the store has them.", subs: []*command{
-			{name: "get", arity: -3, how: looking, flags: readonly, keys: secondKey, run: (*call).streamPage, since: "", summary: "Returns elements of a stream in the order of their names, and whether there are more: entries, groups, consumers and pending entries."},
-			{name: "set", arity: -5, flags: write, keys: secondKey, run: (*call).streamPut, since: "", summary: "Sets elements of a stream, all at once."},
+			{name: "get", arity: -3, how: looking, flags: readonly, keys: secondKey, run: own((*client).streamPage), since: "", summary: "Returns elements of a stream in the order of their names, and whether there are more: entries, groups, consumers and pending entries."},
+			{name: "set", arity: -5, flags: write, keys: secondKey, run: own((*client).streamPut), since: "", summary: "Sets elements of a stream, all at once."},
 		}},
-		&command{name: "copal.range", arity: -3, how: looking, flags: readonly, keys: oneKey, run: (*call).rangeOf, since: "", summary: "Returns entries in order, and whether there are more."},
-		&command{name: "copal.entry", arity: 2, flags: readonly | fast, keys: oneKey, run: (*call).entry, since: "", summary: "Returns type, value, deadline and content type of an entry as COPAL.RANGE does, or nil."},
-		&command{name: "copal.delrange", arity: 3, flags: write, keys: oneKey, run: (*call).delRange, since: "", summary: "Deletes the entries in a range, as one write."},
-		&command{name: "copal.len", arity: 2, flags: readonly, keys: oneKey, run: (*call).lenOf, since: "", summary: "Returns the number of entries whose keys begin with a prefix. It is immediate for a map, and for all entries."},
-		&command{name: "copal.begin", arity: -1, flags: noMulti | noScript, run: (*call).begin, since: "", summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of its view.",
+		&command{name: "copal.range", arity: -3, how: looking, flags: readonly, keys: oneKey, run: own((*client).rangeOf), since: "", summary: "Returns entries in order, and whether there are more."},
+		&command{name: "copal.entry", arity: 2, flags: readonly | fast, keys: oneKey, run: own((*client).entry), since: "", summary: "Returns type, value, deadline and content type of an entry as COPAL.RANGE does, or nil."},
+		&command{name: "copal.delrange", arity: 3, flags: write, keys: oneKey, run: own((*client).delRange), since: "", summary: "Deletes the entries in a range, as one write."},
+		&command{name: "copal.len", arity: 2, flags: readonly, keys: oneKey, run: own((*client).lenOf), since: "", summary: "Returns the number of entries whose keys begin with a prefix. It is immediate for a map, and for all entries."},
+		&command{name: "copal.begin", arity: -1, flags: noMulti | noScript, run: own((*client).begin), since: "", summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of its view.",
 			differs: "While it is open the store keeps its view: old places in memory, and old files. A connection that sends nothing for five minutes then is closed (Server.SessionTimeout)"},
-		&command{name: "copal.commit", arity: -1, flags: noScript | replicated, run: (*call).commit, since: "", summary: "Commits the transaction, and with FSYNC syncs it to the disk. The error is CONFLICT if it lost to another write."},
-		&command{name: "copal.rollback", arity: 1, flags: fast | noScript, run: (*call).rollback, since: "", summary: "Discards the transaction."},
+		&command{name: "copal.commit", arity: -1, flags: noScript | replicated, run: own((*client).commit), since: "", summary: "Commits the transaction, and with FSYNC syncs it to the disk. The error is CONFLICT if it lost to another write."},
+		&command{name: "copal.rollback", arity: 1, flags: fast | noScript, run: own((*client).rollback), since: "", summary: "Discards the transaction."},
 		&command{name: "copal.feed", arity: -2, flags: noScript, since: "", summary: "Commands about changes.", subs: []*command{
-			{name: "open", arity: -2, flags: noMulti | noScript, run: (*call).feedOpen, since: "", summary: "Begins to read changes, and returns the sequence number after which it reports all."},
-			{name: "next", arity: -2, flags: noMulti | noScript | blocking, run: (*call).feedNext, since: "", summary: "Returns the next changes, or nil at the end."},
-			{name: "close", arity: 2, flags: noMulti | noScript | fast, run: (*call).feedClose, since: "", summary: "Ends the reading of changes."},
+			{name: "open", arity: -2, flags: noMulti | noScript, run: own((*client).feedOpen), since: "", summary: "Begins to read changes, and returns the sequence number after which it reports all."},
+			{name: "next", arity: -2, flags: noMulti | noScript | blocking, run: own((*client).feedNext), since: "", summary: "Returns the next changes, or nil at the end."},
+			{name: "close", arity: 2, flags: noMulti | noScript | fast, run: own((*client).feedClose), since: "", summary: "Ends the reading of changes."},
 		}},
 	)
 }
@@ -94,7 +94,7 @@ func typedKeys(args [][]byte) (found []int) {
 }
 
 // judgeValues returns an error where the command would store a value that has no header, or one of no known schema.
-func (c *call) judgeValues() (err error) {
+func (c *client) judgeValues() (err error) {
 	values := typedValues[c.cmd.name]
 	values.each(c.args, func(i int) {
 		if err == nil {
@@ -107,11 +107,8 @@ func (c *call) judgeValues() (err error) {
 	return err
 }
 
-// store is what the command reads and writes outside of transactions.
-func (c *call) store() *copal.Raw {
-	if !c.typed {
-		return c.direct
-	}
+// TypedStore returns the store with values in the typed form.
+func (c *client) TypedStore() *copal.Raw {
 	if c.shaped == nil {
 		c.shaped = c.asking(c.s.typedForm())
 	}
@@ -153,11 +150,8 @@ func (s *Server) appendTyped(dst, stored []byte, schema uint64) ([]byte, error) 
 	return append(append(dst, name[:]...), stored...), nil
 }
 
-// putAs is put of a value in the typed form, with a content type, "" for none.
-func (c *call) putAs(content string, key, value []byte, deadline time.Time) error {
-	if content == "" {
-		return c.put(key, value, deadline)
-	}
+// PutTyped sets a value in the typed form, with a content type.
+func (c *client) PutTyped(content string, key, value []byte, deadline time.Time) error {
 	if err := fitsRedis(value); err != nil {
 		return err
 	}

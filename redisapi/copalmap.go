@@ -6,7 +6,7 @@ import (
 )
 
 // mapList is COPAL.MAP LIST. It names those that the user may read.
-func (c *call) mapList() error {
+func (c *client) mapList() error {
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (c *call) mapList() error {
 }
 
 // mapDeclare is COPAL.MAP DECLARE.
-func (c *call) mapDeclare() error {
+func (c *client) mapDeclare() error {
 	name := string(c.args[2])
 	if !c.grant.Load().MayWrite(copal.MapPrefix(name)) {
 		return errNoPermission

@@ -18,7 +18,7 @@ const (
 )
 
 // asked is the range that the arguments name, if the user has the right to all of it.
-func (c *call) asked() (r engine.Range, err error) {
+func (c *client) asked() (r engine.Range, err error) {
 	if c.db.Load() != 0 {
 		return r, errorf("ERR ranges are of database 0")
 	}
@@ -33,7 +33,7 @@ func (c *call) asked() (r engine.Range, err error) {
 }
 
 // engineTx is the engine's transaction in which the command runs, nil for none.
-func (c *call) engineTx() *engine.Tx {
+func (c *client) engineTx() *engine.Tx {
 	if c.tx == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (c *call) engineTx() *engine.Tx {
 }
 
 // rangeOf is COPAL.RANGE.
-func (c *call) rangeOf() error {
+func (c *client) rangeOf() error {
 	r, err := c.asked()
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (c *call) rangeOf() error {
 }
 
 // appendItem appends what COPAL.RANGE replies of an entry.
-func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
+func (c *client) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
 	if errors.Is(item.Err, engine.ErrNotInRange) {
 		return errorf("ERR AFTER names a key that is not in the range")
 	}
@@ -102,7 +102,7 @@ func (c *call) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noVa
 }
 
 // entry is COPAL.ENTRY.
-func (c *call) entry() error {
+func (c *client) entry() error {
 	item, tx := engine.Item{Key: c.args[1]}, c.engineTx()
 	if tx != nil {
 		item.Entry, item.Err = tx.Get(nil, item.Key)
@@ -123,7 +123,7 @@ func (c *call) entry() error {
 
 // appendEntry appends type, value, deadline and content type of an entry. It was read in the transaction, unless that
 // is nil.
-func (c *call) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
+func (c *client) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
 	var value []byte
 	var kind string
 	deadline := item.Expiry()
@@ -154,7 +154,7 @@ func (c *call) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noV
 }
 
 // delRange is COPAL.DELRANGE.
-func (c *call) delRange() error {
+func (c *client) delRange() error {
 	r, err := c.asked()
 	switch {
 	case err != nil:
@@ -174,7 +174,7 @@ func (c *call) delRange() error {
 }
 
 // lenOf is COPAL.LEN.
-func (c *call) lenOf() error {
+func (c *client) lenOf() error {
 	n, err := 0, error(nil)
 	if tx := c.engineTx(); tx != nil {
 		n, err = tx.LenOf(c.args[1])

@@ -6,7 +6,7 @@ import (
 
 // streamPage is COPAL.STREAM GET: elements of a stream as the store has them, in the order of their names
 // (internal/redisstream).
-func (c *call) streamPage() error {
+func (c *client) streamPage() error {
 	key, span, count := c.args[2], engine.Span{}, int64(rangeCount)
 	for i := 3; i < len(c.args); i += 2 {
 		if i+1 == len(c.args) {
@@ -52,7 +52,7 @@ func (c *call) streamPage() error {
 
 // streamPut is COPAL.STREAM SET. What makes no sense in a stream is found when it is read, as if a program had written
 // it.
-func (c *call) streamPut() error {
+func (c *client) streamPut() error {
 	key, list := c.args[2], c.args[3:]
 	if len(list)%2 != 0 {
 		return c.wrongArguments()

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/copaldb/copal"
 	"time"
+
+	"github.com/copaldb/copal"
 )
 
 // feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key or

@@ -55,9 +55,7 @@ func TestPlacesAreFound(t *testing.T) {
 				q.At = p
 			}
 		}
-		c := &call{client: &client{s: &Server{}}}
-		c.s.init()
-		c.openAccount()
+		c := aCall()
 		var want []string
 		for name, score := range scores {
 			if p, ok := geohash.PointOf(score); ok {

@@ -1,7 +1,6 @@
 package redisapi
 
 import (
-	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -35,11 +34,6 @@ func hashCommands() family {
 
 // hash is the hash under the key of the request.
 func (c *call) hash() *copal.HashOf[string, []byte] { return c.raw.Hash(c.args[1]) }
-
-// wrongArguments is the error of a number of arguments that does not fit.
-func (c *call) wrongArguments() error {
-	return errorf("ERR wrong number of arguments for '%s' command", c.cmd.fullName())
-}
 
 // hset is HSET and HMSET.
 func (c *call) hset() error {
@@ -227,15 +221,6 @@ func (c *call) hdel() error {
 	return nil
 }
 
-// texts are arguments as fields or members.
-func texts(args [][]byte) []string {
-	list := make([]string, len(args))
-	for i, arg := range args {
-		list[i] = string(arg)
-	}
-	return list
-}
-
 func (c *call) hgetdel() error {
 	if !is(c.args[2], "FIELDS") {
 		return errorf("ERR Mandatory argument FIELDS is missing or not at the right position")
@@ -355,42 +340,4 @@ func (c *call) hscan() error {
 		}
 	}
 	return nil
-}
-
-// elementScan reads the arguments of HSCAN, SSCAN and ZSCAN. It replies if there is no collection.
-func (c *call) elementScan(kind string) (o scanning, exists bool, err error) {
-	if _, err = strconv.ParseUint(string(c.args[2]), 10, 64); err != nil {
-		return o, false, errorf("ERR invalid cursor")
-	}
-	if exists, err = c.exists(c.args[1], kind); err != nil {
-		return o, false, err
-	}
-	if !exists {
-		c.Array(2)
-		c.BulkString("0")
-		c.Array(0)
-		return o, false, nil
-	}
-	o, err = c.scanOptions(2)
-	return o, true, err
-}
-
-// pageOf is page of elements with their values, or scores.
-func pageOf[V any](c *call, o *scanning, elements iter.Seq2[string, V]) (list []pair[V]) {
-	var now pair[V]
-	c.page(o, func(yield func([]byte) bool) {
-		var name []byte
-		for now.name, now.value = range elements {
-			if name = append(name[:0], now.name...); !yield(name) {
-				return
-			}
-		}
-	}, func(name []byte) bool {
-		if o.match == nil || c.fits(o.match, name) {
-			list = append(list, now)
-			c.usesPair(&now)
-		}
-		return false
-	})
-	return list
 }

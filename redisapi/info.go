@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -20,26 +19,26 @@ import (
 type section struct {
 	name    string
 	unusual bool
-	write   func(c *call, line func(name string, value any))
+	write   func(c *client, line func(name string, value any))
 }
 
 var sections = []section{
-	{"server", false, (*call).infoServer},
-	{"clients", false, (*call).infoClients},
-	{"memory", false, (*call).infoMemory},
-	{"persistence", false, (*call).infoPersistence},
-	{"stats", false, (*call).infoStats},
-	{"replication", false, (*call).infoReplication},
-	{"cpu", false, (*call).infoCPU},
-	{"modules", false, func(*call, func(string, any)) {}},
-	{"commandstats", true, (*call).infoCommandstats},
-	{"errorstats", false, (*call).infoErrorstats},
-	{"cluster", false, func(c *call, line func(string, any)) { line("cluster_enabled", flag(c.s.ClusterAddress != "")) }},
-	{"keyspace", false, (*call).infoKeyspace},
-	{"copal", false, (*call).infoCopal},
+	{"server", false, (*client).infoServer},
+	{"clients", false, (*client).infoClients},
+	{"memory", false, (*client).infoMemory},
+	{"persistence", false, (*client).infoPersistence},
+	{"stats", false, (*client).infoStats},
+	{"replication", false, (*client).infoReplication},
+	{"cpu", false, (*client).infoCPU},
+	{"modules", false, func(*client, func(string, any)) {}},
+	{"commandstats", true, (*client).infoCommandstats},
+	{"errorstats", false, (*client).infoErrorstats},
+	{"cluster", false, func(c *client, line func(string, any)) { line("cluster_enabled", flag(c.s.ClusterAddress != "")) }},
+	{"keyspace", false, (*client).infoKeyspace},
+	{"copal", false, (*client).infoCopal},
 }
 
-func (c *call) info() error {
+func (c *client) info() error {
 	wanted := func(s *section) bool { return !s.unusual }
 	if len(c.args) > 1 {
 		wanted = func(s *section) bool {
@@ -73,8 +72,8 @@ func (c *call) info() error {
 	return nil
 }
 
-func (c *call) infoServer(line func(string, any)) {
-	up := time.Since(c.s.started)
+func (c *client) infoServer(line func(string, any)) {
+	up := time.Since(c.s.shared.started)
 	port := 0
 	if a, ok := c.nc.LocalAddr().(*net.TCPAddr); ok {
 		port = a.Port
@@ -96,7 +95,7 @@ func (c *call) infoServer(line func(string, any)) {
 	line("listener0", fmt.Sprintf("name=%s,addr=%s", c.nc.LocalAddr().Network(), c.nc.LocalAddr()))
 }
 
-func (c *call) infoClients(line func(string, any)) {
+func (c *client) infoClients(line func(string, any)) {
 	c.s.mu.Lock()
 	n := len(c.s.clients)
 	c.s.mu.Unlock()
@@ -109,7 +108,7 @@ func (c *call) infoClients(line func(string, any)) {
 	line("tracking_clients", tracks)
 }
 
-func (c *call) infoMemory(line func(string, any)) {
+func (c *client) infoMemory(line func(string, any)) {
 	used := memory()
 	st := c.s.DB.Stats()
 	line("used_memory", used)
@@ -137,13 +136,6 @@ func (c *call) infoMemory(line func(string, any)) {
 	line("mem_clients_normal", c.s.memory.Used())
 }
 
-// memory is how many bytes the process has from the system, without mapped files.
-func memory() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
-}
-
 // human is a number of bytes as Redis shows it.
 func human(n uint64) string {
 	switch f := float64(n); {
@@ -158,7 +150,7 @@ func human(n uint64) string {
 	}
 }
 
-func (c *call) infoPersistence(line func(string, any)) {
+func (c *client) infoPersistence(line func(string, any)) {
 	st := c.s.DB.Stats()
 	line("rdb_changes_since_last_save", c.s.unsaved())
 	line("rdb_saves", c.s.saves.Load())
@@ -185,7 +177,7 @@ func flag(yes bool) int {
 	return 0
 }
 
-func (c *call) infoStats(line func(string, any)) {
+func (c *client) infoStats(line func(string, any)) {
 	n := &c.s.counts
 	a := &c.s.audience
 	a.mu.Lock()
@@ -202,7 +194,7 @@ func (c *call) infoStats(line func(string, any)) {
 	c.s.tracking.mu.Unlock()
 	line("total_connections_received", n.connections.Load())
 	line("total_commands_processed", n.commands.Load())
-	ops, in, out := c.s.rates.sample(c.s.started, n)
+	ops, in, out := c.s.rates.sample(c.s.shared.started, n)
 	line("instantaneous_ops_per_sec", int64(ops+0.5))
 	line("instantaneous_input_kbps", fmt.Sprintf("%.2f", in))
 	line("instantaneous_output_kbps", fmt.Sprintf("%.2f", out))
@@ -212,8 +204,8 @@ func (c *call) infoStats(line func(string, any)) {
 	line("total_net_input_bytes", n.in.Load())
 	line("total_net_output_bytes", n.out.Load())
 	line("rejected_connections", n.rejected.Load())
-	line("keyspace_hits", n.hits.Load())
-	line("keyspace_misses", n.misses.Load())
+	line("keyspace_hits", c.s.shared.hits.Load())
+	line("keyspace_misses", c.s.shared.misses.Load())
 	line("pubsub_channels", heard[channels])
 	line("pubsub_patterns", heard[patterns])
 	line("pubsubshard_channels", heard[shardChannels])
@@ -226,11 +218,11 @@ func (c *call) infoStats(line func(string, any)) {
 	line("total_error_replies", n.errors.Load())
 }
 
-func (c *call) infoReplication(line func(string, any)) {
+func (c *client) infoReplication(line func(string, any)) {
 	line("master_replid", c.s.id())
 }
 
-func (c *call) infoCPU(line func(string, any)) {
+func (c *client) infoCPU(line func(string, any)) {
 	user, system := processorTime()
 	line("used_cpu_sys", fmt.Sprintf("%.6f", system.Seconds()))
 	line("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
@@ -238,7 +230,7 @@ func (c *call) infoCPU(line func(string, any)) {
 	line("used_cpu_user_main_thread", fmt.Sprintf("%.6f", user.Seconds()))
 }
 
-func (c *call) infoCommandstats(line func(string, any)) {
+func (c *client) infoCommandstats(line func(string, any)) {
 	for _, cmd := range numbered {
 		f := &c.s.figures[cmd.number]
 		calls, nanos := f.calls.Load(), int64(f.took.Sum())
@@ -250,14 +242,14 @@ func (c *call) infoCommandstats(line func(string, any)) {
 	}
 }
 
-func (c *call) infoErrorstats(line func(string, any)) {
+func (c *client) infoErrorstats(line func(string, any)) {
 	by := c.s.errorCounts.all()
 	for _, code := range slices.Sorted(maps.Keys(by)) {
 		line("errorstat_"+code, fmt.Sprintf("count=%d", by[code]))
 	}
 }
 
-func (c *call) infoKeyspace(line func(string, any)) {
+func (c *client) infoKeyspace(line func(string, any)) {
 	sizes, err := c.sizes()
 	if err != nil {
 		return // of a store that is closed
@@ -269,7 +261,7 @@ func (c *call) infoKeyspace(line func(string, any)) {
 	}
 }
 
-func (c *call) infoCopal(line func(string, any)) {
+func (c *client) infoCopal(line func(string, any)) {
 	st := c.s.DB.Stats()
 	line("keys", st.Keys)
 	line("records", st.Records)

@@ -2,7 +2,6 @@ package redisapi
 
 import (
 	"bytes"
-	"iter"
 	"math"
 	"slices"
 
@@ -103,25 +102,6 @@ func (c *call) popSome(key []byte, front bool, n int64) error {
 	}
 	c.bulks(list)
 	return nil
-}
-
-// bulks replies an array of strings.
-func (c *client) bulks(list [][]byte) {
-	c.Array(len(list))
-	for _, value := range list {
-		if c.Bulk(value); c.Err() != nil {
-			return
-		}
-	}
-}
-
-// collected are the values of a sequence, which the command has for its work.
-func collected(c *call, of iter.Seq[[]byte]) (list [][]byte) {
-	for value := range steps(c, of) {
-		list = append(list, value)
-		c.uses(len(value) + entryBytes)
-	}
-	return list
 }
 
 // popList removes up to n elements of an end, and returns them in the order in which they were removed.

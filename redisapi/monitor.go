@@ -17,7 +17,7 @@ type monitors struct {
 	by    map[int64]*client
 }
 
-func (c *call) monitor() error {
+func (c *client) monitor() error {
 	c.hold()
 	m := &c.s.monitors
 	m.mu.Lock()
@@ -25,7 +25,7 @@ func (c *call) monitor() error {
 	if m.by == nil {
 		m.by = map[int64]*client{}
 	}
-	m.by[c.id] = c.client
+	m.by[c.id] = c
 	m.count.Store(int64(len(m.by)))
 	c.monitors = true
 	c.OK()

@@ -28,12 +28,12 @@ type queued struct {
 
 func multiCommands() family {
 	return known("transactions", "Transactions",
-		&command{name: "multi", arity: 1, flags: fast | noScript | noMulti | atOnce, run: (*call).multi, since: "1.2.0", summary: "Begins to queue commands."},
-		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: (*call).exec, since: "1.2.0", summary: "Executes the queued commands, as one transaction of the store."},
-		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: (*call).discard, since: "2.0.0", summary: "Discards the queued commands."},
-		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: (*call).watch, since: "2.2.0", summary: "Makes the next EXEC do nothing if a key has changed until then.",
+		&command{name: "multi", arity: 1, flags: fast | noScript | noMulti | atOnce, run: own((*client).multi), since: "1.2.0", summary: "Begins to queue commands."},
+		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: own((*client).exec), since: "1.2.0", summary: "Executes the queued commands, as one transaction of the store."},
+		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: own((*client).discard), since: "2.0.0", summary: "Discards the queued commands."},
+		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: own((*client).watch), since: "2.2.0", summary: "Makes the next EXEC do nothing if a key has changed until then.",
 			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. A delivery, an acknowledgement or a claim by a group is a change of the stream."},
-		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: (*call).unwatch, since: "2.2.0", summary: "Forgets all watched keys."},
+		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: own((*client).unwatch), since: "2.2.0", summary: "Forgets all watched keys."},
 	)
 }
 
@@ -56,7 +56,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		c.queue = &queue{bad: true}
 		return err
 	}
-	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.call.typed}
+	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.typed}
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
 	}
@@ -89,7 +89,7 @@ func (w *watched) has(key []byte) bool {
 // maxWatches is how many snapshots a client may hold.
 const maxWatches = 1000
 
-func (c *call) watch() error {
+func (c *client) watch() error {
 	if c.queue != nil {
 		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
@@ -120,7 +120,7 @@ func (c *call) watch() error {
 	return nil
 }
 
-func (c *call) unwatch() error {
+func (c *client) unwatch() error {
 	c.later(c.forgetWatches)
 	c.OK()
 	return nil
@@ -135,7 +135,7 @@ func (c *client) forgetWatches() {
 }
 
 // unchanged lets the transaction count only if no watched key has changed.
-func (c *call) unchanged(tx *copal.Tx) error {
+func (c *client) unchanged(tx *copal.Tx) error {
 	for _, w := range c.watches {
 		for key := range w.keys {
 			if err := tx.Require(w.then, []byte(key)); err != nil {
@@ -146,7 +146,7 @@ func (c *call) unchanged(tx *copal.Tx) error {
 	return nil
 }
 
-func (c *call) multi() error {
+func (c *client) multi() error {
 	if c.queue != nil {
 		return errorf("ERR MULTI calls can not be nested")
 	}
@@ -155,7 +155,7 @@ func (c *call) multi() error {
 	return nil
 }
 
-func (c *call) discard() error {
+func (c *client) discard() error {
 	if c.queue == nil {
 		return errorf("ERR DISCARD without MULTI")
 	}
@@ -167,7 +167,7 @@ func (c *call) discard() error {
 
 // exec carries out the queue in one transaction. A command that fails leaves the others as they are, as in Redis, for
 // commands write nothing before they fail. An error of the store ends all of it.
-func (c *call) exec() error {
+func (c *client) exec() error {
 	q := c.queue
 	if q == nil {
 		return errorf("ERR EXEC without MULTI")
@@ -205,7 +205,7 @@ func (c *call) exec() error {
 			each.began = time.Now()
 			err := c.judgeKeys()
 			if err == nil {
-				err = c.in(tx, len(c.Buf))
+				err = c.runIn(tx, len(c.Buf))
 			}
 			each.ended, each.failed = time.Now(), err != nil
 			var own replyError

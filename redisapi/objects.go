@@ -2,9 +2,7 @@ package redisapi
 
 import (
 	"fmt"
-
-	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/opened"
+	"runtime/metrics"
 )
 
 func objectCommands() family {
@@ -223,32 +221,8 @@ func (c *call) memoryUsage() error {
 	return nil
 }
 
-// lengthOf is the length of the value of a key. It reads no large value, unless that is shown in another form than the
-// stored one.
-func lengthOf(c *call, key []byte) (n int64, err error) {
-	shown := c.typed || opened.DriverOf(c.s.DB) != nil
-	if !shown {
-		found := func(e *copaladmin.Found) error {
-			n, shown = max(e.Large, int64(len(e.Value))), e.IsRendered(c.s.DB)
-			return nil
-		}
-		if c.tx != nil {
-			err = copaladmin.Look(c.tx, key, found)
-		} else {
-			err = copaladmin.Look(c.s.DB, key, found)
-		}
-	}
-	if shown {
-		err = c.raw.View(key, func(value []byte) error {
-			n = int64(len(value))
-			return nil
-		})
-	}
-	return n, err
-}
-
 func (c *call) memoryStats() error {
-	st := c.s.DB.Stats()
+	st := c.shared.db.Stats()
 	figures := []struct {
 		name string
 		n    int64
@@ -291,4 +265,11 @@ func (c *call) debugObject() error {
 		c.Simple(fmt.Sprintf("Value at:0x0 refcount:1 encoding:%s serializedlength:0 lru:0 lru_seconds_idle:0 type:%s", name, kinds[kind]))
 	}
 	return err
+}
+
+// memory is how many bytes the process has from the system, without mapped files.
+func memory() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64() - sample[1].Value.Uint64()
 }

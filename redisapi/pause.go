@@ -135,7 +135,7 @@ func (s *Server) pause(all bool, most time.Duration) {
 		case <-time.After(time.Until(p.end)):
 			s.resume(p)
 		case <-p.over:
-		case <-s.ctx.Done():
+		case <-s.shared.ctx.Done():
 		}
 	})
 }
@@ -158,7 +158,7 @@ func (s *Server) resume(p *pause) {
 }
 
 // clientPause is CLIENT PAUSE. Within MULTI it pauses once that has committed.
-func (c *call) clientPause() error {
+func (c *client) clientPause() error {
 	if len(c.args) > 4 {
 		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CLIENT HELP.", c.args[1])
 	}
@@ -184,7 +184,7 @@ func (c *call) clientPause() error {
 	return nil
 }
 
-func (c *call) clientUnpause() error {
+func (c *client) clientUnpause() error {
 	c.later(func() { c.s.resume(c.s.pausing.now.Load()) })
 	c.OK()
 	return nil

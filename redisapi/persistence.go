@@ -9,43 +9,43 @@ import (
 
 func serverCommands() family {
 	return known("server", "The server and its store",
-		&command{name: "time", arity: 1, flags: fast, run: (*call).time, since: "2.6.0", summary: "Returns the time of the server."},
-		&command{name: "save", arity: 1, flags: admin | noScript | noMulti, run: (*call).save, since: "1.0.0", summary: "Syncs all writes to the disk.", differs: "DB.Sync: all is in the log anyway"},
-		&command{name: "bgsave", arity: -1, flags: admin | noScript, run: (*call).bgsave, since: "1.0.0", summary: "Same as SAVE.", differs: "replies when all is on the disk"},
-		&command{name: "lastsave", arity: 1, flags: fast, run: (*call).lastsave, since: "1.0.0", summary: "Returns the time of the last SAVE."},
-		&command{name: "bgrewriteaof", arity: 1, flags: admin | noScript, run: (*call).bgrewriteaof, since: "1.0.0", summary: "Compacts the log in the background."},
-		&command{name: "wait", arity: 3, run: (*call).waitReplicas, since: "3.0.0", summary: "Returns the number of replicas with the last write: 0.", differs: "does not wait: there are no replicas"},
-		&command{name: "waitaof", arity: 4, run: (*call).waitAOF, since: "7.2.0", summary: "Syncs all writes to the disk, if requested.", differs: "does not wait for replicas"},
-		&command{name: "role", arity: 1, flags: fast | noScript, run: (*call).role, since: "2.8.12", summary: "Returns that the server is a master without replicas."},
-		&command{name: "monitor", arity: 1, flags: admin | noScript | noMulti, run: (*call).monitor, since: "1.0.0", summary: "Shows all commands when they are executed."},
+		&command{name: "time", arity: 1, flags: fast, run: own((*client).time), since: "2.6.0", summary: "Returns the time of the server."},
+		&command{name: "save", arity: 1, flags: admin | noScript | noMulti, run: own((*client).save), since: "1.0.0", summary: "Syncs all writes to the disk.", differs: "DB.Sync: all is in the log anyway"},
+		&command{name: "bgsave", arity: -1, flags: admin | noScript, run: own((*client).bgsave), since: "1.0.0", summary: "Same as SAVE.", differs: "replies when all is on the disk"},
+		&command{name: "lastsave", arity: 1, flags: fast, run: own((*client).lastsave), since: "1.0.0", summary: "Returns the time of the last SAVE."},
+		&command{name: "bgrewriteaof", arity: 1, flags: admin | noScript, run: own((*client).bgrewriteaof), since: "1.0.0", summary: "Compacts the log in the background."},
+		&command{name: "wait", arity: 3, run: own((*client).waitReplicas), since: "3.0.0", summary: "Returns the number of replicas with the last write: 0.", differs: "does not wait: there are no replicas"},
+		&command{name: "waitaof", arity: 4, run: own((*client).waitAOF), since: "7.2.0", summary: "Syncs all writes to the disk, if requested.", differs: "does not wait for replicas"},
+		&command{name: "role", arity: 1, flags: fast | noScript, run: own((*client).role), since: "2.8.12", summary: "Returns that the server is a master without replicas."},
+		&command{name: "monitor", arity: 1, flags: admin | noScript | noMulti, run: own((*client).monitor), since: "1.0.0", summary: "Shows all commands when they are executed."},
 		&command{name: "debug", arity: -2, flags: admin | noScript, since: "1.0.0", summary: "Commands for tests of clients, if the server has them.", subs: []*command{
-			{name: "sleep", arity: 3, flags: admin | noScript, run: (*call).debugSleep, since: "1.0.0", summary: "Replies after seconds.", differs: "others are served meanwhile"},
-			{name: "object", arity: -3, flags: admin | noScript, keys: keys{2, 2, 1, nil}, run: (*call).debugObject, since: "1.0.0", summary: "Describes the value of a key."},
-			{name: "set-active-expire", arity: 3, flags: admin | noScript, run: (*call).debugNothing, since: "1.0.0", summary: "Accepted; no effect."},
-			{name: "reload", arity: -2, flags: admin | noScript, run: (*call).debugNothing, since: "1.0.0", summary: "Accepted; no effect."},
-			{name: "jmap", arity: 2, flags: admin | noScript, run: (*call).debugNothing, since: "1.0.0", summary: "Accepted; no effect."},
-			{name: "change-repl-id", arity: 2, flags: admin | noScript, run: (*call).debugNothing, since: "1.0.0", summary: "Accepted; no effect."},
+			{name: "sleep", arity: 3, flags: admin | noScript, run: own((*client).debugSleep), since: "1.0.0", summary: "Replies after seconds.", differs: "others are served meanwhile"},
+			{name: "object", arity: -3, flags: admin | noScript, keys: keys{2, 2, 1, nil}, run: own((*client).debugObject), since: "1.0.0", summary: "Describes the value of a key."},
+			{name: "set-active-expire", arity: 3, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
+			{name: "reload", arity: -2, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
+			{name: "jmap", arity: 2, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
+			{name: "change-repl-id", arity: 2, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
 		}},
 		&command{name: "acl", arity: -2, flags: noScript, since: "6.0.0", summary: "Commands about users, which Server.Access or `copal serve --users` has.", subs: []*command{
-			{name: "whoami", arity: 2, run: (*call).aclWhoami, since: "6.0.0", summary: "Returns the user."},
-			{name: "users", arity: 2, flags: admin, run: (*call).aclUsers, since: "6.0.0", summary: "Returns the users."},
+			{name: "whoami", arity: 2, run: own((*client).aclWhoami), since: "6.0.0", summary: "Returns the user."},
+			{name: "users", arity: 2, flags: admin, run: own((*client).aclUsers), since: "6.0.0", summary: "Returns the users."},
 		}},
 		&command{name: "function", arity: -2, flags: noScript, since: "7.0.0", summary: "Commands about functions, of which there are none.", subs: []*command{
-			{name: "flush", arity: -2, flags: write | noScript, run: (*call).scriptFlush, since: "7.0.0", summary: "Accepted; no effect: there are none."},
-			{name: "list", arity: -2, flags: noScript, run: (*call).nothing, since: "7.0.0", summary: "Returns none."},
-			{name: "stats", arity: 2, flags: noScript, run: (*call).functionStats, since: "7.0.0", summary: "Returns that none runs."},
-			{name: "kill", arity: 2, flags: noScript, run: (*call).scriptKill, since: "7.0.0", summary: "An error: none runs."},
-			{name: "delete", arity: 3, flags: write | noScript, run: (*call).functionDelete, since: "7.0.0", summary: "An error: there is none."},
+			{name: "flush", arity: -2, flags: write | noScript, run: own((*client).scriptFlush), since: "7.0.0", summary: "Accepted; no effect: there are none."},
+			{name: "list", arity: -2, flags: noScript, run: own((*client).nothing), since: "7.0.0", summary: "Returns none."},
+			{name: "stats", arity: 2, flags: noScript, run: own((*client).functionStats), since: "7.0.0", summary: "Returns that none runs."},
+			{name: "kill", arity: 2, flags: noScript, run: own((*client).scriptKill), since: "7.0.0", summary: "An error: none runs."},
+			{name: "delete", arity: 3, flags: write | noScript, run: own((*client).functionDelete), since: "7.0.0", summary: "An error: there is none."},
 		}},
 		&command{name: "script", arity: -2, flags: noScript, since: "2.6.0", summary: "Commands about scripts, of which there are none.", subs: []*command{
-			{name: "flush", arity: -2, flags: noScript, run: (*call).scriptFlush, since: "2.6.0", summary: "Accepted; no effect: there are none."},
-			{name: "exists", arity: -3, flags: noScript, run: (*call).scriptExists, since: "2.6.0", summary: "Returns a 0 for each script."},
-			{name: "kill", arity: 2, flags: noScript, run: (*call).scriptKill, since: "2.6.0", summary: "An error: none runs."},
+			{name: "flush", arity: -2, flags: noScript, run: own((*client).scriptFlush), since: "2.6.0", summary: "Accepted; no effect: there are none."},
+			{name: "exists", arity: -3, flags: noScript, run: own((*client).scriptExists), since: "2.6.0", summary: "Returns a 0 for each script."},
+			{name: "kill", arity: 2, flags: noScript, run: own((*client).scriptKill), since: "2.6.0", summary: "An error: none runs."},
 		}},
 	)
 }
 
-func (c *call) time() error {
+func (c *client) time() error {
 	now := c.now()
 	c.Array(2)
 	c.BulkInt(now.Unix())
@@ -67,7 +67,7 @@ func (s *Server) sync() error {
 	return err
 }
 
-func (c *call) save() error {
+func (c *client) save() error {
 	c.turn.End()
 	if err := c.s.sync(); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c *call) save() error {
 	return nil
 }
 
-func (c *call) bgsave() error {
+func (c *client) bgsave() error {
 	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "SCHEDULE") {
 		return errSyntax
 	}
@@ -88,19 +88,19 @@ func (c *call) bgsave() error {
 	return nil
 }
 
-func (c *call) lastsave() error {
+func (c *client) lastsave() error {
 	c.Int(c.s.saved())
 	return nil
 }
 
-func (c *call) bgrewriteaof() error {
+func (c *client) bgrewriteaof() error {
 	s := c.s
 	if !s.compacting.CompareAndSwap(false, true) {
 		return errorf("ERR Background append only file rewriting already in progress")
 	}
 	s.senders.Go(func() {
 		defer s.compacting.Store(false)
-		if err := s.DB.Compact(s.ctx, nil); err != nil && s.ctx.Err() == nil && !errors.Is(err, copal.ErrClosed) {
+		if err := s.DB.Compact(s.shared.ctx, nil); err != nil && s.shared.ctx.Err() == nil && !errors.Is(err, copal.ErrClosed) {
 			s.Logger.Error("compaction has failed", "error", err)
 		}
 	})
@@ -119,7 +119,7 @@ func milliseconds(arg []byte) error {
 	return nil
 }
 
-func (c *call) waitReplicas() error {
+func (c *client) waitReplicas() error {
 	if _, err := parseInt(c.args[1]); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *call) waitReplicas() error {
 	return nil
 }
 
-func (c *call) waitAOF() error {
+func (c *client) waitAOF() error {
 	local, err := parseInt(c.args[1])
 	switch {
 	case err != nil:
@@ -156,7 +156,7 @@ func (c *call) waitAOF() error {
 	return nil
 }
 
-func (c *call) role() error {
+func (c *client) role() error {
 	c.Array(3)
 	c.BulkString("master")
 	c.Int(0)
@@ -164,15 +164,7 @@ func (c *call) role() error {
 	return nil
 }
 
-// debugging is an error unless the server has DEBUG.
-func (c *call) debugging() error {
-	if c.s.Debug {
-		return nil
-	}
-	return errorf("ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.")
-}
-
-func (c *call) debugNothing() error {
+func (c *client) debugNothing() error {
 	if err := c.debugging(); err != nil {
 		return err
 	}
@@ -180,7 +172,7 @@ func (c *call) debugNothing() error {
 	return nil
 }
 
-func (c *call) debugSleep() error {
+func (c *client) debugSleep() error {
 	if err := c.debugging(); err != nil {
 		return err
 	}
@@ -190,7 +182,7 @@ func (c *call) debugSleep() error {
 			c.turn.End()
 			select {
 			case <-time.After(min(left, lookTime)):
-			case <-c.s.ctx.Done():
+			case <-c.s.shared.ctx.Done():
 			}
 		}
 	}
@@ -198,12 +190,12 @@ func (c *call) debugSleep() error {
 	return nil
 }
 
-func (c *call) aclWhoami() error {
+func (c *client) aclWhoami() error {
 	c.BulkString(c.user())
 	return nil
 }
 
-func (c *call) aclUsers() error {
+func (c *client) aclUsers() error {
 	names := c.s.userNames()
 	c.Array(len(names))
 	for _, name := range names {
@@ -213,7 +205,7 @@ func (c *call) aclUsers() error {
 }
 
 // scriptFlush is SCRIPT FLUSH and FUNCTION FLUSH.
-func (c *call) scriptFlush() error {
+func (c *client) scriptFlush() error {
 	if len(c.args) > 3 || len(c.args) == 3 && !is(c.args[2], "SYNC") && !is(c.args[2], "ASYNC") {
 		if c.cmd.parent.name == "function" {
 			return errorf("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
@@ -224,7 +216,7 @@ func (c *call) scriptFlush() error {
 	return nil
 }
 
-func (c *call) scriptExists() error {
+func (c *client) scriptExists() error {
 	c.Array(len(c.args) - 2)
 	for range c.args[2:] {
 		c.Int(0)
@@ -232,11 +224,11 @@ func (c *call) scriptExists() error {
 	return nil
 }
 
-func (c *call) scriptKill() error { return replyError("NOTBUSY No scripts in execution right now.") }
+func (c *client) scriptKill() error { return replyError("NOTBUSY No scripts in execution right now.") }
 
-func (c *call) functionDelete() error { return errorf("ERR Library not found") }
+func (c *client) functionDelete() error { return errorf("ERR Library not found") }
 
-func (c *call) functionStats() error {
+func (c *client) functionStats() error {
 	c.Map(2)
 	c.BulkString("running_script")
 	c.Null()

@@ -12,20 +12,20 @@ import (
 
 func pubsubCommands() family {
 	return known("pubsub", "Messages",
-		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Subscribes to channels.", differs: "a channel has at most 64 KiB"},
-		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Unsubscribes from channels, by default from all."},
-		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: (*call).subscribe, since: "2.0.0", summary: "Subscribes to the channels that match patterns.", differs: "a pattern has at most 64 KiB"},
-		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "2.0.0", summary: "Unsubscribes from patterns, by default from all."},
-		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: (*call).subscribe, since: "7.0.0", summary: "Subscribes to channels of the shard, of which there is one.", differs: "a channel has at most 64 KiB"},
-		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: (*call).unsubscribe, since: "7.0.0", summary: "Unsubscribes from channels of the shard, by default from all."},
-		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "2.0.0", summary: "Sends a message to the subscribers of a channel; within MULTI, after its commit."},
-		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: (*call).publish, since: "7.0.0", summary: "Sends a message to the subscribers of a channel of the shard."},
+		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: own((*client).subscribe), since: "2.0.0", summary: "Subscribes to channels.", differs: "a channel has at most 64 KiB"},
+		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: own((*client).unsubscribe), since: "2.0.0", summary: "Unsubscribes from channels, by default from all."},
+		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: own((*client).subscribe), since: "2.0.0", summary: "Subscribes to the channels that match patterns.", differs: "a pattern has at most 64 KiB"},
+		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: own((*client).unsubscribe), since: "2.0.0", summary: "Unsubscribes from patterns, by default from all."},
+		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: own((*client).subscribe), since: "7.0.0", summary: "Subscribes to channels of the shard, of which there is one.", differs: "a channel has at most 64 KiB"},
+		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: own((*client).unsubscribe), since: "7.0.0", summary: "Unsubscribes from channels of the shard, by default from all."},
+		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: own((*client).publish), since: "2.0.0", summary: "Sends a message to the subscribers of a channel; within MULTI, after its commit."},
+		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: own((*client).publish), since: "7.0.0", summary: "Sends a message to the subscribers of a channel of the shard."},
 		&command{name: "pubsub", arity: -2, flags: pubsub, since: "2.8.0", summary: "Tells of channels.", subs: []*command{
-			{name: "channels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "2.8.0", summary: "Returns the channels with subscribers."},
-			{name: "numsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "2.8.0", summary: "Counts the subscribers of channels."},
-			{name: "numpat", arity: 2, flags: pubsub, run: (*call).pubsubNumpat, since: "2.8.0", summary: "Counts the patterns with subscribers."},
-			{name: "shardchannels", arity: -2, flags: pubsub, run: (*call).pubsubChannels, since: "7.0.0", summary: "Returns the channels of the shard with subscribers."},
-			{name: "shardnumsub", arity: -2, flags: pubsub, run: (*call).pubsubNumsub, since: "7.0.0", summary: "Counts the subscribers of channels of the shard."},
+			{name: "channels", arity: -2, flags: pubsub, run: own((*client).pubsubChannels), since: "2.8.0", summary: "Returns the channels with subscribers."},
+			{name: "numsub", arity: -2, flags: pubsub, run: own((*client).pubsubNumsub), since: "2.8.0", summary: "Counts the subscribers of channels."},
+			{name: "numpat", arity: 2, flags: pubsub, run: own((*client).pubsubNumpat), since: "2.8.0", summary: "Counts the patterns with subscribers."},
+			{name: "shardchannels", arity: -2, flags: pubsub, run: own((*client).pubsubChannels), since: "7.0.0", summary: "Returns the channels of the shard with subscribers."},
+			{name: "shardnumsub", arity: -2, flags: pubsub, run: own((*client).pubsubNumsub), since: "7.0.0", summary: "Counts the subscribers of channels of the shard."},
 		}},
 	)
 }
@@ -47,7 +47,7 @@ type audience struct {
 }
 
 // kindOf is what a command of the subscribe family is about.
-func (c *call) kindOf() int {
+func (c *client) kindOf() int {
 	switch c.cmd.name[0] {
 	case 'p':
 		return patterns
@@ -68,7 +68,7 @@ func (c *client) heard(kind int) int64 {
 }
 
 // subscribe is SUBSCRIBE, PSUBSCRIBE and SSUBSCRIBE.
-func (c *call) subscribe() error {
+func (c *client) subscribe() error {
 	c.hold() // messages come behind the replies
 	kind := c.kindOf()
 	var since uint64
@@ -82,7 +82,7 @@ func (c *call) subscribe() error {
 		return err
 	}
 	for _, name := range c.args[1:] {
-		c.s.audience.add(c.client, kind, string(name), since)
+		c.s.audience.add(c, kind, string(name), since)
 		c.confirm(kind, name)
 	}
 	return nil
@@ -99,7 +99,7 @@ func fitChannels(names [][]byte) error {
 }
 
 // confirm replies that the client listens to a name, or does no longer. Where replies are off it is a message.
-func (c *call) confirm(kind int, name []byte) {
+func (c *client) confirm(kind int, name []byte) {
 	n, command := c.heard(kind), c.cmd.name
 	text := func(r *resp.Reply) {
 		r.Push(3)
@@ -113,14 +113,14 @@ func (c *call) confirm(kind int, name []byte) {
 	}
 	if c.silent() {
 		c.hold()
-		c.later(func() { c.client.push(text) })
+		c.later(func() { c.push(text) })
 	} else {
 		text(&c.Reply)
 	}
 }
 
 // unsubscribe is UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
-func (c *call) unsubscribe() error {
+func (c *client) unsubscribe() error {
 	kind := c.kindOf()
 	names := c.args[1:]
 	if len(names) == 0 {
@@ -133,7 +133,7 @@ func (c *call) unsubscribe() error {
 		if _, heard := c.hears[kind][string(name)]; heard {
 			gone += int64(len(name) + heardBytes)
 		}
-		c.s.audience.remove(c.client, kind, string(name))
+		c.s.audience.remove(c, kind, string(name))
 		c.confirm(kind, name)
 	}
 	if len(names) == 0 {
@@ -215,7 +215,7 @@ func (c *client) mayRun(cmd *command) error {
 }
 
 // publish is PUBLISH and SPUBLISH.
-func (c *call) publish() error {
+func (c *client) publish() error {
 	channel, message := c.args[1], c.args[2]
 	if err := c.mayPublish(channel); err != nil {
 		return err
@@ -307,7 +307,7 @@ func (a *audience) publish(shard bool, channel, message []byte, about *subject) 
 }
 
 // kindAsked is what a subcommand of PUBSUB is about.
-func (c *call) kindAsked() int {
+func (c *client) kindAsked() int {
 	if c.cmd.name[:2] == "sh" {
 		return shardChannels
 	}
@@ -315,7 +315,7 @@ func (c *call) kindAsked() int {
 }
 
 // pubsubChannels is PUBSUB CHANNELS and PUBSUB SHARDCHANNELS.
-func (c *call) pubsubChannels() error {
+func (c *client) pubsubChannels() error {
 	if len(c.args) > 3 {
 		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.", c.args[1])
 	}
@@ -338,7 +338,7 @@ func (c *call) pubsubChannels() error {
 }
 
 // pubsubNumsub is PUBSUB NUMSUB and PUBSUB SHARDNUMSUB.
-func (c *call) pubsubNumsub() error {
+func (c *client) pubsubNumsub() error {
 	a := &c.s.audience
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -354,7 +354,7 @@ func (c *call) pubsubNumsub() error {
 	return nil
 }
 
-func (c *call) pubsubNumpat() error {
+func (c *client) pubsubNumpat() error {
 	c.s.audience.mu.Lock()
 	defer c.s.audience.mu.Unlock()
 	c.Int(int64(len(c.s.audience.of[patterns])))

@@ -136,3 +136,17 @@ func (c *call) pairHead() {
 		c.Array(2)
 	}
 }
+
+// usesPair is uses of an element with its value.
+func (c *call) usesPair(of any) {
+	n := entryBytes
+	switch of := of.(type) {
+	case *pair[[]byte]:
+		n += len(of.name) + len(of.value)
+	case *pair[float64]:
+		n += len(of.name)
+	case *pair[struct{}]:
+		n += len(of.name)
+	}
+	c.uses(n)
+}

@@ -8,9 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 
-	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/glob"
@@ -22,145 +20,6 @@ import (
 // that was returned. What is there all the time is returned once, whatever comes and goes meanwhile.
 // A cursor is a number, so the server keeps for each number where it is.
 
-// How many places of walks the server remembers of each user, and how many bytes they may have.
-const (
-	maxCursors     = 1 << 14
-	maxCursorBytes = 16 << 20
-)
-
-// userCursors are the cursors of each user, so that the walks of one do not end those of another.
-type userCursors struct {
-	mu sync.Mutex
-	of map[string]*cursors
-}
-
-func (u *userCursors) user(name string) *cursors {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.of == nil {
-		u.of = map[string]*cursors{}
-	}
-	if u.of[name] == nil {
-		u.of[name] = &cursors{}
-	}
-	return u.of[name]
-}
-
-// cursors are where the walks of a user are.
-type cursors struct {
-	mu    sync.Mutex
-	next  uint64
-	last  uint64 // the oldest that is known
-	bytes int
-	at    map[uint64]walkPlace
-}
-
-// walkPlace is where a walk is, and of what it is one.
-type walkPlace struct {
-	of string
-	at []byte
-}
-
-// give returns a number for a place.
-func (k *cursors) give(of string, at []byte) uint64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.at == nil {
-		k.at = map[uint64]walkPlace{}
-		k.next = 1<<32 + uint64(rand.Uint32()) // so that none of an earlier server is taken for one of this
-		k.last = k.next + 1
-	}
-	k.next++
-	k.at[k.next] = walkPlace{of, bytes.Clone(at)}
-	k.bytes += len(of) + len(at)
-	for k.next-k.last >= maxCursors || k.bytes > maxCursorBytes {
-		k.bytes -= len(k.at[k.last].of) + len(k.at[k.last].at)
-		delete(k.at, k.last)
-		k.last++
-	}
-	return k.next
-}
-
-// find is the place of a number, if that is of the same walk.
-func (k *cursors) find(of string, n uint64) ([]byte, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p, ok := k.at[n]
-	return p.at, ok && p.of == of
-}
-
-func (c *call) cursors() *cursors { return c.s.cursors.user(c.grant.Load().Name()) }
-
-// walked is what a command of the SCAN family walks over: the database, or what a key holds.
-func (c *call) walked() string {
-	if c.cmd.name == "scan" {
-		return "scan " + strconv.Itoa(int(c.db.Load()))
-	}
-	return c.cmd.name + " " + string(c.args[1])
-}
-
-// scanning is what the commands of the SCAN family have in common.
-type scanning struct {
-	from     []byte           // the first that may be returned, nil for the beginning
-	any      bool             // of SCAN: in no order
-	place    copaladmin.Place // then it is here
-	count    int
-	match    []byte // nil for all
-	kind     []byte // of SCAN: the type that is wanted, nil for all
-	noValues bool   // of HSCAN
-}
-
-// scanOptions reads the arguments from the cursor on, which stands at an index.
-func (c *call) scanOptions(at int) (o scanning, err error) {
-	n, err := strconv.ParseUint(string(c.args[at]), 10, 64)
-	if err != nil {
-		return o, errorf("ERR invalid cursor")
-	}
-	if n != 0 {
-		last, ok := c.cursors().find(c.walked(), n)
-		if !ok {
-			last, o.any = c.cursors().find(c.walked()+anyOrder, n)
-			o.place = copaladmin.Place(last)
-		}
-		if !ok && !o.any {
-			return o, errorf("ERR invalid cursor: it is not known any more, begin again with 0")
-		}
-		o.from = append(bytes.Clone(last), 0)
-	}
-	o.count = 10
-	for i := at + 1; i < len(c.args); i++ {
-		switch arg := c.args[i]; {
-		case is(arg, "COUNT") && i+1 < len(c.args):
-			i++
-			n, err := parseInt(c.args[i])
-			switch {
-			case err != nil:
-				return o, err
-			case n < 1:
-				return o, errSyntax
-			}
-			o.count = int(min(n, 1<<20))
-		case is(arg, "MATCH") && i+1 < len(c.args):
-			i++
-			o.match = c.args[i]
-		case is(arg, "TYPE") && i+1 < len(c.args) && c.cmd.name == "scan":
-			i++
-			o.kind = lower(nil, c.args[i])
-		case is(arg, "NOVALUES") && c.cmd.name == "hscan":
-			o.noValues = true
-		default:
-			return o, errSyntax
-		}
-	}
-	if n == 0 {
-		o.any = c.cmd.name == "scan" && c.tx == nil && (len(glob.Literal(o.match)) == 0 || opened.DriverOf(c.s.DB) == nil && c.raw.Len() > fewKeys)
-	}
-	return o, nil
-}
-
-// anyOrder is behind the name of a walk in no order.
-const anyOrder = " in any order"
-
 // mostForeign is how many keys of other databases, or without the literal beginning of the pattern, a page of a walk in
 // no order passes over.
 const mostForeign = 10_000
@@ -168,15 +27,12 @@ const mostForeign = 10_000
 // somePage is how many keys are read at a time, in no order: they may have 64 KiB each.
 const somePage = 1 << 8
 
-// fewKeys is how many keys a store may have until a walk over those with a prefix does not put all of them in order.
-const fewKeys = 1 << 16
-
 // anyPage is page for a walk over the client's database in no order, which begins without sorting keys.
 func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte, err error) {
 	place, more, prefix := o.place, true, glob.Literal(o.match)
 	for n, foreign := 0, 0; n < o.count && foreign < mostForeign && more; {
 		var keys [][]byte
-		if keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, min(o.count-n, somePage)); err != nil {
+		if keys, place, more, err = copaladmin.SomeKeys(c.shared.db, place, min(o.count-n, somePage)); err != nil {
 			return nil, err
 		}
 		for _, raw := range keys {
@@ -202,42 +58,6 @@ func (c *call) anyPage(o *scanning, keep func(name []byte) bool) (kept [][]byte,
 	c.Array(2)
 	c.BulkString(strconv.FormatUint(cursor, 10))
 	return kept, nil
-}
-
-// page takes the next names of a walk that begins at o.from, and replies the cursor. keep says which of
-// them are returned.
-func (c *call) page(o *scanning, names iter.Seq[[]byte], keep func(name []byte) bool) (kept [][]byte) {
-	var last []byte
-	var cursor uint64
-	n := 0
-	for name := range steps(c, names) {
-		if n == o.count {
-			cursor = c.cursors().give(c.walked(), last)
-			break
-		}
-		n++
-		last = append(last[:0], name...)
-		if keep(name) {
-			kept = append(kept, bytes.Clone(name))
-			c.uses(len(name) + entryBytes)
-		}
-	}
-	c.Array(2)
-	c.BulkString(strconv.FormatUint(cursor, 10))
-	return kept
-}
-
-// fits reports whether a name fits a pattern. The longer both are, the more work it is.
-func (c *call) fits(pattern, name []byte) bool {
-	return c.goOn(len(pattern)*len(name)>>10) && glob.Match(pattern, name)
-}
-
-// open returns the error of a store that is closed, which walks and counts do not tell.
-func (c *call) open() error {
-	if _, err := c.raw.Deadline(nil); !missing(err) {
-		return err
-	}
-	return nil
 }
 
 func (c *call) scan() error {
@@ -303,7 +123,7 @@ func (c *call) keysLike() error {
 			n++
 		}
 	}
-	if c.tx == nil && c.raw.Len() > fewKeys && opened.DriverOf(c.s.DB) == nil {
+	if c.tx == nil && c.raw.Len() > fewKeys && opened.DriverOf(c.shared.db) == nil {
 		takeAll := func(all iter.Seq2[[]byte, error]) error {
 			for key, err := range all {
 				if err != nil {
@@ -313,7 +133,7 @@ func (c *call) keysLike() error {
 			}
 			return nil
 		}
-		maps := func() int { return len(opened.Engine(c.s.DB).Tables()) }
+		maps := func() int { return len(opened.Engine(c.shared.db).Tables()) }
 		sorted := len(prefix) > 0
 		if !sorted {
 			before := maps()
@@ -344,7 +164,7 @@ func (c *call) keysLike() error {
 func sortedLike(c *call, prefix []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		span := engine.PrefixSpan(c.rawKey(prefix))
-		for raw, err := range copaladmin.Keys(c.s.DB, span.Low, span.High, false) {
+		for raw, err := range copaladmin.Keys(c.shared.db, span.Low, span.High, false) {
 			if err == nil && !c.goOn(1) {
 				err = c.Err()
 			}
@@ -365,7 +185,7 @@ func anywhere(c *call, place copaladmin.Place) iter.Seq2[[]byte, error] {
 		for n, more := 8, true; more; n = min(2*n, somePage) {
 			var keys [][]byte
 			var err error
-			keys, place, more, err = copaladmin.SomeKeys(c.s.DB, place, n)
+			keys, place, more, err = copaladmin.SomeKeys(c.shared.db, place, n)
 			if err == nil && !c.goOn(len(keys)) {
 				err = c.Err()
 			}
@@ -389,7 +209,7 @@ func (c *call) randomkey() error {
 		return err
 	}
 	if c.tx == nil {
-		key, ok, err := someKey(c, copaladmin.RandomPlace(c.s.DB))
+		key, ok, err := someKey(c, copaladmin.RandomPlace(c.shared.db))
 		if err == nil && !ok {
 			key, ok, err = someKey(c, "")
 		}
@@ -426,13 +246,6 @@ func someKey(c *call, place copaladmin.Place) (key []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-func firstOf(keys iter.Seq[[]byte]) (key []byte, ok bool) {
-	for key := range keys {
-		return bytes.Clone(key), true
-	}
-	return nil, false
-}
-
 // between returns random bytes that do not stand before first, nor behind last: the beginning that both have, then a
 // byte from the one's to the other's, and others.
 func between(first, last []byte) []byte {
@@ -456,6 +269,3 @@ func between(first, last []byte) []byte {
 	}
 	return at
 }
-
-// isType reports whether a key holds something of another type.
-func isType(err error) bool { return errors.Is(err, copal.ErrType) }

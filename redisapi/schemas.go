@@ -72,7 +72,7 @@ func (a *announced) find(user string, name [nameBytes]byte) (schema engine.Schem
 }
 
 // settle writes the schema of a value to the log, if the user has announced it and the log does not have it.
-func (c *call) settle(value []byte) error {
+func (c *client) settle(value []byte) error {
 	if len(value) < nameBytes {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (n *schemaNames) again(store *engine.Store) *schemaTable {
 }
 
 // schemaSet is COPAL.SCHEMA SET. It counts at once, in a transaction as well.
-func (c *call) schemaSet() error {
+func (c *client) schemaSet() error {
 	schema := engine.Schema{Codec: string(c.args[2]), Text: string(c.args[3])}
 	name, store := wire.SchemaName(schema), opened.Engine(c.s.DB)
 	switch {
@@ -194,7 +194,7 @@ func (c *call) schemaSet() error {
 }
 
 // schemaGet is COPAL.SCHEMA GET.
-func (c *call) schemaGet() error {
+func (c *client) schemaGet() error {
 	if len(c.args[2]) != nameBytes {
 		return errorf("ERR the name of a schema has eight bytes")
 	}

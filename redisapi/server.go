@@ -60,7 +60,6 @@ type Server struct {
 	Logger *slog.Logger // what happens to connections; nil is nowhere
 
 	once        sync.Once
-	started     time.Time
 	ids         atomic.Int64 // of clients
 	mu          sync.Mutex
 	closing     bool
@@ -69,7 +68,7 @@ type Server struct {
 	serving     map[net.Listener]struct{}
 	clients     map[int64]*client
 	counts      counts
-	cursors     userCursors
+	shared      shared // with the calls of clients
 	memory      *budget.Budget
 	buffers     sync.Pool // of *lent
 	waiting     waiting
@@ -92,11 +91,10 @@ type Server struct {
 	rates       rates
 	peak        atomic.Uint64 // memory, as far as INFO has asked
 	saves       atomic.Int64
-	savedWrites atomic.Int64    // of writes, when SAVE has run last
-	lastSave    atomic.Int64    // in seconds since 1970
-	compacting  atomic.Bool     // BGREWRITEAOF
-	refusing    atomic.Int32    // connections that are told now that there are too many
-	ctx         context.Context // of what runs in the background
+	savedWrites atomic.Int64 // of writes, when SAVE has run last
+	lastSave    atomic.Int64 // in seconds since 1970
+	compacting  atomic.Bool  // BGREWRITEAOF
+	refusing    atomic.Int32 // connections that are told now that there are too many
 	cancel      context.CancelFunc
 	leaving     context.Context // ends when the shutdown begins
 	leave       context.CancelFunc
@@ -111,7 +109,6 @@ type counts struct {
 	in, out               atomic.Int64 // bytes
 	reads, writes         atomic.Int64 // of connections
 	expired               atomic.Int64 // entries, while changes are read for another reason
-	hits, misses          atomic.Int64 // of keys that were read
 }
 
 // ErrServerClosed is what Serve returns after Shutdown.
@@ -170,13 +167,13 @@ func (s *Server) init() {
 		if s.Access != nil {
 			s.visitors = newVisitors(s.MaxClients)
 		}
-		s.started = time.Now()
-		s.lastSave.Store(s.started.Unix())
+		s.shared.db, s.shared.started, s.shared.cluster, s.shared.debug = s.DB, time.Now(), s.ClusterAddress != "", s.Debug
+		s.lastSave.Store(s.shared.started.Unix())
 		s.figures = make([]figures, len(numbered))
 		s.slow.threshold.Store(10_000)
 		s.slow.limit(128)
-		s.ctx, s.cancel = context.WithCancel(context.Background())
-		s.leaving, s.leave = context.WithCancel(s.ctx)
+		s.shared.ctx, s.cancel = context.WithCancel(context.Background())
+		s.leaving, s.leave = context.WithCancel(s.shared.ctx)
 		var random [20]byte
 		rand.Read(random[:])
 		s.name = hex.EncodeToString(random[:])

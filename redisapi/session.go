@@ -28,7 +28,7 @@ const errConflict replyError = "CONFLICT the transaction lost to another write, 
 var errRolledBack = errors.New("rolled back")
 
 // begin is COPAL.BEGIN.
-func (c *call) begin() error {
+func (c *client) begin() error {
 	snapshot := len(c.args) == 2 && is(c.args[1], "SNAPSHOT")
 	switch {
 	case len(c.args) > 1 && !snapshot:
@@ -61,6 +61,7 @@ func (c *call) begin() error {
 		return err
 	}
 	c.session.Store(s)
+	c.held = s.tx
 	c.raw, c.tx = c.store().In(s.tx), s.tx
 	seq, ms := c.engineTx().Moment()
 	c.Array(2)
@@ -93,6 +94,7 @@ func (s *session) takes(c *client, cmd *command, args [][]byte) error {
 // endSession ends the session of the client, if there is one, and returns why its writes do not count.
 func (c *client) endSession(commits bool) error {
 	s := c.session.Swap(nil)
+	c.held = nil
 	if s == nil {
 		return nil
 	}
@@ -103,7 +105,7 @@ func (c *client) endSession(commits bool) error {
 }
 
 // commit is COPAL.COMMIT.
-func (c *call) commit() error {
+func (c *client) commit() error {
 	s, synced := c.session.Load(), len(c.args) == 2 && is(c.args[1], "FSYNC")
 	switch {
 	case len(c.args) > 1 && !synced:
@@ -124,7 +126,7 @@ func (c *call) commit() error {
 }
 
 // rollback is COPAL.ROLLBACK.
-func (c *call) rollback() error {
+func (c *client) rollback() error {
 	if c.session.Load() == nil {
 		return errorf("ERR COPAL.ROLLBACK without COPAL.BEGIN")
 	}

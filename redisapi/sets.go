@@ -349,33 +349,6 @@ func (c *call) sintercard() error {
 	return nil
 }
 
-// numbered reads keys that follow their number, and returns what is behind them. tooFew is the error when there are
-// not so many.
-func (c *call) numbered(at int, tooFew error) (keys, rest [][]byte, err error) {
-	n, err := parseInt(c.args[at])
-	switch left := len(c.args) - at - 1; {
-	case err != nil || n < 1:
-		return nil, nil, errorf("ERR numkeys should be greater than 0")
-	case n > int64(left):
-		return nil, nil, tooFew
-	}
-	end := at + 1 + int(n)
-	return c.args[at+1 : end], c.args[end:], nil
-}
-
-// limitOf reads the LIMIT of SINTERCARD and ZINTERCARD, 0 for none.
-func limitOf(args [][]byte) (limit int64, err error) {
-	for i := 0; i < len(args); i += 2 {
-		if !is(args[i], "LIMIT") || i+1 == len(args) {
-			return 0, errSyntax
-		}
-		if limit, err = parseInt(args[i+1]); err != nil || limit < 0 {
-			return 0, errorf("ERR LIMIT can't be negative")
-		}
-	}
-	return limit, nil
-}
-
 func (c *call) sscan() error {
 	o, exists, err := c.elementScan("set")
 	if err != nil || !exists {

@@ -56,7 +56,7 @@ func (s *Server) resetFigures() {
 		f.took.Reset()
 	}
 	n := &s.counts
-	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.reads, &n.writes, &n.expired, &n.hits, &n.misses} {
+	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.reads, &n.writes, &n.expired, &s.shared.hits, &s.shared.misses} {
 		n.Store(0)
 	}
 	s.savedWrites.Store(0)
@@ -145,7 +145,7 @@ func (c *client) note(cmd *command, args [][]byte, began, ended time.Time, faile
 	}
 }
 
-func (c *call) slowlogGet() error {
+func (c *client) slowlogGet() error {
 	n := int64(10)
 	if len(c.args) > 3 {
 		return errorf("ERR wrong number of arguments for 'slowlog|get' command")
@@ -179,14 +179,14 @@ func (c *call) slowlogGet() error {
 	return nil
 }
 
-func (c *call) slowlogLen() error {
+func (c *client) slowlogLen() error {
 	c.s.slow.mu.Lock()
 	defer c.s.slow.mu.Unlock()
 	c.Int(int64(len(c.s.slow.list)))
 	return nil
 }
 
-func (c *call) slowlogReset() error {
+func (c *client) slowlogReset() error {
 	c.s.slow.mu.Lock()
 	defer c.s.slow.mu.Unlock()
 	c.s.slow.list = nil

@@ -113,10 +113,6 @@ func (c *call) needGroup() (*group, error) {
 	return g, err
 }
 
-func (c *call) badSubcommand() error {
-	return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", c.args[1], upper(c.cmd.parent.name))
-}
-
 const errNoStream replyError = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
 
 // groupOptions reads the options of XGROUP CREATE and XGROUP SETID.

@@ -1,8 +1,6 @@
 package redisapi
 
 import (
-	"strings"
-
 	"github.com/copaldb/copal/internal/redisstream"
 )
 
@@ -339,20 +337,6 @@ func (c *call) xinfoConsumers() error {
 		c.field("idle", max(now-state.Seen, 0))
 		c.field("inactive", inactive)
 	}
-	return nil
-}
-
-func upper(name string) string { return strings.ToUpper(name) }
-
-func (c *call) help(lines ...string) error {
-	name := upper(c.cmd.parent.name)
-	c.Array(len(lines) + 3)
-	c.Simple(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
-	for _, line := range lines {
-		c.Simple(line)
-	}
-	c.Simple("HELP")
-	c.Simple("    Prints this help.")
 	return nil
 }
 

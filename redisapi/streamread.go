@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/redisstream"
 )
 
@@ -121,18 +120,6 @@ func (c *call) tried(o *streamReading, try func() (bool, error)) error {
 		c.NullArray()
 	}
 	return err
-}
-
-// atOneMoment is atomically for a command that may only read.
-func (c *call) atOneMoment(f func() error) error {
-	if c.cmd.flags&write != 0 || c.tx != nil {
-		return c.atomically(f)
-	}
-	defer func() { c.raw, c.tx = c.store(), nil }()
-	return c.s.DB.View(func(tx *copal.Tx) error {
-		c.raw, c.tx = c.store().In(tx), tx
-		return f()
-	})
 }
 
 // found are entries of a stream that a command has read.
@@ -275,7 +262,7 @@ func (c *call) xreadgroup() error {
 			} else if err == nil {
 				entries, err = w.again(r.behind, o.count)
 			}
-			if err == nil && (c.inPlaceOf == nil || len(entries) > 0 || !r.fresh || w.isNew) {
+			if err == nil && (!c.inPlace || len(entries) > 0 || !r.fresh || w.isNew) {
 				err = w.write()
 			}
 			if err != nil {

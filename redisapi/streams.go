@@ -138,18 +138,18 @@ func rangeEnd(arg []byte) (redisstream.ID, error) {
 	return id, err
 }
 
-func (c *client) replyID(id redisstream.ID) {
+func (c *call) replyID(id redisstream.ID) {
 	var text [48]byte
 	c.Bulk(id.Append(text[:0]))
 }
 
-func (c *client) replyEntry(e streamEntry) {
+func (c *call) replyEntry(e streamEntry) {
 	c.Array(2)
 	c.replyID(e.id)
 	c.bulks(e.fields)
 }
 
-func (c *client) replyEntries(list []streamEntry) {
+func (c *call) replyEntries(list []streamEntry) {
 	c.Array(len(list))
 	for _, e := range list {
 		c.replyEntry(e)

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"math/big"
 	"strconv"
 	"time"
 
 	"github.com/copaldb/copal"
 )
-
-// maxString is the longest value of a string, as in Redis.
-const maxString = 512 << 20
 
 func stringCommands() family {
 	return known("string", "Strings and counters",
@@ -43,37 +39,6 @@ func stringCommands() family {
 		&command{name: "setrange", arity: 4, how: changing, flags: write, keys: oneKey, run: (*call).setrange, since: "2.2.0", summary: "Overwrites a part of a value."},
 		&command{name: "lcs", arity: -3, how: looking, flags: readonly, keys: twoKeys, run: (*call).lcs, since: "7.0.0", summary: "Returns the longest common subsequence of two values."},
 	)
-}
-
-// atomically runs f in the transaction of the call, or in one of its own.
-func (c *call) atomically(f func() error) error {
-	if c.tx != nil {
-		return f()
-	}
-	defer func() { c.raw, c.tx = c.store(), nil }()
-	return c.update(func(tx *copal.Tx) error {
-		c.raw, c.tx = c.store().In(tx), tx
-		return c.whole(f())
-	})
-}
-
-// put sets a value. A deadline that has passed leaves the key without an entry, and the zero Time is
-// none.
-func (c *call) put(key, value []byte, deadline time.Time) error {
-	if err := fitsRedis(value); err != nil {
-		return err
-	}
-	switch {
-	case deadline.IsZero():
-		return c.raw.Set(key, value)
-	case deadline.After(c.now()):
-		err := c.raw.SetUntil(key, value, deadline)
-		if err == nil || deadline.After(c.now()) {
-			return err
-		}
-	}
-	_, err := c.raw.Delete(key)
-	return err
 }
 
 func (c *call) get() error {
@@ -132,7 +97,7 @@ func (c *call) set() error {
 		i++
 	}
 	if !nx && !xx && !get && !o.keep && equal == nil {
-		if err := c.putAs(content, key, value, o.at); err != nil {
+		if err := putAs(c, content, key, value, o.at); err != nil {
 			return err
 		}
 		c.OK()
@@ -160,7 +125,7 @@ func (c *call) set() error {
 					return err
 				}
 			}
-			if err := c.putAs(content, key, value, o.at); err != nil {
+			if err := putAs(c, content, key, value, o.at); err != nil {
 				return err
 			}
 		}
@@ -174,6 +139,14 @@ func (c *call) set() error {
 		}
 		return nil
 	})
+}
+
+// putAs is put with a content type, "" for none, of a value in the typed form.
+func putAs(c *call, content string, key, value []byte, deadline time.Time) error {
+	if content == "" {
+		return c.put(key, value, deadline)
+	}
+	return c.conn.PutTyped(content, key, value, deadline)
 }
 
 func (c *call) setnx() error {
@@ -336,18 +309,17 @@ func (c *call) mset() error {
 
 // setTogether sets keys and values, all or none, outside of a transaction.
 func (c *call) setTogether(list [][]byte) error {
-	b := c.lent.batch
+	b := c.conn.LendBatch()
 	if b == nil {
 		b = c.raw.Batch()
 	}
-	c.lent.batch = nil // until it is empty again
 	for i := 0; i < len(list); i += 2 {
 		b.Set(list[i], list[i+1])
 	}
 	if err := b.Commit(); err != nil {
 		return err
 	}
-	c.lent.batch = b
+	c.conn.KeepBatch(b)
 	return nil
 }
 
@@ -511,53 +483,6 @@ func (c *call) incrbyfloat() error {
 	return nil
 }
 
-// bigPrecision is the precision of the numbers that Redis adds for INCRBYFLOAT, in bits.
-const bigPrecision = 64
-
-// parseBig reads a floating-point number of more than 64 bits, which Redis counts with here.
-func parseBig(arg []byte) (*big.Float, error) {
-	switch f, _, err := parseWide(arg); {
-	case err != nil:
-		return nil, err
-	case math.IsInf(f, 0):
-		return nil, errNaN
-	}
-	base := 10
-	if isHex(string(arg)) {
-		base = 0 // as the text says
-	}
-	f, _, err := big.ParseFloat(string(arg), base, bigPrecision, big.ToNearestEven)
-	if err != nil || f.Sign() != 0 && f.MantExp(nil) < leastBig {
-		return nil, errNotFloat
-	}
-	return f, nil
-}
-
-// leastBig is the exponent of the smallest number that Redis reads here.
-const leastBig = -16444
-
-// addBig adds to the number that a text is, or to 0 where there is none, and returns the text of the sum.
-func addBig(exists bool, text []byte, by *big.Float) ([]byte, error) {
-	sum := new(big.Float).SetPrec(bigPrecision)
-	if exists {
-		now, err := parseBig(text)
-		if err != nil {
-			return nil, err
-		}
-		sum.Set(now)
-	}
-	sum.Add(sum, by)
-	if f, _ := sum.Float64(); math.IsInf(f, 0) {
-		return nil, errNaN
-	}
-	out := sum.Append(nil, 'f', 17)
-	out = bytes.TrimSuffix(bytes.TrimRight(out, "0"), []byte("."))
-	if string(out) == "-0" {
-		out = out[1:]
-	}
-	return out, nil
-}
-
 func (c *call) append() error {
 	var n int
 	_, _, err := c.raw.Update(c.args[1], func(e *copal.Entry[[]byte]) error {
@@ -573,23 +498,6 @@ func (c *call) append() error {
 	}
 	c.Int(int64(n))
 	return nil
-}
-
-// look calls f with the value of a key, which is f's until it returns; nil without one.
-func (c *call) look(key []byte, f func(value []byte)) error {
-	err := c.raw.View(key, func(value []byte) error {
-		if value == nil { // a key that exists
-			value = []byte{}
-		}
-		f(value)
-		return nil
-	})
-	c.count(err == nil)
-	if missing(err) {
-		f(nil)
-		return nil
-	}
-	return err
 }
 
 func (c *call) strlen() error {
@@ -624,22 +532,6 @@ func (c *call) getrange() error {
 	})
 }
 
-// bounds are the half-open bounds of a range of Redis, which has its last element and counts from the
-// end where it is negative.
-func bounds(from, to int64, n int) (low, high int) {
-	if from < 0 {
-		from = max(from+int64(n), 0)
-	}
-	if to < 0 {
-		to += int64(n)
-	}
-	to = min(to, int64(n)-1)
-	if from > to {
-		return 0, 0
-	}
-	return int(from), int(to) + 1
-}
-
 func (c *call) setrange() error {
 	offset, err := parseInt(c.args[2])
 	switch {
@@ -671,16 +563,4 @@ func (c *call) setrange() error {
 	}
 	c.Int(int64(len(value)))
 	return nil
-}
-
-// rewrite sets a value and leaves its deadline, in a transaction.
-func (c *call) rewrite(key, value []byte, existed bool) error {
-	var at time.Time
-	if existed {
-		var err error
-		if at, err = c.raw.Deadline(key); err != nil {
-			return err
-		}
-	}
-	return c.put(key, value, at)
 }

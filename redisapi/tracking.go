@@ -229,7 +229,7 @@ func (c *client) stopTracking() {
 }
 
 // clientTracking is CLIENT TRACKING.
-func (c *call) clientTracking() error {
+func (c *client) clientTracking() error {
 	var o trackOptions
 	for i := 3; i < len(c.args); i++ {
 		switch arg := c.args[i]; {
@@ -325,7 +325,7 @@ func (c *client) startTracking(o trackOptions) error {
 }
 
 // clientCaching is CLIENT CACHING: whether the keys of the next command are tracked.
-func (c *call) clientCaching() error {
+func (c *client) clientCaching() error {
 	o := &c.trackOptions
 	switch yes := is(c.args[2], "YES"); {
 	case !yes && !is(c.args[2], "NO"):
@@ -342,7 +342,7 @@ func (c *call) clientCaching() error {
 	return nil
 }
 
-func (c *call) clientGetRedir() error {
+func (c *client) clientGetRedir() error {
 	switch {
 	case !c.tracks:
 		c.Int(-1)
@@ -352,7 +352,7 @@ func (c *call) clientGetRedir() error {
 	return nil
 }
 
-func (c *call) clientTrackingInfo() error {
+func (c *client) clientTrackingInfo() error {
 	o := c.trackOptions
 	c.s.tracking.mu.Lock()
 	broken := c.broken

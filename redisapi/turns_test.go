@@ -27,19 +27,13 @@ func TestTurnsOfCommands(t *testing.T) {
 			c.turn.End()
 			return time.Since(began) > 0
 		}
-		made := func() *call {
-			c := &call{client: &client{s: &Server{}}}
-			c.s.init()
-			c.openAccount()
-			return c
-		}
-		again, instead := made(), made()
+		again, instead := aCall(), aCall()
 		again.tries = 2
-		instead.inPlaceOf = &blocked{c: made().client}
+		instead.inPlace = true
 		if waits(again) || waits(instead) {
 			t.Error("a transaction that is tried again, or a command in place of a client, waits for a turn")
 		}
-		if !waits(made()) {
+		if !waits(aCall()) {
 			t.Error("a long command waits for no turn")
 		}
 	})

@@ -8,8 +8,6 @@ import (
 	"github.com/copaldb/copal/access"
 )
 
-const errNoPermission replyError = "NOPERM No permissions to access a key"
-
 // stranger is the grant of a client that has said nothing of itself.
 func (s *Server) stranger() *access.Grant {
 	if s.Access == nil {
@@ -81,7 +79,7 @@ var ofSome = []string{"keys", "scan", "dbsize"}
 
 // mayDo returns an error where the client may not do what it asks for. A command without keys is about all of them, if
 // it reads or writes at all. SORT looks at its patterns itself.
-func (c *call) mayDo() (err error) {
+func (c *client) mayDo() (err error) {
 	g, cmd := c.grant.Load(), c.cmd
 	if g.MayAdminister() {
 		return nil
@@ -98,12 +96,4 @@ func (c *call) mayDo() (err error) {
 		return errorf("NOPERM User %s has no permissions to run the '%s' command", c.user(), cmd.fullName())
 	}
 	return err
-}
-
-// mayReadFrom returns an error where the client may not read all keys of its database with a prefix.
-func (c *call) mayReadFrom(prefix []byte) error {
-	if !c.grant.Load().MayRead(c.rawKey(prefix)) {
-		return errNoPermission
-	}
-	return nil
 }

@@ -61,7 +61,8 @@ func TestEachCommandNeedsARight(t *testing.T) {
 				args[i] = []byte(key)
 				n++
 			})
-			return n, (&call{client: c, cmd: cmd, args: args}).mayDo()
+			c.cmd, c.args = cmd, args
+			return n, c.mayDo()
 		}
 		n, err := refused("secrets:1")
 		switch {

@@ -59,6 +59,9 @@ func (w *waiting) areFor(keys [][]byte) bool {
 	return false
 }
 
+// AreAwaited reports whether clients wait for one of the keys.
+func (c *client) AreAwaited(keys [][]byte) bool { return c.s.waiting.areFor(keys) }
+
 // all are the keys for which clients wait.
 func (w *waiting) all() []string {
 	w.mu.Lock()
@@ -101,10 +104,10 @@ func (w *waiting) endLocked(b *blocked, wake bool) {
 	}
 }
 
-// wait has the client wait until it is served, for ever if most is 0.
-func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
+// Await has the client wait until it is served, for ever if most is 0.
+func (c *client) Await(kind string, keys [][]byte, most time.Duration) error {
 	c.turn.End()
-	b := &blocked{c: c.client, kind: kind, cmd: c.cmd, args: cloned(c.args), gone: c.cmd.name == "xreadgroup"}
+	b := &blocked{c: c, kind: kind, cmd: c.cmd, args: cloned(c.args), gone: c.cmd.name == "xreadgroup"}
 	for _, arg := range c.args {
 		c.uses(len(arg))
 	}
@@ -118,13 +121,15 @@ func (c *call) wait(kind string, keys [][]byte, most time.Duration) error {
 			b.keys = append(b.keys, string(key))
 		}
 	}
-	b.place = &client{Reply: resp.Reply{V3: c.V3}, s: c.s, id: c.id, nc: c.nc, inPlaceOf: b, account: c.account}
+	b.place = &client{id: c.id, nc: c.nc, inPlaceOf: b}
+	b.place.serves(c.s)
+	b.place.V3, b.place.inPlace, b.place.account = c.V3, true, c.account
 	b.place.Grows = b.place.replyGrows
 	b.place.db.Store(c.db.Load())
 	b.place.grant.Store(c.grant.Load())
-	b.place.call.client, b.place.call.typed = b.place, c.typed
+	b.place.typed = c.typed
 	b.place.durable(c.by)
-	if err := c.client.flush(); err != nil || c.closing { // such as by a sync that has failed
+	if err := c.flush(); err != nil || c.closing { // such as by a sync that has failed
 		c.closing = true
 		return nil
 	}
@@ -234,8 +239,8 @@ func (b *blocked) serve() bool {
 		return false
 	}
 	in.Cut(0)
-	in.call.cmd, in.call.args = b.cmd, b.args
-	err := in.call.execute()
+	in.cmd, in.args = b.cmd, b.args
+	err := in.execute()
 	if errors.Is(err, errNothing) {
 		return false
 	}
@@ -272,7 +277,7 @@ func (c *client) stopWaiting(reply func(*resp.Reply)) bool {
 }
 
 // clientUnblock is CLIENT UNBLOCK.
-func (c *call) clientUnblock() error {
+func (c *client) clientUnblock() error {
 	reply := (*resp.Reply).NullArray
 	switch {
 	case len(c.args) > 4:

@@ -2,9 +2,12 @@ package redisapi
 
 import (
 	"errors"
+	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/internal/turns"
 )
@@ -44,20 +47,17 @@ func (c *call) goOn(n int) bool {
 // lookAround has the reply fail of a command for whose client nothing needs to be done any more.
 func (c *call) lookAround() {
 	c.left = stepsOf
-	if c.takesTurns() && !hasTurn(c, c.turn.Look(c.s.ctx)) {
+	if c.takesTurns() && !hasTurn(c, c.turn.Look(c.shared.ctx)) {
 		return
 	}
-	of, now := c.client, time.Since(c.s.started)
-	if c.inPlaceOf != nil {
-		of = c.inPlaceOf.c
-	}
+	now := time.Since(c.shared.started)
 	switch {
-	case of.killed.Load():
+	case c.conn.IsKilled():
 		c.Fail(errKilled)
 	case c.looked == 0:
 		c.looked = now
-	case now-c.looked < lookTime || of != c.client:
-	case !c.socket.ended():
+	case now-c.looked < lookTime || c.inPlace:
+	case !c.conn.HasEnded():
 		c.looked = now
 	case c.gone == 0:
 		c.looked, c.gone = now, now
@@ -70,7 +70,7 @@ func (c *call) lookAround() {
 // long is called before n entries are sorted or stored in one step.
 func (c *call) long(n int) {
 	if n > longSteps && c.takesTurns() {
-		hasTurn(c, c.turn.Long(c.s.ctx))
+		hasTurn(c, c.turn.Long(c.shared.ctx))
 	}
 }
 
@@ -87,7 +87,7 @@ func hasTurn(c *call, err error) bool {
 
 // takesTurns reports whether others may go first: not where they may wait for the lock of a command in place of a
 // client, or of a transaction that is tried again, which comes to hold one.
-func (c *call) takesTurns() bool { return c.inPlaceOf == nil && c.tries <= 1 }
+func (c *call) takesTurns() bool { return !c.inPlace && c.tries <= 1 }
 
 // steps yields what a sequence does as long as the command may go on. Who uses it need not look for a failure: a reply
 // that has failed is an error of the command, which is rolled back.
@@ -112,33 +112,6 @@ func steps2[K, V any](c *call, of iter.Seq2[K, V]) iter.Seq2[K, V] {
 	}
 }
 
-// whole is the error of a command, or else its reply's.
-func (c *call) whole(err error) error {
-	if err == nil {
-		err = c.Err()
-	}
-	return err
-}
-
-// lost is the error of the reply of a command that has run without a transaction.
-//
-//go:noinline
-func (c *call) lost() error {
-	if c.cmd.flags&write != 0 {
-		c.cutOff(c.Err())
-	}
-	return c.Err()
-}
-
-// cutOff closes the connection, for there is no reply that says what the command has done.
-//
-//go:noinline
-func (c *client) cutOff(err error) {
-	c.closing = true
-	c.s.Logger.Warn("a connection is closed: the reply to a command is lost", "client", c.id,
-		"address", c.nc.RemoteAddr().String(), "user", c.user(), "command", c.call.cmd.fullName(), "error", err)
-}
-
 // stopsWork reports whether an error is one that a reply fails with, maybe amid the work of its command.
 func stopsWork(err error) bool {
 	for _, each := range []error{errKilled, errGone, errEnds, errReplyTooLong} {
@@ -150,3 +123,70 @@ func stopsWork(err error) bool {
 }
 
 func noReply(*resp.Reply) {}
+
+// errReplyTooLong is not a replyError: a transaction whose reply it ends is rolled back, that of EXEC, too.
+var errReplyTooLong = fmt.Errorf("the reply is longer than %d bytes", mostReply)
+
+// charge sets how many bytes the client has for something. After an error it has as many as before.
+func (c *call) charge(what *atomic.Int64, n int64) error {
+	before := what.Load()
+	switch {
+	case n > before:
+		if err := c.account.Take(n - before); err != nil {
+			return err
+		}
+	case n < before:
+		c.account.Give(before - n)
+	default:
+		return nil
+	}
+	what.Store(n)
+	return nil
+}
+
+// uses adds n bytes to what the command has for its work, until its end. Where the clients have no more memory the
+// reply fails.
+func (c *call) uses(n int) {
+	c.scratch += int64(n)
+	if charged := c.work.Load(); c.scratch > charged+chargeStep {
+		if err := c.charge(&c.work, c.scratch); err != nil {
+			c.Fail(err)
+		}
+	}
+}
+
+// reads is uses of a large value that is put together in memory. The call has one at a time, besides those that it
+// keeps.
+func reads(c *call, bytes int64) error {
+	if bytes > c.reading {
+		c.uses(int(bytes - c.reading))
+		c.reading = bytes
+	}
+	return c.Err()
+}
+
+const (
+	keptBytes  = 64 << 10          // the longest buffer that is kept for the next command
+	mostReply  = maxString + 1<<20 // bytes of one reply
+	chargeStep = 64 << 10          // of what grows by little, the bytes that are charged at once
+)
+
+// manyArguments is how many arguments a request may have until lists and maps of them are charged.
+const manyArguments = 1024
+
+// entryBytes is what an element takes beside its bytes, in a list or a map.
+const entryBytes = 64
+
+// used gives back what the command has for its work.
+func (c *call) used() {
+	if cap(c.taken) > keptBytes {
+		c.taken = nil
+	}
+	if c.scratch > 0 {
+		c.scratch, c.reading = 0, 0
+		c.charge(&c.work, 0)
+	}
+}
+
+// isFull reports whether the clients have no more memory.
+func isFull(err error) bool { return errors.Is(err, budget.ErrFull) }
