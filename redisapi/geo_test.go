@@ -55,7 +55,7 @@ func TestPlacesAreFound(t *testing.T) {
 				q.At = p
 			}
 		}
-		c := aCall()
+		c := bare()
 		var want []string
 		for name, score := range scores {
 			if p, ok := geohash.PointOf(score); ok {

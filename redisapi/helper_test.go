@@ -45,15 +45,6 @@ func newServer(t *testing.T, change ...func(*Server)) (s *Server, address string
 	return s, l.Addr().String()
 }
 
-// aCall is a call of a server without a store.
-func aCall() *call {
-	s, c := &Server{}, &client{}
-	s.init()
-	c.serves(s)
-	c.openAccount()
-	return &c.call
-}
-
 // peer is a client in a test.
 type peer struct {
 	t  *testing.T

@@ -100,11 +100,17 @@ func TestHostileValue(t *testing.T) {
 	p.want("STRLEN k", strconv.Itoa(size))
 }
 
+// ranked is a member of a sorted set, and its score.
+type ranked struct {
+	name  string
+	value float64
+}
+
 // ranking is a model of a sorted set: members and scores in order.
-type ranking []scored
+type ranking []ranked
 
 func (r ranking) sort() {
-	slices.SortFunc(r, func(a, b scored) int {
+	slices.SortFunc(r, func(a, b ranked) int {
 		if a.value != b.value {
 			if a.value < b.value {
 				return -1
@@ -117,7 +123,7 @@ func (r ranking) sort() {
 
 // below counts the members with scores below one.
 func (r ranking) below(score float64) int {
-	n, _ := slices.BinarySearchFunc(r, score, func(s scored, score float64) int {
+	n, _ := slices.BinarySearchFunc(r, score, func(s ranked, score float64) int {
 		if s.value < score {
 			return -1
 		}
@@ -183,7 +189,7 @@ func TestHostileSortedSet(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	model := make(ranking, size)
 	for i := range model {
-		model[i] = scored{fmt.Sprintf("m%07d", i), float64(r.IntN(size)) / 4} // some of them the same
+		model[i] = ranked{fmt.Sprintf("m%07d", i), float64(r.IntN(size)) / 4} // some of them the same
 	}
 	most := watchMemory()
 	meanwhile(t, other, func(enough func() bool) error {
