@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // piped runs f in a bubble with a server whose connections are pipes. What settles returns when all of them wait.
@@ -84,7 +85,7 @@ func TestBlockingReplies(t *testing.T) {
 		{"BLPOP k 0", "RPUSH x 1 | COPY x k", `["k" "1"]`, "EXISTS k: 0"},
 		{"BLPOP k 0", "RPUSH x 1 | LMOVE x k LEFT LEFT", `["k" "1"]`, "EXISTS k: 0"},
 		{"BLPOP k 0", "MULTI | RPUSH k 1 | LPOP k | EXEC | MULTI | RPUSH k 1 | LPUSH k 0 | EXEC", `["k" "0"]`, "LRANGE k 0 -1: [\"1\"]"},
-		{"BLMOVE a s LEFT LEFT 0", "SET s x | RPUSH a 1", "(error) " + string(errWrongType), "LRANGE a 0 -1: [\"1\"]"},
+		{"BLMOVE a s LEFT LEFT 0", "SET s x | RPUSH a 1", "(error) " + string(command.ErrWrongType), "LRANGE a 0 -1: [\"1\"]"},
 	} {
 		for _, version := range []string{"2", "3"} {
 			piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
@@ -254,16 +255,16 @@ func TestArgumentsOfBlockingCommands(t *testing.T) {
 		"BLPOP k inf":                "(error) ERR timeout is out of range",
 		"BLPOP k 1e300":              "(error) ERR timeout is out of range",
 		"BLPOP k":                    "(error) ERR wrong number of arguments for 'blpop' command",
-		"BLPOP k s 0":                "(error) " + string(errWrongType),
+		"BLPOP k s 0":                "(error) " + string(command.ErrWrongType),
 		"BLMOVE a b LEFT UP 1":       "(error) ERR syntax error",
 		"BLMOVE a b LEFT LEFT x":     "(error) ERR timeout is not a float or out of range",
-		"BLMOVE s b LEFT LEFT 0":     "(error) " + string(errWrongType),
+		"BLMOVE s b LEFT LEFT 0":     "(error) " + string(command.ErrWrongType),
 		"BLMPOP 1 0 k LEFT":          "(error) ERR numkeys should be greater than 0",
 		"BLMPOP x 0 k LEFT":          "(error) ERR timeout is not a float or out of range",
 		"BLMPOP 1 1 k UP":            "(error) ERR syntax error",
 		"BLMPOP 1 1 k LEFT COUNT 0":  "(error) ERR count should be greater than 0",
 		"BLMPOP 1 2 k LEFT":          "(error) ERR syntax error",
-		"BZPOPMIN s 1":               "(error) " + string(errWrongType),
+		"BZPOPMIN s 1":               "(error) " + string(command.ErrWrongType),
 		"BZMPOP 1 1 k UP":            "(error) ERR syntax error",
 		"BZMPOP -1 1 k MIN":          "(error) ERR timeout is negative",
 		"CLIENT UNBLOCK x":           "(error) ERR value is not an integer or out of range",
@@ -468,7 +469,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for len(seen) < clients*each {
-		for _, element := range elements(<-got) {
+		for _, element := range bracketed(<-got) {
 			if seen[element] {
 				t.Fatalf("%s came twice", element)
 			}

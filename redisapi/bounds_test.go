@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/keys"
 )
 
 // worst are commands with a count, a range, a repetition or a product, at their worst. h, l, s, z and x have
@@ -97,7 +98,7 @@ func TestEveryCommandIsBounded(t *testing.T) {
 				}
 			}
 			for _, c := range s.all() {
-				if n := c.work.Load(); n != 0 {
+				if n := c.Work.Load(); n != 0 {
 					t.Errorf("%s as %s: %d bytes are charged for work that has ended", words, form, n)
 				}
 			}
@@ -243,7 +244,7 @@ func TestLargeValuesAreCharged(t *testing.T) {
 	p := dial(t, address)
 	p.want(`RPUSH s ""`, "1")
 	p.want("STRLEN k", fmt.Sprint(size))
-	p.want("MEMORY USAGE k", fmt.Sprint(size+recordBytes+1))
+	p.want("MEMORY USAGE k", fmt.Sprint(size+keys.RecordBytes+1))
 	p.want("MULTI", "OK")
 	p.want("STRLEN k", "QUEUED")
 	p.want("EXEC", fmt.Sprintf("[%d]", size))

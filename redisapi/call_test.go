@@ -2,14 +2,16 @@ package redisapi
 
 import (
 	"testing"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A transaction that fails at its end, for a read that had no error of its own, leaves nothing of the reply that was
 // begun.
 func TestReplyOfFailedTransaction(t *testing.T) {
-	for _, how := range []how{looking, changing} {
-		cmd := &command{name: "zz", arity: 1, how: how, run: func(c *call) error {
-			c.Array(c.raw.Hash([]byte("text")).Len()) // which reports that it is no hash
+	for _, how := range []command.How{command.Looking, command.Changing} {
+		cmd := &command.Row{Name: "zz", Arity: 1, How: how, Run: func(c *command.Call) error {
+			c.Array(c.Store.Hash([]byte("text")).Len()) // which reports that it is no hash
 			return nil
 		}}
 		s, address := newServer(t)
@@ -17,9 +19,9 @@ func TestReplyOfFailedTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		peer := dial(t, address)
-		table[cmd.name] = cmd
-		peer.want("ZZ", "(error) "+string(errWrongType))
+		table[cmd.Name] = cmd
+		peer.want("ZZ", "(error) "+string(command.ErrWrongType))
 		peer.want("PING", "PONG")
-		delete(table, cmd.name)
+		delete(table, cmd.Name)
 	}
 }

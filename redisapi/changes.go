@@ -12,6 +12,7 @@ import (
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // changesBytes is how many bytes of changes wait for a client, unless a single one has more.
@@ -37,46 +38,46 @@ func (c *client) feedOpen() error {
 	var of []byte
 	var named, after bool
 	var seq uint64
-	for i := 2; i < len(c.args); i++ {
-		arg, value := c.args[i], []byte(nil)
-		if !is(arg, "OLD") {
-			if i++; i == len(c.args) {
-				return errSyntax
+	for i := 2; i < len(c.Args); i++ {
+		arg, value := c.Args[i], []byte(nil)
+		if !command.Is(arg, "OLD") {
+			if i++; i == len(c.Args) {
+				return command.ErrSyntax
 			}
-			value = c.args[i]
+			value = c.Args[i]
 		}
 		switch {
-		case is(arg, "OLD"):
+		case command.Is(arg, "OLD"):
 			opts = append(opts, copal.OldValues())
-		case is(arg, "PREFIX") && !named:
+		case command.Is(arg, "PREFIX") && !named:
 			named, of = true, value
 			opts = append(opts, copal.WithPrefix(value))
-		case is(arg, "KEY") && !named:
+		case command.Is(arg, "KEY") && !named:
 			named, of = true, value
 			opts = append(opts, copal.WithKey(value))
-		case is(arg, "AFTER"), is(arg, "UNTIL"), is(arg, "IDLE"):
-			n, err := parseInt(value)
+		case command.Is(arg, "AFTER"), command.Is(arg, "UNTIL"), command.Is(arg, "IDLE"):
+			n, err := command.ParseInt(value)
 			switch {
 			case err != nil || n < 0:
-				return errPositive
-			case is(arg, "AFTER"):
+				return command.ErrPositive
+			case command.Is(arg, "AFTER"):
 				after, seq = true, uint64(n)
-			case is(arg, "UNTIL"):
+			case command.Is(arg, "UNTIL"):
 				opts = append(opts, copal.WithUntil(uint64(n)))
 			default:
 				opts = append(opts, copal.WithIdle(time.Duration(max(min(n, math.MaxInt64/int64(time.Millisecond)), 1))*time.Millisecond))
 			}
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
-	switch g := c.grant.Load(); {
-	case c.db.Load() != 0:
-		return errorf("ERR changes are of database 0")
+	switch g := c.Grant.Load(); {
+	case c.Database.Load() != 0:
+		return command.Errorf("ERR changes are of database 0")
 	case !g.MayRead(of):
-		return errNoPermission
+		return command.ErrNoPermission
 	case c.changes != nil:
-		return errorf("ERR COPAL.FEED is open already")
+		return command.Errorf("ERR COPAL.FEED is open already")
 	}
 	if !after {
 		now, err := c.s.DB.Snapshot()
@@ -88,7 +89,7 @@ func (c *client) feedOpen() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.changes = &changes{cancel: cancel, gone: make(chan struct{}), taken: make(chan struct{}, 1)}
-	go c.changes.run(ctx, c.s, c.grant.Load(), append(opts, copal.WithAfter(seq)))
+	go c.changes.run(ctx, c.s, c.Grant.Load(), append(opts, copal.WithAfter(seq)))
 	c.Int(int64(seq))
 	return nil
 }
@@ -154,23 +155,23 @@ func (f *changes) wakeLocked(s *Server) {
 func (c *client) feedNext() error {
 	f := c.changes
 	if f == nil {
-		return errorf("ERR COPAL.FEED is not open")
+		return command.Errorf("ERR COPAL.FEED is not open")
 	}
 	count, most, waits := int64(rangeCount), time.Duration(0), false
-	for i := 2; i < len(c.args); i += 2 {
-		if i+1 == len(c.args) {
-			return errSyntax
+	for i := 2; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) {
+			return command.ErrSyntax
 		}
-		n, err := parseInt(c.args[i+1])
+		n, err := command.ParseInt(c.Args[i+1])
 		switch {
 		case err != nil || n < 0:
-			return errPositive
-		case is(c.args[i], "COUNT") && n > 0:
+			return command.ErrPositive
+		case command.Is(c.Args[i], "COUNT") && n > 0:
 			count = n
-		case is(c.args[i], "BLOCK"):
+		case command.Is(c.Args[i], "BLOCK"):
 			waits, most = true, time.Duration(min(n, int64(time.Duration(math.MaxInt64)/time.Millisecond)))*time.Millisecond
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
 	if done, err := c.replyChanges(f, count); done || err != nil {
@@ -178,7 +179,7 @@ func (c *client) feedNext() error {
 	}
 	if waits {
 		if err := c.awaitChange(f, most); err != nil {
-			c.closing = true // the client has gone, or the server shuts down
+			c.Closing = true // the client has gone, or the server shuts down
 			return nil
 		}
 		if done, err := c.replyChanges(f, count); done || err != nil {
@@ -215,7 +216,7 @@ func (c *client) replyChanges(f *changes, count int64) (done bool, err error) {
 
 // awaitChange waits until there is a change, or the time has passed. The error says that the client is to end.
 func (c *client) awaitChange(f *changes, most time.Duration) error {
-	if err := c.flush(); err != nil || c.closing {
+	if err := c.flush(); err != nil || c.Closing {
 		return errors.Join(err, os.ErrClosed)
 	}
 	b := &blocked{c: c}
@@ -229,7 +230,7 @@ func (c *client) awaitChange(f *changes, most time.Duration) error {
 	w.addLocked(b)
 	w.mu.Unlock()
 	c.waits.Store(b)
-	c.args = nil // the buffer may be in other hands
+	c.Args = nil // the buffer may be in other hands
 	f.mu.Lock()
 	f.waiter = b
 	if len(f.list) > 0 || f.ended {
@@ -279,9 +280,9 @@ func appendChange(change *copal.Change, g *access.Grant) []byte {
 		case err == nil && b != nil:
 			name(of)
 			list.Bulk(b)
-		case err != nil && !missing(err):
+		case err != nil && !command.IsMissing(err):
 			name(of + "error")
-			list.BulkString(errorText(err))
+			list.BulkString(command.ErrorText(err))
 		}
 	}
 	number := func(of string, i int64) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // next reads changes until there are n of some, each without its time and number.
@@ -128,23 +129,23 @@ func TestFeedBounds(t *testing.T) {
 	}
 	p.do("COPAL.FEED CLOSE")
 	for words, reply := range map[string]string{
-		"COPAL.FEED OPEN WRONG":                     string(errSyntax),
-		"COPAL.FEED OPEN WRONG x":                   string(errSyntax),
-		"COPAL.FEED OPEN AFTER":                     string(errSyntax),
-		"COPAL.FEED OPEN AFTER -1":                  string(errPositive),
-		"COPAL.FEED OPEN UNTIL x":                   string(errPositive),
-		"COPAL.FEED OPEN KEY a KEY b":               string(errSyntax),
-		"COPAL.FEED OPEN IDLE 99999999999999999999": string(errPositive),
+		"COPAL.FEED OPEN WRONG":                     string(command.ErrSyntax),
+		"COPAL.FEED OPEN WRONG x":                   string(command.ErrSyntax),
+		"COPAL.FEED OPEN AFTER":                     string(command.ErrSyntax),
+		"COPAL.FEED OPEN AFTER -1":                  string(command.ErrPositive),
+		"COPAL.FEED OPEN UNTIL x":                   string(command.ErrPositive),
+		"COPAL.FEED OPEN KEY a KEY b":               string(command.ErrSyntax),
+		"COPAL.FEED OPEN IDLE 99999999999999999999": string(command.ErrPositive),
 	} {
 		p.want(words, "(error) "+reply)
 	}
 	p.do("COPAL.FEED OPEN")
 	for words, reply := range map[string]string{
-		"COPAL.FEED NEXT COUNT 0":   string(errSyntax),
-		"COPAL.FEED NEXT COUNT":     string(errSyntax),
-		"COPAL.FEED NEXT BLOCK -1":  string(errPositive),
-		"COPAL.FEED NEXT BLOCK x":   string(errPositive),
-		"COPAL.FEED NEXT COUNT 1 x": string(errSyntax),
+		"COPAL.FEED NEXT COUNT 0":   string(command.ErrSyntax),
+		"COPAL.FEED NEXT COUNT":     string(command.ErrSyntax),
+		"COPAL.FEED NEXT BLOCK -1":  string(command.ErrPositive),
+		"COPAL.FEED NEXT BLOCK x":   string(command.ErrPositive),
+		"COPAL.FEED NEXT COUNT 1 x": string(command.ErrSyntax),
 	} {
 		p.want(words, "(error) "+reply)
 	}

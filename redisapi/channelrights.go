@@ -3,6 +3,8 @@ package redisapi
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // Channels have no rights, but for those of notifications: their names and messages are about keys.
@@ -23,8 +25,8 @@ func isOfNotices(channel []byte) bool {
 // mayPublish returns an error where the client must not send messages to a channel: a notification is believed by those
 // that hear it.
 func (c *client) mayPublish(channel []byte) error {
-	if isOfNotices(channel) && !c.grant.Load().MayAdminister() {
-		return errorf("NOPERM User %s has no permissions to access the '%.128s' channel", c.user(), channel)
+	if isOfNotices(channel) && !c.Grant.Load().MayAdminister() {
+		return command.Errorf("NOPERM User %s has no permissions to access the '%.128s' channel", c.user(), channel)
 	}
 	return nil
 }
@@ -38,8 +40,8 @@ func (c *client) maySee(channel []byte) bool {
 	}
 	number, key, _ := bytes.Cut(rest, []byte("__:"))
 	n, err := strconv.Atoi(string(number))
-	if err != nil || n < 0 || n >= Databases { // of no key
-		return c.grant.Load().MayAdminister()
+	if err != nil || n < 0 || n >= command.Databases { // of no key
+		return c.Grant.Load().MayAdminister()
 	}
-	return c.grant.Load().MayRead(Key(n, key))
+	return c.Grant.Load().MayRead(command.Key(n, key))
 }

@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
+
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
@@ -33,16 +35,16 @@ type lent struct {
 // client is a connection. Its fields belong to the goroutine that serves it, but for those that say
 // otherwise.
 type client struct {
-	call   // the command that runs
-	s      *Server
-	nc     net.Conn
-	socket waiter
-	id     int64
-	since  time.Time
-	parser resp.Parser
-	in     []byte // what has arrived
-	off    int    // of which this has been read
-	lent   *lent  // nil while nothing has arrived
+	command.Call // the command that runs
+	s            *Server
+	nc           net.Conn
+	socket       waiter
+	id           int64
+	since        time.Time
+	parser       resp.Parser
+	in           []byte // what has arrived
+	off          int    // of which this has been read
+	lent         *lent  // nil while nothing has arrived
 
 	shaped   *copal.Raw // the store with values in the typed form; nil before it was needed
 	by       copal.Durability
@@ -79,7 +81,7 @@ type client struct {
 	seen                atomic.Int64 // when the last command began, in nanoseconds since 1970
 	name                atomic.Pointer[string]
 	libName, libVersion atomic.Pointer[string]
-	ran                 atomic.Pointer[command]
+	ran                 atomic.Pointer[command.Row]
 }
 
 func newClient(s *Server, nc net.Conn, id int64) *client {
@@ -94,11 +96,11 @@ func newClient(s *Server, nc net.Conn, id int64) *client {
 }
 
 // serves makes the client one of a server.
-func (c *client) serves(s *Server) { c.s, c.conn, c.shared = s, c, &s.shared }
+func (c *client) serves(s *Server) { c.s, c.Conn, c.Shared = s, c, &s.shared }
 
 // own returns the run of a command that is about its connection, or the server.
-func own(run func(*client) error) func(*call) error {
-	return func(c *call) error { return run(c.conn.(*client)) }
+func own(run func(*client) error) func(*command.Call) error {
+	return func(c *command.Call) error { return run(c.Conn.(*client)) }
 }
 
 // IsKilled reports whether the client carries nothing out any more.
@@ -125,20 +127,20 @@ func (c *client) KeepBatch(b *copal.Batch) { c.lent.batch = b }
 // written to the log, and synced together before they are answered.
 func (c *client) durable(d copal.Durability) {
 	c.by = d
-	c.direct, c.shaped = c.asking(copaladmin.Typed(c.s.DB)), nil
+	c.Direct, c.shaped = c.asking(copaladmin.Typed(c.s.DB)), nil
 }
 
 // asking has the reads of raw, and of its handles, charge large values before they are in memory.
 func (c *client) asking(raw *copal.Raw) *copal.Raw {
-	opened.SetTakes(unsafe.Pointer(raw), func(bytes int64) error { return reads(&c.call, bytes) })
+	opened.SetTakes(unsafe.Pointer(raw), func(bytes int64) error { return command.Reads(&c.Call, bytes) })
 	return raw
 }
 
 // limit sets how long requests may be: short ones until it is known who the client is.
 func (c *client) limit() {
 	c.parser.Limits = resp.Limits{Args: 10, Bulk: 16 << 10}
-	if c.grant.Load() != nil {
-		c.parser.Limits = resp.Limits{Args: math.MaxInt32, Bulk: int(min(maxString, c.s.MaxRequest)), Grows: c.argumentsGrow}
+	if c.Grant.Load() != nil {
+		c.parser.Limits = resp.Limits{Args: math.MaxInt32, Bulk: int(min(command.MaxString, c.s.MaxRequest)), Grows: c.argumentsGrow}
 	}
 }
 
@@ -166,7 +168,7 @@ func (c *client) serve() {
 // ended gives back what the client holds, and tells why its connection has ended.
 func (c *client) ended(err error) {
 	c.leave() // if a command has panicked
-	c.turn.End()
+	c.Turn.End()
 	c.forgetWatches()
 	c.hearNothing()
 	c.stopTracking()
@@ -175,7 +177,7 @@ func (c *client) ended(err error) {
 	c.depart()
 	c.giveBack()
 	c.drain()
-	c.account.Close()
+	c.Account.Close()
 	if err != nil && !c.ending.Load() {
 		c.s.Logger.Debug("a connection has ended", "client", c.id, "address", c.nc.RemoteAddr(), "error", err)
 	}
@@ -225,10 +227,10 @@ func (c *client) requests() error {
 			return c.refuse(err)
 		}
 		if n == 0 {
-			if err := c.flush(); err != nil || c.closing {
+			if err := c.flush(); err != nil || c.Closing {
 				return err
 			}
-			c.turn.Begin(c.user())
+			c.Turn.Begin(c.user())
 			if err := c.read(); err != nil {
 				return err
 			}
@@ -243,7 +245,7 @@ func (c *client) requests() error {
 			return c.mistaken(protocol)
 		}
 		c.dispatch(args)
-		if c.closing {
+		if c.Closing {
 			return c.flush()
 		}
 		if len(c.Buf) >= replyBytes {
@@ -259,7 +261,7 @@ func (c *client) foreign(args [][]byte) string {
 	switch {
 	case c.parser.Inline():
 		return protocolOf(args)
-	case is(args[0], "POST"), is(args[0], "HOST:"): // Redis closes these in either form
+	case command.Is(args[0], "POST"), command.Is(args[0], "HOST:"): // Redis closes these in either form
 		return "HTTP"
 	}
 	return ""
@@ -289,14 +291,14 @@ func (c *client) flush() error {
 	if len(c.Buf) == 0 && !c.silence.tookBack && !c.holds {
 		return nil
 	}
-	c.turn.End()
+	c.Turn.End()
 	if err := c.sync(); err != nil {
 		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
 		if len(c.Buf) > 0 {
 			c.Cut(0)
 			c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
 		}
-		c.closing = true
+		c.Closing = true
 	}
 	c.silence.tookBack = false
 	return c.deliver()
@@ -412,19 +414,19 @@ func (c *client) grow(n int) error {
 // giveBack gives the buffers back.
 func (c *client) giveBack() {
 	if c.lent != nil {
-		if 0 < cap(c.in) && cap(c.in) <= keptBytes {
+		if 0 < cap(c.in) && cap(c.in) <= command.KeptBytes {
 			c.lent.in = c.in
 		}
-		if 0 < cap(c.Buf) && cap(c.Buf) <= keptBytes {
+		if 0 < cap(c.Buf) && cap(c.Buf) <= command.KeptBytes {
 			c.lent.out = c.Buf
 		}
 		c.s.buffers.Put(c.lent)
 		c.lent = nil
 	}
 	c.in, c.off, c.Buf = nil, 0, nil
-	c.charge(&c.charged.requests, 0)
-	c.charge(&c.charged.replies, 0)
-	c.charge(&c.charged.arguments, 0)
+	c.Charge(&c.charged.requests, 0)
+	c.Charge(&c.charged.replies, 0)
+	c.Charge(&c.charged.arguments, 0)
 	c.parser.Forget()
-	c.call.forget()
+	c.Call.Forget()
 }

@@ -21,7 +21,7 @@ func (c *client) describe() string {
 	}
 	ran := "NULL"
 	if cmd := c.ran.Load(); cmd != nil {
-		ran = cmd.fullName()
+		ran = cmd.FullName()
 	}
 	heard, version := c.listening()
 	m := c.memory()
@@ -46,7 +46,7 @@ func (c *client) describe() string {
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d multi=%d "+
 		"qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=0 oll=%d omem=%d tot-mem=%d events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.nc.RemoteAddr(), c.nc.LocalAddr(), c.descriptor(), text(c.name.Load()), int(now.Sub(c.since).Seconds()),
-		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), c.db.Load(), heard[channels], heard[patterns], heard[shardChannels], multi,
+		int(now.Sub(time.Unix(0, c.seen.Load())).Seconds()), cmp.Or(flags, "N"), c.Database.Load(), heard[channels], heard[patterns], heard[shardChannels], multi,
 		m.qbuf, m.qbufFree, m.argvMem, m.multiMem, readBytes, readBytes, m.oll, m.omem, m.total, events,
 		ran, c.user(), redirect, version, text(c.libName.Load()), text(c.libVersion.Load()))
 }

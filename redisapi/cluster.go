@@ -6,33 +6,35 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A client that hears of a cluster connects to the addresses that the cluster names, and no longer to the one that it
 // was given. So a server is a cluster only with an address that its clients reach; without one it says, as a Redis
 // alone does, that it is none.
 
-func clusterCommands() family {
+func clusterCommands() command.Family {
 	const mode = "for a cluster of one shard: `Server.ClusterAddress`, `copal serve --cluster-mode one-shard`"
-	return known("cluster", "A cluster of one",
-		&command{name: "cluster", arity: -2, since: "3.0.0", summary: "Commands about a cluster, of which this is the only shard.", subs: []*command{
-			{name: "info", arity: 2, run: own(clustered((*client).clusterInfo)), since: "3.0.0", summary: "Describes the cluster.", differs: mode},
-			{name: "myid", arity: 2, run: own(clustered((*client).clusterMyID)), since: "3.0.0", summary: "Returns the name of the server.", differs: mode},
-			{name: "slots", arity: 2, run: own(clustered((*client).clusterSlots)), since: "3.0.0", summary: "Returns the slots of the server: all.", differs: mode},
-			{name: "shards", arity: 2, run: own(clustered((*client).clusterShards)), since: "7.0.0", summary: "Returns the shard.", differs: mode},
-			{name: "nodes", arity: 2, run: own(clustered((*client).clusterNodes)), since: "3.0.0", summary: "Returns the server as a line of text.", differs: mode},
-			{name: "keyslot", arity: 3, run: own(clustered((*client).clusterKeySlot)), since: "3.0.0", summary: "Returns the slot of a key.", differs: mode},
-			{name: "countkeysinslot", arity: 3, run: own(clustered((*client).clusterCountKeys)), since: "3.0.0", summary: "Counts the keys of a slot.", differs: mode + "; goes through all keys"},
+	return command.NewFamily("cluster", "A cluster of one",
+		&command.Row{Name: "cluster", Arity: -2, Since: "3.0.0", Summary: "Commands about a cluster, of which this is the only shard.", Subs: []*command.Row{
+			{Name: "info", Arity: 2, Run: own(clustered((*client).clusterInfo)), Since: "3.0.0", Summary: "Describes the cluster.", Differs: mode},
+			{Name: "myid", Arity: 2, Run: own(clustered((*client).clusterMyID)), Since: "3.0.0", Summary: "Returns the name of the server.", Differs: mode},
+			{Name: "slots", Arity: 2, Run: own(clustered((*client).clusterSlots)), Since: "3.0.0", Summary: "Returns the slots of the server: all.", Differs: mode},
+			{Name: "shards", Arity: 2, Run: own(clustered((*client).clusterShards)), Since: "7.0.0", Summary: "Returns the shard.", Differs: mode},
+			{Name: "nodes", Arity: 2, Run: own(clustered((*client).clusterNodes)), Since: "3.0.0", Summary: "Returns the server as a line of text.", Differs: mode},
+			{Name: "keyslot", Arity: 3, Run: own(clustered((*client).clusterKeySlot)), Since: "3.0.0", Summary: "Returns the slot of a key.", Differs: mode},
+			{Name: "countkeysinslot", Arity: 3, Run: own(clustered((*client).clusterCountKeys)), Since: "3.0.0", Summary: "Counts the keys of a slot.", Differs: mode + "; goes through all keys"},
 		}},
-		&command{name: "readonly", arity: 1, flags: fast, run: own(clustered((*client).ok)), since: "3.0.0", summary: "Accepted; no effect: there are no replicas.", differs: mode},
-		&command{name: "readwrite", arity: 1, flags: fast, run: own(clustered((*client).ok)), since: "3.0.0", summary: "Accepted; no effect.", differs: mode},
-		&command{name: "asking", arity: 1, flags: fast, run: own(clustered((*client).ok)), since: "3.0.0", summary: "Accepted; no effect: no slot moves.", differs: mode},
+		&command.Row{Name: "readonly", Arity: 1, Flags: command.Fast, Run: own(clustered((*client).ok)), Since: "3.0.0", Summary: "Accepted; no effect: there are no replicas.", Differs: mode},
+		&command.Row{Name: "readwrite", Arity: 1, Flags: command.Fast, Run: own(clustered((*client).ok)), Since: "3.0.0", Summary: "Accepted; no effect.", Differs: mode},
+		&command.Row{Name: "asking", Arity: 1, Flags: command.Fast, Run: own(clustered((*client).ok)), Since: "3.0.0", Summary: "Accepted; no effect: no slot moves.", Differs: mode},
 	)
 }
 
 const (
-	slots                   = 16384
-	errNoCluster replyError = "ERR This instance has cluster support disabled"
+	slots                      = 16384
+	errNoCluster command.Error = "ERR This instance has cluster support disabled"
 )
 
 // clustered returns the run of a command that only a cluster has.
@@ -136,22 +138,22 @@ func (c *client) clusterNodes() error {
 }
 
 func (c *client) clusterKeySlot() error {
-	c.Int(int64(slotOf(c.args[2])))
+	c.Int(int64(slotOf(c.Args[2])))
 	return nil
 }
 
 func (c *client) clusterCountKeys() error {
-	slot, err := parseInt(c.args[2])
+	slot, err := command.ParseInt(c.Args[2])
 	switch {
 	case err != nil:
 		return err
 	case slot < 0 || slot >= slots:
-		return errorf("ERR Invalid slot")
-	case !c.grant.Load().MayRead(nil): // of a slot with few keys the number says which
-		return errNoPermission
+		return command.Errorf("ERR Invalid slot")
+	case !c.Grant.Load().MayRead(nil): // of a slot with few keys the number says which
+		return command.ErrNoPermission
 	}
 	var n int64
-	for key := range steps(&c.call, c.raw.Keys()) {
+	for key := range command.Steps(&c.Call, c.Store.Keys()) {
 		if int64(slotOf(key)) == slot {
 			n++
 		}

@@ -5,62 +5,63 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/glob"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-func commandCommands() family {
-	return known("server", "Commands about commands",
-		&command{name: "command", arity: -1, run: own((*client).commandAll), since: "2.8.13", summary: "Describes all commands.", subs: []*command{
-			{name: "count", arity: 2, run: own((*client).commandCount), since: "2.8.13", summary: "Counts the commands."},
-			{name: "info", arity: -2, run: own((*client).commandInfo), since: "2.8.13", summary: "Describes commands."},
-			{name: "docs", arity: -2, run: own((*client).commandDocs), since: "7.0.0", summary: "Returns the documentation of commands.", differs: "without arguments"},
-			{name: "list", arity: -2, run: own((*client).commandList), since: "7.0.0", summary: "Returns the names of commands."},
-			{name: "getkeys", arity: -3, run: own((*client).commandGetKeys), since: "2.8.13", summary: "Returns the keys of a request."},
-			{name: "getkeysandflags", arity: -3, run: own((*client).commandGetKeys), since: "7.0.0", summary: "Returns the keys of a request, and their use.", differs: "has the same flags for all writing commands"},
+func commandCommands() command.Family {
+	return command.NewFamily("server", "Commands about commands",
+		&command.Row{Name: "command", Arity: -1, Run: own((*client).commandAll), Since: "2.8.13", Summary: "Describes all commands.", Subs: []*command.Row{
+			{Name: "count", Arity: 2, Run: own((*client).commandCount), Since: "2.8.13", Summary: "Counts the commands."},
+			{Name: "info", Arity: -2, Run: own((*client).commandInfo), Since: "2.8.13", Summary: "Describes commands."},
+			{Name: "docs", Arity: -2, Run: own((*client).commandDocs), Since: "7.0.0", Summary: "Returns the documentation of commands.", Differs: "without arguments"},
+			{Name: "list", Arity: -2, Run: own((*client).commandList), Since: "7.0.0", Summary: "Returns the names of commands."},
+			{Name: "getkeys", Arity: -3, Run: own((*client).commandGetKeys), Since: "2.8.13", Summary: "Returns the keys of a request."},
+			{Name: "getkeysandflags", Arity: -3, Run: own((*client).commandGetKeys), Since: "7.0.0", Summary: "Returns the keys of a request, and their use.", Differs: "has the same flags for all writing commands"},
 		}},
 	)
 }
 
 // all are the commands in the order of the manual.
-func all() (list []*command) {
+func all() (list []*command.Row) {
 	for _, f := range families {
-		list = append(list, f.commands...)
+		list = append(list, f.Rows...)
 	}
 	return list
 }
 
 var flagNames = []struct {
-	flag flags
+	flag command.Flags
 	name string
 }{
-	{write, "write"}, {readonly, "readonly"}, {fast, "fast"}, {blocking, "blocking"}, {admin, "admin"}, {pubsub, "pubsub"},
-	{noAuth, "no_auth"}, {noMulti, "no_multi"}, {noScript, "noscript"}, {replicated, "may_replicate"},
+	{command.Write, "write"}, {command.ReadOnly, "readonly"}, {command.Fast, "fast"}, {command.Blocking, "blocking"}, {command.Admin, "admin"}, {command.PubSub, "pubsub"},
+	{command.NoAuth, "no_auth"}, {command.NoMulti, "no_multi"}, {command.NoScript, "noscript"}, {command.Replicated, "may_replicate"},
 }
 
 // flagList are the flags of a command as COMMAND tells them.
-func (cmd *command) flagList() (list []string) {
+func flagList(cmd *command.Row) (list []string) {
 	for _, f := range flagNames {
-		if cmd.flags&f.flag != 0 {
+		if cmd.Flags&f.flag != 0 {
 			list = append(list, f.name)
 		}
 	}
-	if cmd.keys.find != nil {
+	if cmd.Keys.Find != nil {
 		list = append(list, "movablekeys")
 	}
 	return list
 }
 
 // categories are the classes of ACL that a command is in.
-func (cmd *command) categories() (list []string) {
+func categories(cmd *command.Row) (list []string) {
 	for _, c := range []struct {
 		in   bool
 		name string
 	}{
-		{cmd.flags&write != 0, "@write"}, {cmd.flags&readonly != 0, "@read"}, {cmd.group == "generic" && cmd.flags&(write|readonly) != 0, "@keyspace"},
-		{cmd.flags&admin != 0, "@admin"}, {cmd.flags&admin != 0, "@dangerous"}, {cmd.flags&pubsub != 0, "@pubsub"},
-		{cmd.flags&blocking != 0, "@blocking"},
-		{cmd.group == "connection", "@connection"}, {cmd.group == "transactions", "@transaction"},
-		{slices.Contains([]string{"string", "list", "hash", "set", "bitmap", "hyperloglog", "geo", "stream"}, cmd.group), "@" + cmd.group},
-		{cmd.group == "sorted-set", "@sortedset"}, {cmd.flags&fast != 0, "@fast"}, {cmd.flags&fast == 0, "@slow"},
+		{cmd.Flags&command.Write != 0, "@write"}, {cmd.Flags&command.ReadOnly != 0, "@read"}, {cmd.Group == "generic" && cmd.Flags&(command.Write|command.ReadOnly) != 0, "@keyspace"},
+		{cmd.Flags&command.Admin != 0, "@admin"}, {cmd.Flags&command.Admin != 0, "@dangerous"}, {cmd.Flags&command.PubSub != 0, "@pubsub"},
+		{cmd.Flags&command.Blocking != 0, "@blocking"},
+		{cmd.Group == "connection", "@connection"}, {cmd.Group == "transactions", "@transaction"},
+		{slices.Contains([]string{"string", "list", "hash", "set", "bitmap", "hyperloglog", "geo", "stream"}, cmd.Group), "@" + cmd.Group},
+		{cmd.Group == "sorted-set", "@sortedset"}, {cmd.Flags&command.Fast != 0, "@fast"}, {cmd.Flags&command.Fast == 0, "@slow"},
 	} {
 		if c.in {
 			list = append(list, c.name)
@@ -77,38 +78,38 @@ func (c *client) names(list []string, of func(string)) {
 }
 
 // describeCommand replies what COMMAND says of a command.
-func (c *client) describeCommand(cmd *command) {
+func (c *client) describeCommand(cmd *command.Row) {
 	c.Array(10)
-	c.BulkString(cmd.fullName())
-	c.Int(int64(cmd.arity))
-	c.names(cmd.flagList(), c.Simple)
-	c.Int(int64(cmd.keys.first))
-	c.Int(int64(cmd.keys.last))
-	c.Int(int64(cmd.keys.step))
-	c.names(cmd.categories(), c.Simple)
+	c.BulkString(cmd.FullName())
+	c.Int(int64(cmd.Arity))
+	c.names(flagList(cmd), c.Simple)
+	c.Int(int64(cmd.Keys.First))
+	c.Int(int64(cmd.Keys.Last))
+	c.Int(int64(cmd.Keys.Step))
+	c.names(categories(cmd), c.Simple)
 	c.Set(0)
 	c.keySpecs(cmd)
-	c.Set(len(cmd.subs))
-	for _, sub := range cmd.subs {
+	c.Set(len(cmd.Subs))
+	for _, sub := range cmd.Subs {
 		c.describeCommand(sub)
 	}
 }
 
 // keySpecs replies where the keys of a command stand.
-func (c *client) keySpecs(cmd *command) {
-	k := cmd.keys
-	if k.step == 0 {
+func (c *client) keySpecs(cmd *command.Row) {
+	k := cmd.Keys
+	if k.Step == 0 {
 		c.Set(0)
 		return
 	}
-	last := k.last
+	last := k.Last
 	if last > 0 {
-		last -= k.first // which is what this form counts from
+		last -= k.First // which is what this form counts from
 	}
 	c.Set(1)
 	c.Map(3)
 	c.BulkString("flags")
-	c.names(cmd.access(), c.Simple)
+	c.names(accessOf(cmd), c.Simple)
 	c.BulkString("begin_search")
 	c.Map(2)
 	c.BulkString("type")
@@ -116,7 +117,7 @@ func (c *client) keySpecs(cmd *command) {
 	c.BulkString("spec")
 	c.Map(1)
 	c.BulkString("index")
-	c.Int(int64(k.first))
+	c.Int(int64(k.First))
 	c.BulkString("find_keys")
 	c.Map(2)
 	c.BulkString("type")
@@ -126,14 +127,14 @@ func (c *client) keySpecs(cmd *command) {
 	c.BulkString("lastkey")
 	c.Int(int64(last))
 	c.BulkString("keystep")
-	c.Int(int64(k.step))
+	c.Int(int64(k.Step))
 	c.BulkString("limit")
 	c.Int(0)
 }
 
-// access is what a command does with its keys.
-func (cmd *command) access() []string {
-	if cmd.flags&write != 0 {
+// accessOf is what a command does with its keys.
+func accessOf(cmd *command.Row) []string {
+	if cmd.Flags&command.Write != 0 {
 		return []string{"RW", "access", "update"}
 	}
 	return []string{"RO", "access"}
@@ -154,21 +155,21 @@ func (c *client) commandCount() error {
 }
 
 // commandNamed is the command of a name such as "get" or "client|list", nil if there is none.
-func commandNamed(name []byte) *command {
-	first, second, ok := strings.Cut(string(lower(nil, name)), "|")
+func commandNamed(name []byte) *command.Row {
+	first, second, ok := strings.Cut(string(command.Lower(nil, name)), "|")
 	cmd := table[first]
 	if cmd == nil || !ok {
 		return cmd
 	}
-	return cmd.sub([]byte(second))
+	return cmd.Sub([]byte(second))
 }
 
 func (c *client) commandInfo() error {
-	if len(c.args) == 2 {
+	if len(c.Args) == 2 {
 		return c.commandAll()
 	}
-	c.Array(len(c.args) - 2)
-	for _, name := range c.args[2:] {
+	c.Array(len(c.Args) - 2)
+	for _, name := range c.Args[2:] {
 		if cmd := commandNamed(name); cmd != nil {
 			c.describeCommand(cmd)
 		} else {
@@ -180,9 +181,9 @@ func (c *client) commandInfo() error {
 
 func (c *client) commandDocs() error {
 	list := all()
-	if len(c.args) > 2 {
+	if len(c.Args) > 2 {
 		list = nil
-		for _, name := range c.args[2:] {
+		for _, name := range c.Args[2:] {
 			if cmd := commandNamed(name); cmd != nil {
 				list = append(list, cmd)
 			}
@@ -192,50 +193,50 @@ func (c *client) commandDocs() error {
 	return nil
 }
 
-func (c *client) documentAll(list []*command) {
+func (c *client) documentAll(list []*command.Row) {
 	c.Map(len(list))
 	for _, cmd := range list {
 		n := 3
-		if len(cmd.subs) > 0 {
+		if len(cmd.Subs) > 0 {
 			n++
 		}
-		c.BulkString(cmd.fullName())
+		c.BulkString(cmd.FullName())
 		c.Map(n)
 		c.BulkString("summary")
-		c.BulkString(cmd.summary)
+		c.BulkString(cmd.Summary)
 		c.BulkString("since")
-		c.BulkString(cmd.since)
+		c.BulkString(cmd.Since)
 		c.BulkString("group")
-		c.BulkString(cmd.group)
-		if len(cmd.subs) > 0 {
+		c.BulkString(cmd.Group)
+		if len(cmd.Subs) > 0 {
 			c.BulkString("subcommands")
-			c.documentAll(cmd.subs)
+			c.documentAll(cmd.Subs)
 		}
 	}
 }
 
 func (c *client) commandList() error {
-	keep := func(*command) bool { return true }
+	keep := func(*command.Row) bool { return true }
 	switch {
-	case len(c.args) == 2:
-	case len(c.args) != 5 || !is(c.args[2], "FILTERBY"):
-		return errSyntax
-	case is(c.args[3], "MODULE"):
-		keep = func(*command) bool { return false }
-	case is(c.args[3], "ACLCAT"):
-		keep = func(cmd *command) bool {
-			return slices.Contains(cmd.categories(), "@"+strings.ToLower(string(c.args[4])))
+	case len(c.Args) == 2:
+	case len(c.Args) != 5 || !command.Is(c.Args[2], "FILTERBY"):
+		return command.ErrSyntax
+	case command.Is(c.Args[3], "MODULE"):
+		keep = func(*command.Row) bool { return false }
+	case command.Is(c.Args[3], "ACLCAT"):
+		keep = func(cmd *command.Row) bool {
+			return slices.Contains(categories(cmd), "@"+strings.ToLower(string(c.Args[4])))
 		}
-	case is(c.args[3], "PATTERN"):
-		keep = func(cmd *command) bool { return glob.Match(lower(nil, c.args[4]), []byte(cmd.fullName())) }
+	case command.Is(c.Args[3], "PATTERN"):
+		keep = func(cmd *command.Row) bool { return glob.Match(command.Lower(nil, c.Args[4]), []byte(cmd.FullName())) }
 	default:
-		return errSyntax
+		return command.ErrSyntax
 	}
 	var found []string
 	for _, cmd := range all() {
-		for _, each := range append([]*command{cmd}, cmd.subs...) {
+		for _, each := range append([]*command.Row{cmd}, cmd.Subs...) {
 			if keep(each) {
-				found = append(found, each.fullName())
+				found = append(found, each.FullName())
 			}
 		}
 	}
@@ -248,30 +249,30 @@ func (c *client) commandList() error {
 
 // commandGetKeys is COMMAND GETKEYS and COMMAND GETKEYSANDFLAGS.
 func (c *client) commandGetKeys() error {
-	args := c.args[2:]
+	args := c.Args[2:]
 	cmd, err := find(args)
 	switch {
 	case commandNamed(args[0]) == nil:
-		return errorf("ERR Invalid command specified")
+		return command.Errorf("ERR Invalid command specified")
 	case err != nil:
-		return errorf("ERR Invalid number of arguments specified for command")
+		return command.Errorf("ERR Invalid number of arguments specified for command")
 	}
-	keys := cmd.keys.of(args)
+	keys := cmd.Keys.Of(args)
 	switch {
-	case cmd.keys.none():
-		return errorf("ERR The command has no key arguments")
+	case cmd.Keys.None():
+		return command.Errorf("ERR The command has no key arguments")
 	case len(keys) == 0:
-		return errorf("ERR Invalid arguments specified for command")
+		return command.Errorf("ERR Invalid arguments specified for command")
 	}
-	if c.cmd.name == "getkeys" {
-		c.bulks(keys)
+	if c.Row.Name == "getkeys" {
+		c.Bulks(keys)
 		return nil
 	}
 	c.Array(len(keys))
 	for _, key := range keys {
 		c.Array(2)
 		c.Bulk(key)
-		c.names(cmd.access(), c.Simple)
+		c.names(accessOf(cmd), c.Simple)
 	}
 	return nil
 }

@@ -9,27 +9,28 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/glob"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-func configCommands() family {
-	return known("server", "Settings and figures",
-		&command{name: "config", arity: -2, flags: admin | noScript, since: "2.0.0", summary: "Commands about settings.", subs: []*command{
-			{name: "get", arity: -3, flags: admin | noScript, run: own((*client).configGet), since: "2.0.0", summary: "Returns the settings that match patterns.", differs: "has the settings that clients read"},
-			{name: "set", arity: -4, flags: admin | noScript, run: own((*client).configSet), since: "2.0.0", summary: "Changes settings, all or none.", differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; accepts settings without a meaning here; others are errors"},
-			{name: "resetstat", arity: 2, flags: admin | noScript, run: own((*client).configResetStat), since: "2.0.0", summary: "Resets the figures of INFO."},
-			{name: "rewrite", arity: 2, flags: admin | noScript, run: own((*client).configRewrite), since: "2.8.0", summary: "An error: there is no file of settings."},
+func configCommands() command.Family {
+	return command.NewFamily("server", "Settings and figures",
+		&command.Row{Name: "config", Arity: -2, Flags: command.Admin | command.NoScript, Since: "2.0.0", Summary: "Commands about settings.", Subs: []*command.Row{
+			{Name: "get", Arity: -3, Flags: command.Admin | command.NoScript, Run: own((*client).configGet), Since: "2.0.0", Summary: "Returns the settings that match patterns.", Differs: "has the settings that clients read"},
+			{Name: "set", Arity: -4, Flags: command.Admin | command.NoScript, Run: own((*client).configSet), Since: "2.0.0", Summary: "Changes settings, all or none.", Differs: "changes notify-keyspace-events, slowlog-log-slower-than and slowlog-max-len; accepts settings without a meaning here; others are errors"},
+			{Name: "resetstat", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).configResetStat), Since: "2.0.0", Summary: "Resets the figures of INFO."},
+			{Name: "rewrite", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).configRewrite), Since: "2.8.0", Summary: "An error: there is no file of settings."},
 		}},
-		&command{name: "info", arity: -1, run: own((*client).info), since: "1.0.0", summary: "Returns figures about server and store.", differs: "has a section copal; `expires` and `avg_ttl` of the databases are 0, since the store does not count keys with a deadline"},
-		&command{name: "slowlog", arity: -2, flags: admin, since: "2.2.12", summary: "Commands about commands that took long.", subs: []*command{
-			{name: "get", arity: -2, flags: admin, run: own((*client).slowlogGet), since: "2.2.12", summary: "Returns the latest slow commands."},
-			{name: "len", arity: 2, flags: admin, run: own((*client).slowlogLen), since: "2.2.12", summary: "Counts them."},
-			{name: "reset", arity: 2, flags: admin, run: own((*client).slowlogReset), since: "2.2.12", summary: "Forgets them."},
+		&command.Row{Name: "info", Arity: -1, Run: own((*client).info), Since: "1.0.0", Summary: "Returns figures about server and store.", Differs: "has a section copal; `expires` and `avg_ttl` of the databases are 0, since the store does not count keys with a deadline"},
+		&command.Row{Name: "slowlog", Arity: -2, Flags: command.Admin, Since: "2.2.12", Summary: "Commands about commands that took long.", Subs: []*command.Row{
+			{Name: "get", Arity: -2, Flags: command.Admin, Run: own((*client).slowlogGet), Since: "2.2.12", Summary: "Returns the latest slow commands."},
+			{Name: "len", Arity: 2, Flags: command.Admin, Run: own((*client).slowlogLen), Since: "2.2.12", Summary: "Counts them."},
+			{Name: "reset", Arity: 2, Flags: command.Admin, Run: own((*client).slowlogReset), Since: "2.2.12", Summary: "Forgets them."},
 		}},
-		&command{name: "latency", arity: -2, flags: admin | noScript, since: "2.8.13", summary: "Commands about delays, of which no history is kept.", subs: []*command{
-			{name: "history", arity: 3, flags: admin | noScript, run: own((*client).nothing), since: "2.8.13", summary: "Returns nothing."},
-			{name: "latest", arity: 2, flags: admin | noScript, run: own((*client).nothing), since: "2.8.13", summary: "Returns nothing."},
-			{name: "reset", arity: -2, flags: admin | noScript, run: own((*client).zero), since: "2.8.13", summary: "Returns 0."},
-			{name: "doctor", arity: 2, flags: admin | noScript, run: own((*client).latencyDoctor), since: "2.8.13", summary: "Returns that no history is kept."},
+		&command.Row{Name: "latency", Arity: -2, Flags: command.Admin | command.NoScript, Since: "2.8.13", Summary: "Commands about delays, of which no history is kept.", Subs: []*command.Row{
+			{Name: "history", Arity: 3, Flags: command.Admin | command.NoScript, Run: own((*client).nothing), Since: "2.8.13", Summary: "Returns nothing."},
+			{Name: "latest", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).nothing), Since: "2.8.13", Summary: "Returns nothing."},
+			{Name: "reset", Arity: -2, Flags: command.Admin | command.NoScript, Run: own((*client).zero), Since: "2.8.13", Summary: "Returns 0."},
+			{Name: "doctor", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).latencyDoctor), Since: "2.8.13", Summary: "Returns that no history is kept."},
 		}},
 	)
 }
@@ -60,7 +61,7 @@ var settings = append([]setting{
 		}
 		return "no"
 	}, nil},
-	{"databases", fixed(strconv.Itoa(Databases)), nil},
+	{"databases", fixed(strconv.Itoa(command.Databases)), nil},
 	{"dir", fixed(""), nil},
 	{"maxclients", func(s *Server) string { return strconv.Itoa(s.MaxClients) }, nil},
 	{"maxmemory-clients", func(s *Server) string { return strconv.FormatInt(s.ClientMemory, 10) }, nil},
@@ -75,7 +76,7 @@ var settings = append([]setting{
 		}
 		return ""
 	}},
-	{"proto-max-bulk-len", fixed(strconv.Itoa(maxString)), nil},
+	{"proto-max-bulk-len", fixed(strconv.Itoa(command.MaxString)), nil},
 	{"slowlog-log-slower-than", func(s *Server) string { return strconv.FormatInt(s.slow.threshold.Load(), 10) }, setInt(-1, math.MaxInt64, func(s *Server, n int64) { s.slow.threshold.Store(n) })},
 	{"slowlog-max-len", func(s *Server) string { return strconv.Itoa(s.slow.limit(-1)) }, setInt(0, 1<<20, func(s *Server, n int64) { s.slow.limit(int(n)) })},
 	{"tcp-keepalive", fixed("15"), nil},
@@ -103,7 +104,7 @@ func (c *client) configGet() error {
 	var found []*setting
 	for i := range settings {
 		name := []byte(settings[i].name)
-		if slices.ContainsFunc(c.args[2:], func(pattern []byte) bool { return glob.Match(bytes.ToLower(pattern), name) }) {
+		if slices.ContainsFunc(c.Args[2:], func(pattern []byte) bool { return glob.Match(bytes.ToLower(pattern), name) }) {
 			found = append(found, &settings[i])
 		}
 	}
@@ -117,16 +118,16 @@ func (c *client) configGet() error {
 
 // configSet looks at all settings before it changes one.
 func (c *client) configSet() error {
-	args := c.args[2:]
+	args := c.Args[2:]
 	if len(args)%2 != 0 {
-		return errorf("ERR wrong number of arguments for 'config|set' command")
+		return command.Errorf("ERR wrong number of arguments for 'config|set' command")
 	}
 	var found []*setting
 	for i := 0; i < len(args); i += 2 {
 		name := string(bytes.ToLower(args[i]))
 		at := slices.IndexFunc(settings, func(s setting) bool { return s.name == name })
 		if at < 0 {
-			return errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", args[i])
+			return command.Errorf("ERR Unknown option or number of arguments for CONFIG SET - '%.128s'", args[i])
 		}
 		f, text, wrong := &settings[at], string(args[i+1]), ""
 		switch {
@@ -138,11 +139,11 @@ func (c *client) configSet() error {
 			wrong = "can't set immutable config"
 		}
 		if wrong != "" {
-			return errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, wrong)
+			return command.Errorf("ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, wrong)
 		}
 		found = append(found, f)
 	}
-	c.later(func() {
+	c.Later(func() {
 		for i, f := range found {
 			if f.set != nil {
 				f.set(c.s, string(args[2*i+1]))
@@ -160,7 +161,7 @@ func (c *client) configResetStat() error {
 }
 
 func (c *client) configRewrite() error {
-	return errorf("ERR The server is running without a config file")
+	return command.Errorf("ERR The server is running without a config file")
 }
 
 // nothing replies an empty array, and zero 0.

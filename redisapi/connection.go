@@ -8,58 +8,59 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // version is the version of Redis whose commands these are, which clients ask for.
 const version = "7.2.0"
 
-func connectionCommands() family {
-	return known("connection", "Connections",
-		&command{name: "ping", arity: -1, flags: fast, run: own((*client).ping), since: "1.0.0", summary: "Replies PONG, or the argument."},
-		&command{name: "echo", arity: 2, flags: fast, run: own((*client).echo), since: "1.0.0", summary: "Replies the argument."},
-		&command{name: "quit", arity: -1, flags: fast | noAuth | noScript | atOnce, run: own((*client).quit), since: "1.0.0", summary: "Closes the connection."},
-		&command{name: "reset", arity: 1, flags: fast | noAuth | noScript | atOnce, run: own((*client).reset), since: "6.2.0", summary: "Resets the connection to its initial state."},
-		&command{name: "hello", arity: -1, flags: fast | noAuth | noScript | noMulti, run: own((*client).hello), since: "6.0.0", summary: "Selects the version of the protocol, and sets token and name."},
-		&command{name: "auth", arity: -2, flags: fast | noAuth | noScript | noMulti, run: own((*client).auth), since: "1.0.0", summary: "Authenticates the user, by a password or token."},
-		&command{name: "select", arity: 2, flags: fast, run: own((*client).selectDB), since: "1.0.0", summary: "Selects a database.", differs: "There are 16."},
-		&command{name: "client", arity: -2, flags: noScript, since: "2.4.0", summary: "Commands about connections.", subs: []*command{
-			{name: "id", arity: 2, flags: fast, run: own((*client).clientID), since: "5.0.0", summary: "Returns the number of the connection."},
-			{name: "getname", arity: 2, flags: fast, run: own((*client).clientGetName), since: "2.6.9", summary: "Returns the name of the connection."},
-			{name: "setname", arity: 3, flags: fast, run: own((*client).clientSetName), since: "2.6.9", summary: "Names the connection."},
-			{name: "setinfo", arity: 4, flags: fast, run: own((*client).clientSetInfo), since: "7.2.0", summary: "Sets the name or version of the client library."},
-			{name: "info", arity: 2, flags: fast, run: own((*client).clientInfo), since: "6.2.0", summary: "Describes the connection."},
-			{name: "list", arity: -2, flags: admin, run: own((*client).clientList), since: "2.4.0", summary: "Describes all connections."},
-			{name: "kill", arity: -3, flags: admin, run: own((*client).clientKill), since: "2.4.0", summary: "Closes connections."},
-			{name: "tracking", arity: -3, run: own((*client).clientTracking), since: "6.0.0", summary: "Notifies the connection of changes to keys that it has read.",
-				differs: "NOLOOP has no effect: the connection is notified of its own changes, too. Keys of typed maps expire without a message, unless they have ExpiryEvents"},
-			{name: "caching", arity: 3, flags: fast, run: own((*client).clientCaching), since: "6.0.0", summary: "Sets whether the keys of the next command are tracked."},
-			{name: "trackinginfo", arity: 2, flags: fast, run: own((*client).clientTrackingInfo), since: "6.2.0", summary: "Returns the settings of CLIENT TRACKING."},
-			{name: "getredir", arity: 2, flags: fast, run: own((*client).clientGetRedir), since: "6.0.0", summary: "Returns the connection that gets the notifications."},
-			{name: "unblock", arity: -3, flags: admin, run: own((*client).clientUnblock), since: "5.0.0", summary: "Unblocks a connection that waits for a key."},
-			{name: "reply", arity: 3, flags: noMulti, run: own((*client).clientReply), since: "3.2.0", summary: "Turns replies on or off, or skips the next one. Messages are always sent.",
-				differs: "Not within MULTI, where a client of Redis cannot know which replies of EXEC are missing. Lines of MONITOR are messages, too"},
-			{name: "pause", arity: -3, flags: admin, run: own((*client).clientPause), since: "3.0.0", summary: "Suspends the commands of connections for a time, all or only writes.",
-				differs: "Commands that are suspended at a shutdown are not executed. Writes by other programs and servers are not suspended"},
-			{name: "unpause", arity: 2, flags: admin, run: own((*client).clientUnpause), since: "6.2.0", summary: "Ends a pause of writes. A pause of all commands suspends this one, too."},
-			{name: "no-evict", arity: 3, flags: admin, run: own((*client).clientSwitch), since: "7.0.0", summary: "Accepted; no effect: a connection may be closed for lack of memory."},
-			{name: "no-touch", arity: 3, flags: fast, run: own((*client).clientSwitch), since: "7.2.0", summary: "Accepted; no effect: reads leave no trace."},
-			{name: "durability", arity: -2, flags: fast, run: own((*client).clientDurability), since: "", summary: "Sets the meaning of an OK on this connection: async, write or fsync.", differs: "a command of copal"},
+func connectionCommands() command.Family {
+	return command.NewFamily("connection", "Connections",
+		&command.Row{Name: "ping", Arity: -1, Flags: command.Fast, Run: own((*client).ping), Since: "1.0.0", Summary: "Replies PONG, or the argument."},
+		&command.Row{Name: "echo", Arity: 2, Flags: command.Fast, Run: own((*client).echo), Since: "1.0.0", Summary: "Replies the argument."},
+		&command.Row{Name: "quit", Arity: -1, Flags: command.Fast | command.NoAuth | command.NoScript | command.AtOnce, Run: own((*client).quit), Since: "1.0.0", Summary: "Closes the connection."},
+		&command.Row{Name: "reset", Arity: 1, Flags: command.Fast | command.NoAuth | command.NoScript | command.AtOnce, Run: own((*client).reset), Since: "6.2.0", Summary: "Resets the connection to its initial state."},
+		&command.Row{Name: "hello", Arity: -1, Flags: command.Fast | command.NoAuth | command.NoScript | command.NoMulti, Run: own((*client).hello), Since: "6.0.0", Summary: "Selects the version of the protocol, and sets token and name."},
+		&command.Row{Name: "auth", Arity: -2, Flags: command.Fast | command.NoAuth | command.NoScript | command.NoMulti, Run: own((*client).auth), Since: "1.0.0", Summary: "Authenticates the user, by a password or token."},
+		&command.Row{Name: "select", Arity: 2, Flags: command.Fast, Run: own((*client).selectDB), Since: "1.0.0", Summary: "Selects a database.", Differs: "There are 16."},
+		&command.Row{Name: "client", Arity: -2, Flags: command.NoScript, Since: "2.4.0", Summary: "Commands about connections.", Subs: []*command.Row{
+			{Name: "id", Arity: 2, Flags: command.Fast, Run: own((*client).clientID), Since: "5.0.0", Summary: "Returns the number of the connection."},
+			{Name: "getname", Arity: 2, Flags: command.Fast, Run: own((*client).clientGetName), Since: "2.6.9", Summary: "Returns the name of the connection."},
+			{Name: "setname", Arity: 3, Flags: command.Fast, Run: own((*client).clientSetName), Since: "2.6.9", Summary: "Names the connection."},
+			{Name: "setinfo", Arity: 4, Flags: command.Fast, Run: own((*client).clientSetInfo), Since: "7.2.0", Summary: "Sets the name or version of the client library."},
+			{Name: "info", Arity: 2, Flags: command.Fast, Run: own((*client).clientInfo), Since: "6.2.0", Summary: "Describes the connection."},
+			{Name: "list", Arity: -2, Flags: command.Admin, Run: own((*client).clientList), Since: "2.4.0", Summary: "Describes all connections."},
+			{Name: "kill", Arity: -3, Flags: command.Admin, Run: own((*client).clientKill), Since: "2.4.0", Summary: "Closes connections."},
+			{Name: "tracking", Arity: -3, Run: own((*client).clientTracking), Since: "6.0.0", Summary: "Notifies the connection of changes to keys that it has read.",
+				Differs: "NOLOOP has no effect: the connection is notified of its own changes, too. Keys of typed maps expire without a message, unless they have ExpiryEvents"},
+			{Name: "caching", Arity: 3, Flags: command.Fast, Run: own((*client).clientCaching), Since: "6.0.0", Summary: "Sets whether the keys of the next command are tracked."},
+			{Name: "trackinginfo", Arity: 2, Flags: command.Fast, Run: own((*client).clientTrackingInfo), Since: "6.2.0", Summary: "Returns the settings of CLIENT TRACKING."},
+			{Name: "getredir", Arity: 2, Flags: command.Fast, Run: own((*client).clientGetRedir), Since: "6.0.0", Summary: "Returns the connection that gets the notifications."},
+			{Name: "unblock", Arity: -3, Flags: command.Admin, Run: own((*client).clientUnblock), Since: "5.0.0", Summary: "Unblocks a connection that waits for a key."},
+			{Name: "reply", Arity: 3, Flags: command.NoMulti, Run: own((*client).clientReply), Since: "3.2.0", Summary: "Turns replies on or off, or skips the next one. Messages are always sent.",
+				Differs: "Not within MULTI, where a client of Redis cannot know which replies of EXEC are missing. Lines of MONITOR are messages, too"},
+			{Name: "pause", Arity: -3, Flags: command.Admin, Run: own((*client).clientPause), Since: "3.0.0", Summary: "Suspends the commands of connections for a time, all or only writes.",
+				Differs: "Commands that are suspended at a shutdown are not executed. Writes by other programs and servers are not suspended"},
+			{Name: "unpause", Arity: 2, Flags: command.Admin, Run: own((*client).clientUnpause), Since: "6.2.0", Summary: "Ends a pause of writes. A pause of all commands suspends this one, too."},
+			{Name: "no-evict", Arity: 3, Flags: command.Admin, Run: own((*client).clientSwitch), Since: "7.0.0", Summary: "Accepted; no effect: a connection may be closed for lack of memory."},
+			{Name: "no-touch", Arity: 3, Flags: command.Fast, Run: own((*client).clientSwitch), Since: "7.2.0", Summary: "Accepted; no effect: reads leave no trace."},
+			{Name: "durability", Arity: -2, Flags: command.Fast, Run: own((*client).clientDurability), Since: "", Summary: "Sets the meaning of an OK on this connection: async, write or fsync.", Differs: "a command of copal"},
 		}},
 	)
 }
 
 func (c *client) ping() error {
-	if len(c.args) > 2 {
-		return errorf("ERR wrong number of arguments for 'ping' command")
+	if len(c.Args) > 2 {
+		return command.Errorf("ERR wrong number of arguments for 'ping' command")
 	}
 	if c.subscribed > 0 && !c.V3 {
 		c.Array(2)
 		c.BulkString("pong")
-		c.Bulk(append([][]byte{nil}, c.args[1:]...)[len(c.args)-1])
+		c.Bulk(append([][]byte{nil}, c.Args[1:]...)[len(c.Args)-1])
 		return nil
 	}
-	if len(c.args) == 2 {
-		c.Bulk(c.args[1])
+	if len(c.Args) == 2 {
+		c.Bulk(c.Args[1])
 	} else {
 		c.Simple("PONG")
 	}
@@ -67,13 +68,13 @@ func (c *client) ping() error {
 }
 
 func (c *client) echo() error {
-	c.Bulk(c.args[1])
+	c.Bulk(c.Args[1])
 	return nil
 }
 
 func (c *client) quit() error {
 	c.OK()
-	c.closing = true
+	c.Closing = true
 	return nil
 }
 
@@ -87,7 +88,7 @@ func (c *client) reset() error {
 	c.stopTracking()
 	c.stopMonitor()
 	c.speak(false)
-	c.db.Store(0)
+	c.Database.Store(0)
 	c.name.Store(nil)
 	c.become(c.s.stranger())
 	if err := c.arrive(); err != nil {
@@ -100,39 +101,39 @@ func (c *client) reset() error {
 
 func (c *client) hello() (err error) {
 	v3, name := c.V3, (*string)(nil)
-	if len(c.args) > 1 {
-		n, err := parseInt(c.args[1])
+	if len(c.Args) > 1 {
+		n, err := command.ParseInt(c.Args[1])
 		if err != nil {
-			return errorf("ERR Protocol version is not an integer or out of range")
+			return command.Errorf("ERR Protocol version is not an integer or out of range")
 		}
 		if n != 2 && n != 3 {
-			return errorf("NOPROTO unsupported protocol version")
+			return command.Errorf("NOPROTO unsupported protocol version")
 		}
 		v3 = n == 3
 	}
-	grant := c.grant.Load()
-	for i := 2; i < len(c.args); i++ {
-		switch arg := c.args[i]; {
-		case is(arg, "AUTH") && i+2 < len(c.args):
-			if grant, err = c.login(c.args[i+1], c.args[i+2]); err != nil {
+	grant := c.Grant.Load()
+	for i := 2; i < len(c.Args); i++ {
+		switch arg := c.Args[i]; {
+		case command.Is(arg, "AUTH") && i+2 < len(c.Args):
+			if grant, err = c.login(c.Args[i+1], c.Args[i+2]); err != nil {
 				return err
 			}
 			i += 2
-		case is(arg, "SETNAME") && i+1 < len(c.args):
+		case command.Is(arg, "SETNAME") && i+1 < len(c.Args):
 			i++
-			text, err := clientName(c.args[i])
+			text, err := clientName(c.Args[i])
 			if err != nil {
 				return err
 			}
 			name = &text
 		default:
-			return errorf("ERR Syntax error in HELLO option '%.128s'", arg)
+			return command.Errorf("ERR Syntax error in HELLO option '%.128s'", arg)
 		}
 	}
 	if grant == nil {
-		return errorf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+		return command.Errorf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 	}
-	if grant != c.grant.Load() {
+	if grant != c.Grant.Load() {
 		c.become(grant)
 		if err := c.arrive(); err != nil {
 			return err
@@ -165,17 +166,17 @@ func (c *client) hello() (err error) {
 }
 
 func (c *client) auth() error {
-	if len(c.args) > 3 {
-		return errSyntax
+	if len(c.Args) > 3 {
+		return command.ErrSyntax
 	}
-	if c.s.Access == nil && len(c.args) == 2 {
-		return errorf("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	if c.s.Access == nil && len(c.Args) == 2 {
+		return command.Errorf("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	}
 	user := []byte(access.Default)
-	if len(c.args) == 3 {
-		user = c.args[1]
+	if len(c.Args) == 3 {
+		user = c.Args[1]
 	}
-	g, err := c.login(user, c.args[len(c.args)-1])
+	g, err := c.login(user, c.Args[len(c.Args)-1])
 	if err != nil {
 		return err
 	}
@@ -204,14 +205,14 @@ func (c *client) clientGetName() error {
 func clientName(arg []byte) (string, error) {
 	for _, b := range arg {
 		if b < '!' || b > '~' {
-			return "", errorf("ERR Client names cannot contain spaces, newlines or special characters.")
+			return "", command.Errorf("ERR Client names cannot contain spaces, newlines or special characters.")
 		}
 	}
 	return string(arg), nil
 }
 
 func (c *client) clientSetName() error {
-	name, err := clientName(c.args[2])
+	name, err := clientName(c.Args[2])
 	if err != nil {
 		return err
 	}
@@ -223,15 +224,15 @@ func (c *client) clientSetName() error {
 func (c *client) clientSetInfo() error {
 	into := &c.libName
 	switch {
-	case is(c.args[2], "LIB-NAME"):
-	case is(c.args[2], "LIB-VER"):
+	case command.Is(c.Args[2], "LIB-NAME"):
+	case command.Is(c.Args[2], "LIB-VER"):
 		into = &c.libVersion
 	default:
-		return errorf("ERR Unrecognized option '%.128s'", c.args[2])
+		return command.Errorf("ERR Unrecognized option '%.128s'", c.Args[2])
 	}
-	text, err := clientName(c.args[3])
+	text, err := clientName(c.Args[3])
 	if err != nil {
-		return errorf("ERR %s cannot contain spaces, newlines or special characters.", strings.ToLower(string(c.args[2])))
+		return command.Errorf("ERR %s cannot contain spaces, newlines or special characters.", strings.ToLower(string(c.Args[2])))
 	}
 	into.Store(&text)
 	c.OK()
@@ -258,24 +259,24 @@ func (s *Server) all() []*client {
 func (c *client) clientList() error {
 	var ids []int64
 	wanted := func(*client) bool { return true }
-	for i := 2; i < len(c.args); i++ {
-		switch arg := c.args[i]; {
-		case is(arg, "TYPE") && i+1 < len(c.args):
+	for i := 2; i < len(c.Args); i++ {
+		switch arg := c.Args[i]; {
+		case command.Is(arg, "TYPE") && i+1 < len(c.Args):
 			i++
 			var err error
-			if wanted, err = ofType(c.args[i]); err != nil {
+			if wanted, err = ofType(c.Args[i]); err != nil {
 				return err
 			}
-		case is(arg, "ID") && i+1 < len(c.args):
-			for i++; i < len(c.args); i++ {
-				id, err := parseInt(c.args[i])
+		case command.Is(arg, "ID") && i+1 < len(c.Args):
+			for i++; i < len(c.Args); i++ {
+				id, err := command.ParseInt(c.Args[i])
 				if err != nil {
-					return errorf("ERR Invalid client ID")
+					return command.Errorf("ERR Invalid client ID")
 				}
 				ids = append(ids, id)
 			}
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
 	var out strings.Builder
@@ -291,63 +292,63 @@ func (c *client) clientList() error {
 // ofType is a condition by the type of a client, as CLIENT LIST and CLIENT KILL name it.
 func ofType(kind []byte) (func(*client) bool, error) {
 	switch {
-	case is(kind, "NORMAL"), is(kind, "PUBSUB"):
+	case command.Is(kind, "NORMAL"), command.Is(kind, "PUBSUB"):
 		return func(c *client) bool {
 			heard, _ := c.listening()
-			return is(kind, "PUBSUB") == (heard != [kindsOfChannels]int{})
+			return command.Is(kind, "PUBSUB") == (heard != [kindsOfChannels]int{})
 		}, nil
-	case is(kind, "MASTER"), is(kind, "REPLICA"), is(kind, "SLAVE"):
+	case command.Is(kind, "MASTER"), command.Is(kind, "REPLICA"), command.Is(kind, "SLAVE"):
 		return func(*client) bool { return false }, nil
 	}
-	return nil, errorf("ERR Unknown client type '%.128s'", kind)
+	return nil, command.Errorf("ERR Unknown client type '%.128s'", kind)
 }
 
 // clientKill is CLIENT KILL address, and with conditions all of which must hold.
 func (c *client) clientKill() error {
-	old := len(c.args) == 3
+	old := len(c.Args) == 3
 	skipMe := !old
 	var conditions []func(*client) bool
 	if old {
-		conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.RemoteAddr(), c.args[2]) })
+		conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.RemoteAddr(), c.Args[2]) })
 	}
-	for i := 2; i < len(c.args) && !old; i += 2 {
-		if i+1 == len(c.args) {
-			return errSyntax
+	for i := 2; i < len(c.Args) && !old; i += 2 {
+		if i+1 == len(c.Args) {
+			return command.ErrSyntax
 		}
-		value := c.args[i+1]
-		switch arg := c.args[i]; {
-		case is(arg, "ID"):
-			id, err := parseInt(value)
+		value := c.Args[i+1]
+		switch arg := c.Args[i]; {
+		case command.Is(arg, "ID"):
+			id, err := command.ParseInt(value)
 			if err != nil || id <= 0 {
-				return errorf("ERR client-id should be greater than 0")
+				return command.Errorf("ERR client-id should be greater than 0")
 			}
 			conditions = append(conditions, func(other *client) bool { return other.id == id })
-		case is(arg, "ADDR"):
+		case command.Is(arg, "ADDR"):
 			conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.RemoteAddr(), value) })
-		case is(arg, "LADDR"):
+		case command.Is(arg, "LADDR"):
 			conditions = append(conditions, func(other *client) bool { return hasAddress(other.nc.LocalAddr(), value) })
-		case is(arg, "USER"):
+		case command.Is(arg, "USER"):
 			if !slices.Contains(c.s.userNames(), string(value)) {
-				return errorf("ERR No such user '%s'", value)
+				return command.Errorf("ERR No such user '%s'", value)
 			}
 			conditions = append(conditions, func(other *client) bool { return other.user() == string(value) })
-		case is(arg, "TYPE"):
+		case command.Is(arg, "TYPE"):
 			condition, err := ofType(value)
 			if err != nil {
 				return err
 			}
 			conditions = append(conditions, condition)
-		case is(arg, "MAXAGE"):
-			age, err := parseInt(value)
+		case command.Is(arg, "MAXAGE"):
+			age, err := command.ParseInt(value)
 			if err != nil {
 				return err
 			}
 			conditions = append(conditions, func(other *client) bool { return int64(time.Since(other.since).Seconds()) >= age })
-		case is(arg, "SKIPME") && is(value, "YES"):
-		case is(arg, "SKIPME") && is(value, "NO"):
+		case command.Is(arg, "SKIPME") && command.Is(value, "YES"):
+		case command.Is(arg, "SKIPME") && command.Is(value, "NO"):
 			skipMe = false
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
 	var n int64
@@ -357,7 +358,7 @@ func (c *client) clientKill() error {
 		}
 		n++
 		if other == c {
-			c.closing = true
+			c.Closing = true
 		} else {
 			other.kill()
 		}
@@ -366,7 +367,7 @@ func (c *client) clientKill() error {
 	case !old:
 		c.Int(n)
 	case n == 0:
-		return errorf("ERR No such client")
+		return command.Errorf("ERR No such client")
 	default:
 		c.OK()
 	}
@@ -376,8 +377,8 @@ func (c *client) clientKill() error {
 // kill closes the connection. Others call it.
 func (c *client) kill() {
 	c.killed.Store(true)
-	c.turn.Leave()
-	c.stopWaiting(noReply) // so that nothing is popped for it
+	c.Turn.Leave()
+	c.stopWaiting(command.NoReply) // so that nothing is popped for it
 	c.cut()
 }
 
@@ -385,8 +386,8 @@ func hasAddress(a net.Addr, text []byte) bool { return a != nil && a.String() ==
 
 // clientSwitch is NO-EVICT and NO-TOUCH.
 func (c *client) clientSwitch() error {
-	if !is(c.args[2], "ON") && !is(c.args[2], "OFF") {
-		return errSyntax
+	if !command.Is(c.Args[2], "ON") && !command.Is(c.Args[2], "OFF") {
+		return command.ErrSyntax
 	}
 	c.OK()
 	return nil
@@ -404,47 +405,47 @@ func (c *client) silent() bool { return c.silence.off || c.silence.skips }
 
 // clientReply is CLIENT REPLY.
 func (c *client) clientReply() error {
-	switch arg := c.args[2]; {
-	case is(arg, "ON"):
+	switch arg := c.Args[2]; {
+	case command.Is(arg, "ON"):
 		c.silence.off, c.silence.skips = false, false
 		c.OK()
-	case is(arg, "OFF"):
+	case command.Is(arg, "OFF"):
 		c.silence.off = true
-	case is(arg, "SKIP"):
+	case command.Is(arg, "SKIP"):
 		c.silence.skipsNext = !c.silence.off
 	default:
-		return errSyntax
+		return command.ErrSyntax
 	}
 	return nil
 }
 
 func (c *client) clientDurability() error {
 	switch {
-	case len(c.args) == 2:
+	case len(c.Args) == 2:
 		c.BulkString(c.by.String())
 		return nil
-	case len(c.args) > 3:
-		return errSyntax
+	case len(c.Args) > 3:
+		return command.ErrSyntax
 	}
 	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
-		if string(lower(nil, c.args[2])) == d.String() {
+		if string(command.Lower(nil, c.Args[2])) == d.String() {
 			c.durable(d)
 			c.OK()
 			return nil
 		}
 	}
-	return errorf("ERR durability is async, write or fsync")
+	return command.Errorf("ERR durability is async, write or fsync")
 }
 
 func (c *client) selectDB() error {
-	n, err := database(c.args[1])
+	n, err := command.Database(c.Args[1])
 	if err == nil && n != 0 {
-		err = c.alone("SELECT is not allowed")
+		err = c.Alone("SELECT is not allowed")
 	}
 	if err != nil {
 		return err
 	}
-	c.db.Store(int32(n))
+	c.Database.Store(int32(n))
 	c.OK()
 	return nil
 }

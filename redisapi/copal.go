@@ -6,6 +6,10 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/streams"
+	"github.com/copaldb/copal/redisapi/internal/strings"
+
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/opened"
 )
@@ -13,34 +17,34 @@ import (
 // The commands of copal are for its own clients: programs that open the store over the network
 // (docs/design/remote.md).
 
-func copalCommands() family {
-	return known("copal", "Commands of copal",
-		&command{name: "copal.typed", arity: -3, flags: write, keys: keys{find: typedKeys}, inner: typedInner, since: "", summary: "Executes another command with values in the typed form: eight bytes that name the schema, then the stored value.",
-			differs: "a command of copal, like all of these. The other command reads or writes whole values of keys, hashes or lists. SET takes CONTENT and a content type, too"},
-		&command{name: "copal.schema", arity: -3, since: "", summary: "Commands about schemas.", subs: []*command{
-			{name: "set", arity: 4, run: own((*client).schemaSet), since: "", summary: "Makes a schema known to the server, from the name of the codec and the codec's text, and returns its name of eight bytes. It is in the log from the first value on. A text has 64 KiB at most; a user has 64 schemas that no value has, the newest; the log takes 10,000 schemas and 16 MiB of them, of which 1,000 and 1 MiB of one user who may not write everything, until the server ends."},
-			{name: "get", arity: 3, flags: fast, run: own((*client).schemaGet), since: "", summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
+func copalCommands() command.Family {
+	return command.NewFamily("copal", "Commands of copal",
+		&command.Row{Name: "copal.typed", Arity: -3, Flags: command.Write, Keys: command.Keys{Find: typedKeys}, Inner: typedInner, Since: "", Summary: "Executes another command with values in the typed form: eight bytes that name the schema, then the stored value.",
+			Differs: "a command of copal, like all of these. The other command reads or writes whole values of keys, hashes or lists. SET takes CONTENT and a content type, too"},
+		&command.Row{Name: "copal.schema", Arity: -3, Since: "", Summary: "Commands about schemas.", Subs: []*command.Row{
+			{Name: "set", Arity: 4, Run: own((*client).schemaSet), Since: "", Summary: "Makes a schema known to the server, from the name of the codec and the codec's text, and returns its name of eight bytes. It is in the log from the first value on. A text has 64 KiB at most; a user has 64 schemas that no value has, the newest; the log takes 10,000 schemas and 16 MiB of them, of which 1,000 and 1 MiB of one user who may not write everything, until the server ends."},
+			{Name: "get", Arity: 3, Flags: command.Fast, Run: own((*client).schemaGet), Since: "", Summary: "Returns codec and text of the schema with a name of eight bytes, or nil."},
 		}},
-		&command{name: "copal.map", arity: -2, since: "", summary: "Commands about maps.", subs: []*command{
-			{name: "list", arity: 2, run: own((*client).mapList), since: "", summary: "Returns the names of the maps that the user may read."},
-			{name: "declare", arity: 3, run: own((*client).mapDeclare), since: "", summary: "Declares a map: the keys that begin with its name and a colon. The log has the declaration from the first write to one of them on."},
+		&command.Row{Name: "copal.map", Arity: -2, Since: "", Summary: "Commands about maps.", Subs: []*command.Row{
+			{Name: "list", Arity: 2, Run: own((*client).mapList), Since: "", Summary: "Returns the names of the maps that the user may read."},
+			{Name: "declare", Arity: 3, Run: own((*client).mapDeclare), Since: "", Summary: "Declares a map: the keys that begin with its name and a colon. The log has the declaration from the first write to one of them on."},
 		}},
-		&command{name: "copal.stream", arity: -3, since: "", summary: "Commands about streams as the store has them.", subs: []*command{
-			{name: "get", arity: -3, how: looking, flags: readonly, keys: secondKey, run: own((*client).streamPage), since: "", summary: "Returns elements of a stream in the order of their names, and whether there are more: entries, groups, consumers and pending entries."},
-			{name: "set", arity: -5, flags: write, keys: secondKey, run: own((*client).streamPut), since: "", summary: "Sets elements of a stream, all at once."},
+		&command.Row{Name: "copal.stream", Arity: -3, Since: "", Summary: "Commands about streams as the store has them.", Subs: []*command.Row{
+			{Name: "get", Arity: -3, How: command.Looking, Flags: command.ReadOnly, Keys: streams.SecondKey, Run: own((*client).streamPage), Since: "", Summary: "Returns elements of a stream in the order of their names, and whether there are more: entries, groups, consumers and pending entries."},
+			{Name: "set", Arity: -5, Flags: command.Write, Keys: streams.SecondKey, Run: own((*client).streamPut), Since: "", Summary: "Sets elements of a stream, all at once."},
 		}},
-		&command{name: "copal.range", arity: -3, how: looking, flags: readonly, keys: oneKey, run: own((*client).rangeOf), since: "", summary: "Returns entries in order, and whether there are more."},
-		&command{name: "copal.entry", arity: 2, flags: readonly | fast, keys: oneKey, run: own((*client).entry), since: "", summary: "Returns type, value, deadline and content type of an entry as COPAL.RANGE does, or nil."},
-		&command{name: "copal.delrange", arity: 3, flags: write, keys: oneKey, run: own((*client).delRange), since: "", summary: "Deletes the entries in a range, as one write."},
-		&command{name: "copal.len", arity: 2, flags: readonly, keys: oneKey, run: own((*client).lenOf), since: "", summary: "Returns the number of entries whose keys begin with a prefix. It is immediate for a map, and for all entries."},
-		&command{name: "copal.begin", arity: -1, flags: noMulti | noScript, run: own((*client).begin), since: "", summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of its view.",
-			differs: "While it is open the store keeps its view: old places in memory, and old files. A connection that sends nothing for five minutes then is closed (Server.SessionTimeout)"},
-		&command{name: "copal.commit", arity: -1, flags: noScript | replicated, run: own((*client).commit), since: "", summary: "Commits the transaction, and with FSYNC syncs it to the disk. The error is CONFLICT if it lost to another write."},
-		&command{name: "copal.rollback", arity: 1, flags: fast | noScript, run: own((*client).rollback), since: "", summary: "Discards the transaction."},
-		&command{name: "copal.feed", arity: -2, flags: noScript, since: "", summary: "Commands about changes.", subs: []*command{
-			{name: "open", arity: -2, flags: noMulti | noScript, run: own((*client).feedOpen), since: "", summary: "Begins to read changes, and returns the sequence number after which it reports all."},
-			{name: "next", arity: -2, flags: noMulti | noScript | blocking, run: own((*client).feedNext), since: "", summary: "Returns the next changes, or nil at the end."},
-			{name: "close", arity: 2, flags: noMulti | noScript | fast, run: own((*client).feedClose), since: "", summary: "Ends the reading of changes."},
+		&command.Row{Name: "copal.range", Arity: -3, How: command.Looking, Flags: command.ReadOnly, Keys: command.OneKey, Run: own((*client).rangeOf), Since: "", Summary: "Returns entries in order, and whether there are more."},
+		&command.Row{Name: "copal.entry", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, Run: own((*client).entry), Since: "", Summary: "Returns type, value, deadline and content type of an entry as COPAL.RANGE does, or nil."},
+		&command.Row{Name: "copal.delrange", Arity: 3, Flags: command.Write, Keys: command.OneKey, Run: own((*client).delRange), Since: "", Summary: "Deletes the entries in a range, as one write."},
+		&command.Row{Name: "copal.len", Arity: 2, Flags: command.ReadOnly, Keys: command.OneKey, Run: own((*client).lenOf), Since: "", Summary: "Returns the number of entries whose keys begin with a prefix. It is immediate for a map, and for all entries."},
+		&command.Row{Name: "copal.begin", Arity: -1, Flags: command.NoMulti | command.NoScript, Run: own((*client).begin), Since: "", Summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of its view.",
+			Differs: "While it is open the store keeps its view: old places in memory, and old files. A connection that sends nothing for five minutes then is closed (Server.SessionTimeout)"},
+		&command.Row{Name: "copal.commit", Arity: -1, Flags: command.NoScript | command.Replicated, Run: own((*client).commit), Since: "", Summary: "Commits the transaction, and with FSYNC syncs it to the disk. The error is CONFLICT if it lost to another write."},
+		&command.Row{Name: "copal.rollback", Arity: 1, Flags: command.Fast | command.NoScript, Run: own((*client).rollback), Since: "", Summary: "Discards the transaction."},
+		&command.Row{Name: "copal.feed", Arity: -2, Flags: command.NoScript, Since: "", Summary: "Commands about changes.", Subs: []*command.Row{
+			{Name: "open", Arity: -2, Flags: command.NoMulti | command.NoScript, Run: own((*client).feedOpen), Since: "", Summary: "Begins to read changes, and returns the sequence number after which it reports all."},
+			{Name: "next", Arity: -2, Flags: command.NoMulti | command.NoScript | command.Blocking, Run: own((*client).feedNext), Since: "", Summary: "Returns the next changes, or nil at the end."},
+			{Name: "close", Arity: 2, Flags: command.NoMulti | command.NoScript | command.Fast, Run: own((*client).feedClose), Since: "", Summary: "Ends the reading of changes."},
 		}},
 	)
 }
@@ -49,24 +53,24 @@ func copalCommands() family {
 const nameBytes = len([8]byte{})
 
 const (
-	errHeader   replyError = "ERR a value in the typed form begins with eight bytes that name its schema"
-	errNoSchema replyError = "NOSCHEMA the store does not know the schema of a value: COPAL.SCHEMA SET tells it"
+	errHeader   command.Error = "ERR a value in the typed form begins with eight bytes that name its schema"
+	errNoSchema command.Error = "NOSCHEMA the store does not know the schema of a value: COPAL.SCHEMA SET tells it"
 )
 
 // typedValues are the commands that COPAL.TYPED carries out, and where they have the values that they store.
-var typedValues = map[string]keys{
-	"get": noKeys, "getdel": noKeys, "getex": noKeys, "delifeq": noKeys, "delex": noKeys, "mget": noKeys,
-	"set": {2, 2, 1, nil}, "setnx": {2, 2, 1, nil}, "getset": {2, 2, 1, nil}, "setex": {3, 3, 1, nil}, "psetex": {3, 3, 1, nil},
-	"mset": {2, -1, 2, nil}, "msetnx": {2, -1, 2, nil}, "msetex": {find: msetexValues},
-	"hget": noKeys, "hmget": noKeys, "hgetall": noKeys, "hvals": noKeys, "hscan": noKeys, "hrandfield": noKeys, "hgetdel": noKeys,
-	"hset": {3, -1, 2, nil}, "hmset": {3, -1, 2, nil}, "hsetnx": {3, 3, 1, nil},
-	"lpop": noKeys, "rpop": noKeys, "lmpop": noKeys, "lindex": noKeys, "lrange": noKeys, "lrem": noKeys, "lpos": noKeys, "lmove": noKeys,
-	"rpoplpush": noKeys, "blpop": noKeys, "brpop": noKeys, "blmpop": noKeys, "blmove": noKeys, "brpoplpush": noKeys,
-	"lpush": {2, -1, 1, nil}, "rpush": {2, -1, 1, nil}, "lpushx": {2, -1, 1, nil}, "rpushx": {2, -1, 1, nil}, "lset": {3, 3, 1, nil}, "linsert": {4, 4, 1, nil},
+var typedValues = map[string]command.Keys{
+	"get": command.NoKeys, "getdel": command.NoKeys, "getex": command.NoKeys, "delifeq": command.NoKeys, "delex": command.NoKeys, "mget": command.NoKeys,
+	"set": {First: 2, Last: 2, Step: 1, Find: nil}, "setnx": {First: 2, Last: 2, Step: 1, Find: nil}, "getset": {First: 2, Last: 2, Step: 1, Find: nil}, "setex": {First: 3, Last: 3, Step: 1, Find: nil}, "psetex": {First: 3, Last: 3, Step: 1, Find: nil},
+	"mset": {First: 2, Last: -1, Step: 2, Find: nil}, "msetnx": {First: 2, Last: -1, Step: 2, Find: nil}, "msetex": {Find: msetexValues},
+	"hget": command.NoKeys, "hmget": command.NoKeys, "hgetall": command.NoKeys, "hvals": command.NoKeys, "hscan": command.NoKeys, "hrandfield": command.NoKeys, "hgetdel": command.NoKeys,
+	"hset": {First: 3, Last: -1, Step: 2, Find: nil}, "hmset": {First: 3, Last: -1, Step: 2, Find: nil}, "hsetnx": {First: 3, Last: 3, Step: 1, Find: nil},
+	"lpop": command.NoKeys, "rpop": command.NoKeys, "lmpop": command.NoKeys, "lindex": command.NoKeys, "lrange": command.NoKeys, "lrem": command.NoKeys, "lpos": command.NoKeys, "lmove": command.NoKeys,
+	"rpoplpush": command.NoKeys, "blpop": command.NoKeys, "brpop": command.NoKeys, "blmpop": command.NoKeys, "blmove": command.NoKeys, "brpoplpush": command.NoKeys,
+	"lpush": {First: 2, Last: -1, Step: 1, Find: nil}, "rpush": {First: 2, Last: -1, Step: 1, Find: nil}, "lpushx": {First: 2, Last: -1, Step: 1, Find: nil}, "rpushx": {First: 2, Last: -1, Step: 1, Find: nil}, "lset": {First: 3, Last: 3, Step: 1, Find: nil}, "linsert": {First: 4, Last: 4, Step: 1, Find: nil},
 }
 
 func msetexValues(args [][]byte) []int {
-	found := msetexKeys(args)
+	found := strings.MSetExKeys(args)
 	for i := range found {
 		found[i]++
 	}
@@ -74,13 +78,13 @@ func msetexValues(args [][]byte) []int {
 }
 
 // typedInner is the command that COPAL.TYPED carries out: the rest of its arguments.
-func typedInner(args [][]byte) (*command, error) {
+func typedInner(args [][]byte) (*command.Row, error) {
 	cmd, err := find(args)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := typedValues[cmd.name]; !ok {
-		return nil, errorf("ERR '%s' has no values in the typed form", cmd.fullName())
+	if _, ok := typedValues[cmd.Name]; !ok {
+		return nil, command.Errorf("ERR '%s' has no values in the typed form", cmd.FullName())
 	}
 	return cmd, nil
 }
@@ -88,20 +92,20 @@ func typedInner(args [][]byte) (*command, error) {
 // typedKeys are the keys of COPAL.TYPED: those of the command that it carries out.
 func typedKeys(args [][]byte) (found []int) {
 	if cmd, err := typedInner(args[1:]); err == nil {
-		cmd.keys.each(args[1:], func(i int) { found = append(found, i+1) })
+		cmd.Keys.Each(args[1:], func(i int) { found = append(found, i+1) })
 	}
 	return found
 }
 
 // judgeValues returns an error where the command would store a value that has no header, or one of no known schema.
 func (c *client) judgeValues() (err error) {
-	values := typedValues[c.cmd.name]
-	values.each(c.args, func(i int) {
+	values := typedValues[c.Row.Name]
+	values.Each(c.Args, func(i int) {
 		if err == nil {
-			err = c.settle(c.args[i])
+			err = c.settle(c.Args[i])
 		}
 		if err == nil {
-			_, _, err = c.s.take(c.args[i])
+			_, _, err = c.s.take(c.Args[i])
 		}
 	})
 	return err
@@ -152,7 +156,7 @@ func (s *Server) appendTyped(dst, stored []byte, schema uint64) ([]byte, error) 
 
 // PutTyped sets a value in the typed form, with a content type.
 func (c *client) PutTyped(content string, key, value []byte, deadline time.Time) error {
-	if err := fitsRedis(value); err != nil {
+	if err := command.FitsRedis(value); err != nil {
 		return err
 	}
 	stored, number, err := c.s.take(value)
@@ -161,13 +165,13 @@ func (c *client) PutTyped(content string, key, value []byte, deadline time.Time)
 	}
 	schema, _ := opened.Engine(c.s.DB).Schema(number)
 	e := &copaladmin.Entry{Key: key, Value: stored, Codec: schema.Codec, Schema: schema.Text, Content: content, Expires: deadline}
-	if c.tx != nil {
-		err = copaladmin.PutIn(c.tx, e)
+	if c.Tx != nil {
+		err = copaladmin.PutIn(c.Tx, e)
 	} else {
 		err = copaladmin.Put(c.s.DB, e)
 	}
-	if isType(err) {
-		return errorf("ERR %v", err)
+	if command.IsType(err) {
+		return command.Errorf("ERR %v", err)
 	}
 	return err
 }

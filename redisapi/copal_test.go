@@ -16,6 +16,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/wire"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // reversed is a codec of a program's own, which the server does not know: JSON, and its bytes the other way round.
@@ -288,7 +289,7 @@ func TestTypedRefuses(t *testing.T) {
 	s := newTypedStore(t, codec.Binary)
 	unknown := strconv.Quote("unknown1 value")
 	for words, values := range typedValues {
-		if reflect.DeepEqual(values, noKeys) {
+		if reflect.DeepEqual(values, command.NoKeys) {
 			continue
 		}
 		line := map[string]string{"set": "people:x V", "setnx": "people:x V", "getset": "people:x V", "setex": "people:x 10 V", "psetex": "people:x 10 V",
@@ -357,7 +358,7 @@ func TestTypedInDatabases(t *testing.T) {
 	p.want("SELECT 3", "OK")
 	p.want("MSET a 0 b 0", "OK")
 	p.want(`COPAL.TYPED MSET a "\x00\x00\x00\x00\x00\x00\x00\x001" b "\x00\x00\x00\x00\x00\x00\x00\x002"`, "OK")
-	if value, ok := s.DB.Raw().Get(Key(3, []byte("b"))); !ok || string(value) != "2" {
+	if value, ok := s.DB.Raw().Get(command.Key(3, []byte("b"))); !ok || string(value) != "2" {
 		t.Errorf("%q, %v", value, ok)
 	}
 	p.want("COPAL.LEN a", "1")

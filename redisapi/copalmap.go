@@ -2,17 +2,19 @@ package redisapi
 
 import (
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
+
 	copaladmin "github.com/copaldb/copal/admin"
 )
 
 // mapList is COPAL.MAP LIST. It names those that the user may read.
 func (c *client) mapList() error {
-	if err := c.open(); err != nil {
+	if err := c.CheckOpen(); err != nil {
 		return err
 	}
 	var names []string
 	for name := range c.s.DB.Maps() {
-		if c.grant.Load().MayRead(copal.MapPrefix(name)) {
+		if c.Grant.Load().MayRead(copal.MapPrefix(name)) {
 			names = append(names, name)
 		}
 	}
@@ -25,9 +27,9 @@ func (c *client) mapList() error {
 
 // mapDeclare is COPAL.MAP DECLARE.
 func (c *client) mapDeclare() error {
-	name := string(c.args[2])
-	if !c.grant.Load().MayWrite(copal.MapPrefix(name)) {
-		return errNoPermission
+	name := string(c.Args[2])
+	if !c.Grant.Load().MayWrite(copal.MapPrefix(name)) {
+		return command.ErrNoPermission
 	}
 	if err := copaladmin.DeclareMap(c.s.DB, name); err != nil {
 		return err

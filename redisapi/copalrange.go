@@ -8,6 +8,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // How much COPAL.RANGE returns at a time.
@@ -19,25 +20,25 @@ const (
 
 // asked is the range that the arguments name, if the user has the right to all of it.
 func (c *client) asked() (r engine.Range, err error) {
-	if c.db.Load() != 0 {
-		return r, errorf("ERR ranges are of database 0")
+	if c.Database.Load() != 0 {
+		return r, command.Errorf("ERR ranges are of database 0")
 	}
-	if r, err = engine.AskedRange(c.args[1], c.args[2]); err != nil {
-		return r, errorf("ERR not a range: %v", err)
+	if r, err = engine.AskedRange(c.Args[1], c.Args[2]); err != nil {
+		return r, command.Errorf("ERR not a range: %v", err)
 	}
 	of := r.Beginning()
-	if g := c.grant.Load(); !g.MayRead(of) || c.cmd.flags&write != 0 && !g.MayWrite(of) {
-		return r, errNoPermission
+	if g := c.Grant.Load(); !g.MayRead(of) || c.Row.Flags&command.Write != 0 && !g.MayWrite(of) {
+		return r, command.ErrNoPermission
 	}
 	return r, nil
 }
 
 // engineTx is the engine's transaction in which the command runs, nil for none.
 func (c *client) engineTx() *engine.Tx {
-	if c.tx == nil {
+	if c.Tx == nil {
 		return nil
 	}
-	return (*opened.Tx.Load())(c.tx)
+	return (*opened.Tx.Load())(c.Tx)
 }
 
 // rangeOf is COPAL.RANGE.
@@ -49,28 +50,28 @@ func (c *client) rangeOf() error {
 	var down, noValues bool
 	var after []byte
 	count := int64(rangeCount)
-	for i := 3; i < len(c.args); i++ {
-		switch arg := c.args[i]; {
-		case is(arg, "REV"):
+	for i := 3; i < len(c.Args); i++ {
+		switch arg := c.Args[i]; {
+		case command.Is(arg, "REV"):
 			down = true
-		case is(arg, "NOVALUES"):
+		case command.Is(arg, "NOVALUES"):
 			noValues = true
-		case is(arg, "COUNT") && i+1 < len(c.args):
+		case command.Is(arg, "COUNT") && i+1 < len(c.Args):
 			i++
-			if count, err = parseInt(c.args[i]); err != nil || count < 1 {
-				return errPositive
+			if count, err = command.ParseInt(c.Args[i]); err != nil || count < 1 {
+				return command.ErrPositive
 			}
-		case is(arg, "AFTER") && i+1 < len(c.args):
+		case command.Is(arg, "AFTER") && i+1 < len(c.Args):
 			i++
-			after = append([]byte{}, c.args[i]...)
+			after = append([]byte{}, c.Args[i]...)
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
 	from, n, more := len(c.Buf), 0, false
 	tx := c.engineTx()
 	for item := range tx.InRange(&r, after, down) {
-		if n == int(min(count, rangeMost)) || len(c.Buf)-from >= rangeBytes || !c.goOn(1) {
+		if n == int(min(count, rangeMost)) || len(c.Buf)-from >= rangeBytes || !c.GoOn(1) {
 			more = true
 			break
 		}
@@ -90,7 +91,7 @@ func (c *client) rangeOf() error {
 // appendItem appends what COPAL.RANGE replies of an entry.
 func (c *client) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
 	if errors.Is(item.Err, engine.ErrNotInRange) {
-		return errorf("ERR AFTER names a key that is not in the range")
+		return command.Errorf("ERR AFTER names a key that is not in the range")
 	}
 	to.Array(5)
 	to.Bulk(item.Key)
@@ -103,7 +104,7 @@ func (c *client) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, no
 
 // entry is COPAL.ENTRY.
 func (c *client) entry() error {
-	item, tx := engine.Item{Key: c.args[1]}, c.engineTx()
+	item, tx := engine.Item{Key: c.Args[1]}, c.engineTx()
 	if tx != nil {
 		item.Entry, item.Err = tx.Get(nil, item.Key)
 	} else {
@@ -112,8 +113,8 @@ func (c *client) entry() error {
 	before := len(c.Buf)
 	c.Array(4)
 	err := c.appendEntry(&c.Reply, tx, &item, false)
-	c.count(err == nil)
-	if missing(err) {
+	c.Count(err == nil)
+	if command.IsMissing(err) {
 		c.Cut(before)
 		c.NullArray()
 		return nil
@@ -130,10 +131,10 @@ func (c *client) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, n
 	switch of := (*copal.CollectionError)(nil); {
 	case item.Err == nil && noValue:
 	case item.Err == nil:
-		if c.taken, err = c.s.appendTyped(c.taken[:0], item.Value, item.Schema); err != nil {
+		if c.Taken, err = c.s.appendTyped(c.Taken[:0], item.Value, item.Schema); err != nil {
 			return err
 		}
-		value = c.taken
+		value = c.Taken
 	case !errors.As(item.Err, &of):
 		return item.Err
 	case tx != nil:
@@ -160,8 +161,8 @@ func (c *client) delRange() error {
 	case err != nil:
 		return err
 	case !r.IsDeletable():
-		return errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
-	case c.tx != nil:
+		return command.Errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
+	case c.Tx != nil:
 		err = c.engineTx().DeleteRange(r)
 	default:
 		err = opened.Engine(c.s.DB).DeleteRange(r, engine.Process)
@@ -177,9 +178,9 @@ func (c *client) delRange() error {
 func (c *client) lenOf() error {
 	n, err := 0, error(nil)
 	if tx := c.engineTx(); tx != nil {
-		n, err = tx.LenOf(c.args[1])
+		n, err = tx.LenOf(c.Args[1])
 	} else {
-		n, err = opened.Engine(c.s.DB).LenOf(c.args[1])
+		n, err = opened.Engine(c.s.DB).LenOf(c.Args[1])
 	}
 	if err != nil {
 		return err

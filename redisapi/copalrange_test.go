@@ -12,6 +12,8 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/redisapi/internal/command"
+
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
@@ -292,17 +294,17 @@ func TestHostileRanges(t *testing.T) {
 		}
 	}
 	for words, reply := range map[string]string{
-		`COPAL.RANGE ages: "" COUNT 0`:                   string(errPositive),
-		`COPAL.RANGE ages: "" COUNT -1`:                  string(errPositive),
-		`COPAL.RANGE ages: "" COUNT`:                     string(errSyntax),
-		`COPAL.RANGE ages: "" AFTER`:                     string(errSyntax),
+		`COPAL.RANGE ages: "" COUNT 0`:                   string(command.ErrPositive),
+		`COPAL.RANGE ages: "" COUNT -1`:                  string(command.ErrPositive),
+		`COPAL.RANGE ages: "" COUNT`:                     string(command.ErrSyntax),
+		`COPAL.RANGE ages: "" AFTER`:                     string(command.ErrSyntax),
 		`COPAL.RANGE ages: "" AFTER other:1`:             "ERR AFTER names a key that is not in the range",
 		`COPAL.RANGE ages: "" AFTER ""`:                  "ERR AFTER names a key that is not in the range",
 		`COPAL.RANGE ages:5 "int ages:9" AFTER ages:1`:   "ERR AFTER names a key that is not in the range",
-		`COPAL.RANGE ages: "" WRONG`:                     string(errSyntax),
+		`COPAL.RANGE ages: "" WRONG`:                     string(command.ErrSyntax),
 		`COPAL.RANGE ages:`:                              "ERR wrong number of arguments for 'copal.range' command",
 		`COPAL.DELRANGE ages: "" REV`:                    "ERR wrong number of arguments for 'copal.delrange' command",
-		`COPAL.RANGE ages: "" COUNT 9999999999999999999`: string(errPositive),
+		`COPAL.RANGE ages: "" COUNT 9999999999999999999`: string(command.ErrPositive),
 	} {
 		p.want(words, "(error) "+reply)
 	}

@@ -2,27 +2,29 @@ package redisapi
 
 import (
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/keys"
 )
 
 // streamPage is COPAL.STREAM GET: elements of a stream as the store has them, in the order of their names
 // (internal/redisstream).
 func (c *client) streamPage() error {
-	key, span, count := c.args[2], engine.Span{}, int64(rangeCount)
-	for i := 3; i < len(c.args); i += 2 {
-		if i+1 == len(c.args) {
-			return errSyntax
+	key, span, count := c.Args[2], engine.Span{}, int64(rangeCount)
+	for i := 3; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) {
+			return command.ErrSyntax
 		}
-		switch value := c.args[i+1]; {
-		case is(c.args[i], "AFTER"):
+		switch value := c.Args[i+1]; {
+		case command.Is(c.Args[i], "AFTER"):
 			span.Low, span.LowOpen = value, true
-		case is(c.args[i], "COUNT"):
-			n, err := parseInt(value)
+		case command.Is(c.Args[i], "COUNT"):
+			n, err := command.ParseInt(value)
 			if err != nil || n < 1 {
-				return errPositive
+				return command.ErrPositive
 			}
 			count = min(n, rangeMost)
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
 	var names, values [][]byte
@@ -34,7 +36,7 @@ func (c *client) streamPage() error {
 		if more = int64(len(names)) == count || bytes >= rangeBytes; more {
 			break
 		}
-		if c.uses(len(item.Key) + len(item.Value)); !c.goOn(1) {
+		if c.Uses(len(item.Key) + len(item.Value)); !c.GoOn(1) {
 			return c.Err()
 		}
 		names, values = append(names, append([]byte{}, item.Key...)), append(values, append([]byte{}, item.Value...))
@@ -53,14 +55,14 @@ func (c *client) streamPage() error {
 // streamPut is COPAL.STREAM SET. What makes no sense in a stream is found when it is read, as if a program had written
 // it.
 func (c *client) streamPut() error {
-	key, list := c.args[2], c.args[3:]
+	key, list := c.Args[2], c.Args[3:]
 	if len(list)%2 != 0 {
-		return c.wrongArguments()
+		return c.WrongArguments()
 	}
-	if err := c.mayHoldCollection(key); err != nil {
+	if err := c.MayHoldCollection(key); err != nil {
 		return err
 	}
-	if err := setPairs(c.raw.Stream(key), list); err != nil {
+	if err := keys.SetPairs(c.Store.Stream(key), list); err != nil {
 		return err
 	}
 	c.OK()

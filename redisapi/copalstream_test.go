@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
+
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/redisstream"
 )
@@ -77,15 +79,15 @@ func TestStreamElements(t *testing.T) {
 	}
 	for _, c := range [][2]string{
 		{"COPAL.STREAM GET none", "[0 []]"},
-		{"COPAL.STREAM GET value", "(error) " + string(errWrongType)},
-		{"COPAL.STREAM GET people:hash", "(error) " + string(errWrongType)},
-		{"COPAL.STREAM SET value n v", "(error) " + string(errWrongType)},
+		{"COPAL.STREAM GET value", "(error) " + string(command.ErrWrongType)},
+		{"COPAL.STREAM GET people:hash", "(error) " + string(command.ErrWrongType)},
+		{"COPAL.STREAM SET value n v", "(error) " + string(command.ErrWrongType)},
 		{"COPAL.STREAM SET typed:a n v", `(error) ERR key "typed:a" belongs to a typed map, which holds no collections`},
 		{"COPAL.STREAM SET to n", "(error) ERR wrong number of arguments for 'copal.stream|set' command"},
 		{"COPAL.STREAM SET to n v n", "(error) ERR wrong number of arguments for 'copal.stream|set' command"},
-		{"COPAL.STREAM GET to COUNT 0", "(error) " + string(errPositive)},
-		{"COPAL.STREAM GET to COUNT", "(error) " + string(errSyntax)},
-		{"COPAL.STREAM GET to BEFORE x", "(error) " + string(errSyntax)},
+		{"COPAL.STREAM GET to COUNT 0", "(error) " + string(command.ErrPositive)},
+		{"COPAL.STREAM GET to COUNT", "(error) " + string(command.ErrSyntax)},
+		{"COPAL.STREAM GET to BEFORE x", "(error) " + string(command.ErrSyntax)},
 		{"COPAL.STREAM GET to AFTER z", "[0 []]"},
 		{`COPAL.STREAM SET rubbish rubbish ""`, "OK"},
 		{`COPAL.STREAM GET rubbish`, `[0 ["rubbish" ""]]`},
@@ -137,8 +139,8 @@ func TestContentTypes(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for words, reply := range map[string]string{
-		`SET k v CONTENT a/b`:                                                       string(errSyntax),
-		`COPAL.TYPED SET k "` + none + `" CONTENT`:                                  string(errSyntax),
+		`SET k v CONTENT a/b`:                                                       string(command.ErrSyntax),
+		`COPAL.TYPED SET k "` + none + `" CONTENT`:                                  string(command.ErrSyntax),
 		`COPAL.TYPED SET k v CONTENT a/b`:                                           string(errHeader),
 		`COPAL.TYPED SET k unknown1 CONTENT a/b`:                                    string(errNoSchema),
 		`COPAL.TYPED SET k "` + none + `" CONTENT "a b"`:                            "ERR copal: the type does not fit",

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // What a client does in one database leaves the others as they are, whatever keys there are: also keys of database 0
@@ -20,7 +21,7 @@ func TestDatabasesAgainstAModel(t *testing.T) {
 	c := dial(t, address)
 	names := []string{"a", "b", "db", "db%3a", "db%3a0:a", "db%3a1", "db%3a1;", "db%3a10", "db%3a16:a", "db%3a2x:a", "db%3a01:a", "db%3b", "db:1", "e", "\xff"}
 	rng := rand.New(rand.NewPCG(1, 16))
-	var model [Databases]map[string]string
+	var model [command.Databases]map[string]string
 	for n := range model {
 		model[n] = map[string]string{}
 	}
@@ -96,7 +97,7 @@ func TestDatabasesAgainstAModel(t *testing.T) {
 		}
 		for n := range model {
 			for key, value := range model[n] {
-				if got, _ := s.DB.Raw().Get(Key(n, []byte(key))); string(got) != value {
+				if got, _ := s.DB.Raw().Get(command.Key(n, []byte(key))); string(got) != value {
 					t.Fatalf("step %d: database %d has %q: %q, want %q", step, n, key, got, value)
 				}
 			}
@@ -131,10 +132,10 @@ func TestDatabaseIsAMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.want("GET of", `"\"Go\""`)
-	for n := range Databases {
+	for n := range command.Databases {
 		for _, key := range []string{"", "k", "db%3a4:k"} {
-			raw := Key(n, []byte(key))
-			if got, inner := databaseOf(raw); n > 0 && (got != n || string(inner) != key) {
+			raw := command.Key(n, []byte(key))
+			if got, inner := command.DatabaseOf(raw); n > 0 && (got != n || string(inner) != key) {
 				t.Errorf("%q is %q in database %d", raw, inner, got)
 			}
 			if n > 0 && !bytes.HasPrefix(raw, copal.MapPrefix(fmt.Sprint("db:", n))) {
@@ -174,7 +175,7 @@ func TestDatabasesAreTold(t *testing.T) {
 		other.want("LRANGE list 0 -1", `["zero"]`)
 		waiter.send("BZMPOP 0 1 scores MIN")
 		synctest.Wait()
-		if err := s.DB.Raw().SortedSet(Key(1, []byte("scores"))).Set("a", 1); err != nil { // another door
+		if err := s.DB.Raw().SortedSet(command.Key(1, []byte("scores"))).Set("a", 1); err != nil { // another door
 			t.Fatal(err)
 		}
 		waiter.wantNext(`["scores" [["a" "1"]]]`)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // The options of EXPIRE compare the deadline that there is with the one that is given: the same one is neither later
@@ -59,7 +61,7 @@ func TestExpireOptions(t *testing.T) {
 // The latest deadlines of Redis are taken. Those that the store does not keep become the last that it does.
 func TestLatestDeadlines(t *testing.T) {
 	const last = "9223372036854775807"
-	kept := strconv.FormatInt(lastDeadline-1, 10)
+	kept := strconv.FormatInt(command.LastDeadline-1, 10)
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		p := dial()
 		now := time.Now().UnixMilli()
@@ -70,7 +72,7 @@ func TestLatestDeadlines(t *testing.T) {
 				t.Errorf("%s: %s", request, got)
 			}
 			p.want("PEXPIRETIME k", kept)
-			p.want("PTTL k", strconv.FormatInt(lastDeadline-1-now, 10))
+			p.want("PTTL k", strconv.FormatInt(command.LastDeadline-1-now, 10))
 			p.want("GET k", `"v"`)
 		}
 		for _, request := range []string{fmt.Sprintf("SET k v PX %d", math.MaxInt64-now+1), "PEXPIRE k " + last, "EXPIREAT k 9223372036854776", "EXPIRE k " + last} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // dispatch carries out a request, and replies.
@@ -12,9 +13,9 @@ func (c *client) dispatch(args [][]byte) {
 	c.s.counts.commands.Add(1)
 	c.from = len(c.Buf)
 	cmd, err := find(args)
-	if c.typed = err == nil && cmd.inner != nil; c.typed {
+	if c.Typed = err == nil && cmd.Inner != nil; c.Typed {
 		args = args[1:]
-		cmd, err = cmd.inner(args)
+		cmd, err = cmd.Inner(args)
 	}
 	if err == nil {
 		err = c.carryOut(cmd, args)
@@ -44,14 +45,14 @@ func (c *client) dispatch(args [][]byte) {
 	c.silence.skipsNext = false
 }
 
-func (c *client) carryOut(cmd *command, args [][]byte) error {
-	switch g := c.grant.Load(); {
+func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
+	switch g := c.Grant.Load(); {
 	case g.Revoked().Err() == nil:
 	case g != nil:
-		c.closing = true
-		return c.reject(cmd, replyError("NOAUTH The user has other rights now."))
-	case cmd.flags&noAuth == 0:
-		return c.reject(cmd, replyError("NOAUTH Authentication required."))
+		c.Closing = true
+		return c.reject(cmd, command.Error("NOAUTH The user has other rights now."))
+	case cmd.Flags&command.NoAuth == 0:
+		return c.reject(cmd, command.Error("NOAUTH Authentication required."))
 	}
 	if err := c.mayRun(cmd); err != nil {
 		return c.reject(cmd, err)
@@ -68,10 +69,10 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if c.listens() {
 		c.hold()
 	}
-	if c.queue != nil && cmd.flags&atOnce == 0 {
-		c.cmd, c.args = cmd, c.inside(cmd, args)
+	if c.queue != nil && cmd.Flags&command.AtOnce == 0 {
+		c.Row, c.Args = cmd, c.inside(cmd, args)
 		err := c.mayDo()
-		if err == nil && c.typed {
+		if err == nil && c.Typed {
 			err = c.judgeValues() // within EXEC the others would be carried out
 		}
 		if err != nil {
@@ -80,7 +81,7 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 		}
 		return c.enqueue(cmd, args)
 	}
-	if cmd.flags&write != 0 && c.session.Load() == nil {
+	if cmd.Flags&command.Write != 0 && c.session.Load() == nil {
 		c.wrote()
 	}
 	began := c.clock
@@ -89,12 +90,12 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	}
 	c.ran.Store(cmd)
 	c.seen.Store(began.UnixNano())
-	exec := cmd.name == "exec"
+	exec := cmd.Name == "exec"
 	if !exec {
 		c.show(cmd, args)
 	}
 	raw := c.inside(cmd, args)
-	c.cmd, c.args = cmd, raw
+	c.Row, c.Args = cmd, raw
 	if err := c.judgeKeys(); err != nil {
 		return c.reject(cmd, err)
 	}
@@ -102,15 +103,15 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if c.tracks {
 		c.track(cmd, args)
 	}
-	c.missed = false
-	err := c.execute()
+	c.Missed = false
+	err := c.Execute()
 	if exec { // behind what it has carried out
 		c.show(cmd, args)
 	}
-	if caching && cmd.name != "multi" && (cmd.parent == nil || cmd.parent.name != "client") {
+	if caching && cmd.Name != "multi" && (cmd.Parent == nil || cmd.Parent.Name != "client") {
 		c.caching = false
 	}
-	if c.args == nil {
+	if c.Args == nil {
 		args, raw = nil, nil // the command has waited, and they are gone
 	}
 	c.clock = time.Now()
@@ -118,15 +119,15 @@ func (c *client) carryOut(cmd *command, args [][]byte) error {
 	if args != nil && err == nil {
 		c.s.serve(c.s.changed(nil, cmd, raw))
 	}
-	if args != nil && c.missed && c.s.notified()&notifyMiss != 0 {
+	if args != nil && c.Missed && c.s.notified()&notifyMiss != 0 {
 		c.s.missedKeys(cmd, raw)
 	}
 	return err
 }
 
 // reject counts a command that is not carried out.
-func (c *client) reject(cmd *command, err error) error {
-	c.s.figures[cmd.number].rejected.Add(1)
+func (c *client) reject(cmd *command.Row, err error) error {
+	c.s.figures[cmd.Number].rejected.Add(1)
 	return err
 }
 
@@ -137,19 +138,19 @@ var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, 
 // written.
 func (c *client) judgeKeys() error {
 	err := c.mayDo()
-	if c.cmd.flags&write == 0 {
+	if c.Row.Flags&command.Write == 0 {
 		return err
 	}
-	c.cmd.keys.each(c.args, func(i int) {
-		switch key := c.args[i]; {
+	c.Row.Keys.Each(c.Args, func(i int) {
+		switch key := c.Args[i]; {
 		case err != nil:
 		case len(key) > copal.MaxKeyBytes:
-			err = errorf("ERR a key is longer than %d bytes", copal.MaxKeyBytes)
-		case makesCollections[c.cmd.group]:
-			err = c.mayHoldCollection(key)
+			err = command.Errorf("ERR a key is longer than %d bytes", copal.MaxKeyBytes)
+		case makesCollections[c.Row.Group]:
+			err = c.MayHoldCollection(key)
 		}
 	})
-	if err == nil && c.typed {
+	if err == nil && c.Typed {
 		err = c.judgeValues()
 	}
 	return err
@@ -157,18 +158,18 @@ func (c *client) judgeKeys() error {
 
 // fail replies an error.
 func (c *client) fail(err error) {
-	text := errorText(err)
+	text := command.ErrorText(err)
 	c.s.counts.errors.Add(1)
 	c.s.errorCounts.count(text)
 	c.Error(text)
 }
 
 // inside are the arguments of a command with raw keys.
-func (c *client) inside(cmd *command, args [][]byte) [][]byte {
-	if c.db.Load() == 0 {
+func (c *client) inside(cmd *command.Row, args [][]byte) [][]byte {
+	if c.Database.Load() == 0 {
 		return args
 	}
 	raw := slices.Clone(args)
-	cmd.keys.each(args, func(i int) { raw[i] = c.rawKey(args[i]) })
+	cmd.Keys.Each(args, func(i int) { raw[i] = c.RawKey(args[i]) })
 	return raw
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 func TestNotifications(t *testing.T) {
@@ -302,7 +303,7 @@ func TestTrackingOptions(t *testing.T) {
 func TestTrackedValuesAreNotStale(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		goOn := make(chan struct{})
-		table["zz"] = &command{name: "zz", arity: 1, run: func(c *call) error {
+		table["zz"] = &command.Row{Name: "zz", Arity: 1, Run: func(c *command.Call) error {
 			<-goOn
 			c.OK()
 			return nil

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/copaldb/copal/redisapi/internal/keys"
 )
 
 // figure is the value of a line of INFO.
@@ -183,16 +185,16 @@ func TestServerAloneIsNoCluster(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
 	for _, f := range families {
-		for _, cmd := range f.commands {
-			if f.group != "cluster" {
+		for _, cmd := range f.Rows {
+			if f.Group != "cluster" {
 				continue
 			}
-			requests := []string{cmd.name}
-			for _, sub := range cmd.subs {
-				requests = append(requests, cmd.name+" "+sub.name+strings.Repeat(" 1", max(sub.arity-2, 0)))
+			requests := []string{cmd.Name}
+			for _, sub := range cmd.Subs {
+				requests = append(requests, cmd.Name+" "+sub.Name+strings.Repeat(" 1", max(sub.Arity-2, 0)))
 			}
 			for _, request := range requests {
-				if len(cmd.subs) > 0 && (request == cmd.name || strings.HasSuffix(request, "help")) {
+				if len(cmd.Subs) > 0 && (request == cmd.Name || strings.HasSuffix(request, "help")) {
 					continue
 				}
 				p.want(request, "(error) ERR This instance has cluster support disabled")
@@ -274,7 +276,7 @@ func TestMemoryUsage(t *testing.T) {
 	p.do("HSET h f v")
 	p.do("SADD m a b")
 	p.do("ZADD z 1 a")
-	for request, least := range map[string]int{"s": 1000, "l": 10 * recordBytes, "l SAMPLES 0": 10 * recordBytes, "l SAMPLES 3": 10 * recordBytes, "h": recordBytes, "m": 2 * recordBytes, "z": recordBytes} {
+	for request, least := range map[string]int{"s": 1000, "l": 10 * keys.RecordBytes, "l SAMPLES 0": 10 * keys.RecordBytes, "l SAMPLES 3": 10 * keys.RecordBytes, "h": keys.RecordBytes, "m": 2 * keys.RecordBytes, "z": keys.RecordBytes} {
 		var n int
 		if _, err := fmt.Sscan(p.do("MEMORY USAGE "+request), &n); err != nil || n < least || n > 3*least+200 {
 			t.Errorf("%s: %d, %v", request, n, err)

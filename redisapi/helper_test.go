@@ -186,8 +186,8 @@ func split(t *testing.T, line string) (words []string) {
 	return words
 }
 
-// elements are what stands in <> in a reply.
-func elements(reply string) (list []string) {
+// bracketed are what stands in <> in a reply.
+func bracketed(reply string) (list []string) {
 	for {
 		_, rest, ok := strings.Cut(reply, "<")
 		if !ok {

@@ -28,13 +28,13 @@ func TestHostileArguments(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 6))
 	var names []string
 	for _, f := range families {
-		for _, cmd := range f.commands {
-			if f.group == "copal" && len(cmd.subs) == 0 {
-				names = append(names, cmd.name)
+		for _, cmd := range f.Rows {
+			if f.Group == "copal" && len(cmd.Subs) == 0 {
+				names = append(names, cmd.Name)
 			}
-			for _, sub := range cmd.subs {
-				if f.group == "copal" {
-					names = append(names, cmd.name+" "+sub.name)
+			for _, sub := range cmd.Subs {
+				if f.Group == "copal" {
+					names = append(names, cmd.Name+" "+sub.Name)
 				}
 			}
 		}

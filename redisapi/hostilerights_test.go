@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // hostileWords are what TestHostileRights makes commands of, beside their names, keys and numbers.
@@ -62,12 +63,12 @@ func TestHostileRights(t *testing.T) {
 			p.do([]string{"PING", "HELLO 3"}[r.IntN(2)])
 		}
 		cmd := numbered[r.IntN(len(numbered))]
-		if slices.Contains([]string{"reply", "quit", "sleep", "auth", "hello", "reset", "monitor"}, cmd.name) || cmd.flags&(blocking|pubsub) != 0 {
+		if slices.Contains([]string{"reply", "quit", "sleep", "auth", "hello", "reset", "monitor"}, cmd.Name) || cmd.Flags&(command.Blocking|command.PubSub) != 0 {
 			continue
 		}
-		words := strings.ReplaceAll(cmd.fullName(), "|", " ")
-		least := max(cmd.arity, -cmd.arity)
-		for len(strings.Fields(words)) < least || cmd.arity < 0 && r.IntN(3) > 0 {
+		words := strings.ReplaceAll(cmd.FullName(), "|", " ")
+		least := max(cmd.Arity, -cmd.Arity)
+		for len(strings.Fields(words)) < least || cmd.Arity < 0 && r.IntN(3) > 0 {
 			words += " " + word()
 		}
 		p.send(words)

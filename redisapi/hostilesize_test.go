@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // upload writes SET of a value of n bytes that pattern makes, and returns the checksum of the value.
@@ -36,11 +37,11 @@ func upload(w io.Writer, key string, n int) (sum [sha256.Size]byte, err error) {
 // last has half the length. GET takes 3 times the length: the parts of the value are put together, and copied twice on
 // the way to the reply. What is above that is for garbage.
 func TestHostileValue(t *testing.T) {
-	size, limit := sized(4<<20, maxString), int64(1<<30)
-	if size < maxString {
+	size, limit := sized(4<<20, command.MaxString), int64(1<<30)
+	if size < command.MaxString {
 		limit = int64(size) + 1<<10
 	}
-	if strconv.IntSize < 64 && size == maxString {
+	if strconv.IntSize < 64 && size == command.MaxString {
 		t.Skip("the address space is short")
 	}
 	_, address := newServer(t, onDisk(t), func(s *Server) { s.MaxRequest = limit })
@@ -81,11 +82,11 @@ func TestHostileValue(t *testing.T) {
 		}
 	})
 	wantMemory(t, "GET", most, 4*int64(size)+16<<20)
-	if size == maxString {
-		p.want("APPEND k x", "(error) "+string(errTooLong))
-		p.want("SETRANGE k 536870912 x", "(error) "+string(errTooLong))
+	if size == command.MaxString {
+		p.want("APPEND k x", "(error) "+string(command.ErrTooLong))
+		p.want("SETRANGE k 536870912 x", "(error) "+string(command.ErrTooLong))
 	}
-	tooLong := min(int(limit), maxString) + 1
+	tooLong := min(int(limit), command.MaxString) + 1
 	most = watchMemory()
 	refused := dial(t, address)
 	go upload(refused.nc, "k", tooLong) // which fails amid the value

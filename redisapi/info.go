@@ -13,6 +13,8 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/sysmem"
+	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/keys"
 )
 
 // A section of INFO. Those that are not usual come when they are named, or all are.
@@ -40,10 +42,10 @@ var sections = []section{
 
 func (c *client) info() error {
 	wanted := func(s *section) bool { return !s.unusual }
-	if len(c.args) > 1 {
+	if len(c.Args) > 1 {
 		wanted = func(s *section) bool {
-			return slices.ContainsFunc(c.args[1:], func(arg []byte) bool {
-				switch name := string(lower(nil, arg)); name {
+			return slices.ContainsFunc(c.Args[1:], func(arg []byte) bool {
+				switch name := string(command.Lower(nil, arg)); name {
 				case "all", "everything":
 					return true
 				case "default":
@@ -73,7 +75,7 @@ func (c *client) info() error {
 }
 
 func (c *client) infoServer(line func(string, any)) {
-	up := time.Since(c.s.shared.started)
+	up := time.Since(c.s.shared.Started)
 	port := 0
 	if a, ok := c.nc.LocalAddr().(*net.TCPAddr); ok {
 		port = a.Port
@@ -109,7 +111,7 @@ func (c *client) infoClients(line func(string, any)) {
 }
 
 func (c *client) infoMemory(line func(string, any)) {
-	used := memory()
+	used := keys.ProcessMemory()
 	st := c.s.DB.Stats()
 	line("used_memory", used)
 	line("used_memory_human", human(used))
@@ -194,7 +196,7 @@ func (c *client) infoStats(line func(string, any)) {
 	c.s.tracking.mu.Unlock()
 	line("total_connections_received", n.connections.Load())
 	line("total_commands_processed", n.commands.Load())
-	ops, in, out := c.s.rates.sample(c.s.shared.started, n)
+	ops, in, out := c.s.rates.sample(c.s.shared.Started, n)
 	line("instantaneous_ops_per_sec", int64(ops+0.5))
 	line("instantaneous_input_kbps", fmt.Sprintf("%.2f", in))
 	line("instantaneous_output_kbps", fmt.Sprintf("%.2f", out))
@@ -204,8 +206,8 @@ func (c *client) infoStats(line func(string, any)) {
 	line("total_net_input_bytes", n.in.Load())
 	line("total_net_output_bytes", n.out.Load())
 	line("rejected_connections", n.rejected.Load())
-	line("keyspace_hits", c.s.shared.hits.Load())
-	line("keyspace_misses", c.s.shared.misses.Load())
+	line("keyspace_hits", c.s.shared.Hits.Load())
+	line("keyspace_misses", c.s.shared.Misses.Load())
 	line("pubsub_channels", heard[channels])
 	line("pubsub_patterns", heard[patterns])
 	line("pubsubshard_channels", heard[shardChannels])
@@ -232,12 +234,12 @@ func (c *client) infoCPU(line func(string, any)) {
 
 func (c *client) infoCommandstats(line func(string, any)) {
 	for _, cmd := range numbered {
-		f := &c.s.figures[cmd.number]
+		f := &c.s.figures[cmd.Number]
 		calls, nanos := f.calls.Load(), int64(f.took.Sum())
 		if calls == 0 && f.rejected.Load() == 0 {
 			continue
 		}
-		line("cmdstat_"+cmd.fullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+		line("cmdstat_"+cmd.FullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			calls, nanos/1000, float64(nanos)/1000/float64(max(calls, 1)), f.rejected.Load(), f.failed.Load()))
 	}
 }
@@ -250,7 +252,7 @@ func (c *client) infoErrorstats(line func(string, any)) {
 }
 
 func (c *client) infoKeyspace(line func(string, any)) {
-	sizes, err := c.sizes()
+	sizes, err := c.Sizes()
 	if err != nil {
 		return // of a store that is closed
 	}

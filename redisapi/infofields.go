@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // constants are the fields of INFO that Redis 7.2 has, and that are always the same here, by their sections. Dashboards
@@ -175,8 +177,8 @@ func (r *rates) sample(started time.Time, n *counts) (commands, in, out float64)
 // writes is the number of writing commands that were carried out.
 func (s *Server) writes() (n int64) {
 	for _, cmd := range numbered {
-		if cmd.flags&write != 0 {
-			n += s.figures[cmd.number].calls.Load()
+		if cmd.Flags&command.Write != 0 {
+			n += s.figures[cmd.Number].calls.Load()
 		}
 	}
 	return n

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // keptDefaults are settings of Redis that mean nothing here, with the values that Redis 7.2 has by
@@ -162,7 +164,7 @@ func unlike(byDefault, text string) string {
 	_, err := strconv.ParseInt(byDefault, 10, 64)
 	switch {
 	case byDefault == "yes" || byDefault == "no":
-		if is([]byte(text), "YES") || is([]byte(text), "NO") {
+		if command.Is([]byte(text), "YES") || command.Is([]byte(text), "NO") {
 			return ""
 		}
 		return "argument must be 'yes' or 'no'"

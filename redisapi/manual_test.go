@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 const manualIntro = `# The commands of Redis
@@ -57,15 +59,15 @@ func manual() string {
 	var b strings.Builder
 	b.WriteString(manualIntro)
 	for _, f := range families {
-		fmt.Fprintf(&b, "\n## %s\n\n| command | since | effect | differs from Redis |\n|---|---|---|---|\n", f.title)
-		for _, cmd := range f.commands {
-			rows := cmd.subs
+		fmt.Fprintf(&b, "\n## %s\n\n| command | since | effect | differs from Redis |\n|---|---|---|---|\n", f.Title)
+		for _, cmd := range f.Rows {
+			rows := cmd.Subs
 			if len(rows) == 0 {
-				rows = []*command{cmd}
+				rows = []*command.Row{cmd}
 			}
 			for _, row := range rows {
-				name := strings.ToUpper(strings.ReplaceAll(row.fullName(), "|", " "))
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, row.since, row.summary, row.differs)
+				name := strings.ToUpper(strings.ReplaceAll(row.FullName(), "|", " "))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, row.Since, row.Summary, row.Differs)
 			}
 		}
 	}
@@ -100,21 +102,21 @@ func TestManual(t *testing.T) {
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range families {
-		for _, cmd := range f.commands {
-			if names[cmd.name] {
-				t.Errorf("%s is there twice", cmd.name)
+		for _, cmd := range f.Rows {
+			if names[cmd.Name] {
+				t.Errorf("%s is there twice", cmd.Name)
 			}
-			names[cmd.name] = true
-			for _, row := range append(slices.Clone(cmd.subs), cmd) {
+			names[cmd.Name] = true
+			for _, row := range append(slices.Clone(cmd.Subs), cmd) {
 				switch {
-				case row.name != strings.ToLower(row.name) || row.arity == 0 || row.summary == "":
-					t.Errorf("%s lacks something", row.fullName())
-				case row.run == nil && row.inner == nil && len(row.subs) == 0:
-					t.Errorf("%s does nothing", row.fullName())
-				case row.flags&write != 0 && row.flags&readonly != 0:
-					t.Errorf("%s writes and reads only", row.fullName())
-				case row.how == changing && row.flags&write == 0 || row.how == looking && row.flags&write != 0:
-					t.Errorf("%s is told otherwise than it is run", row.fullName())
+				case row.Name != strings.ToLower(row.Name) || row.Arity == 0 || row.Summary == "":
+					t.Errorf("%s lacks something", row.FullName())
+				case row.Run == nil && row.Inner == nil && len(row.Subs) == 0:
+					t.Errorf("%s does nothing", row.FullName())
+				case row.Flags&command.Write != 0 && row.Flags&command.ReadOnly != 0:
+					t.Errorf("%s writes and reads only", row.FullName())
+				case row.How == command.Changing && row.Flags&command.Write == 0 || row.How == command.Looking && row.Flags&command.Write != 0:
+					t.Errorf("%s is told otherwise than it is run", row.FullName())
 				}
 			}
 		}
@@ -126,13 +128,13 @@ func TestHelp(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
 	for _, cmd := range table {
-		if len(cmd.subs) == 0 {
+		if len(cmd.Subs) == 0 {
 			continue
 		}
-		reply := p.do(cmd.name + " HELP")
-		for _, sub := range cmd.subs {
-			if !strings.HasPrefix(reply, "["+strings.ToUpper(cmd.name)+" <subcommand>") || !strings.Contains(reply, strings.ToUpper(sub.name)) {
-				t.Errorf("%s HELP does not name %s: %s", cmd.name, sub.name, reply)
+		reply := p.do(cmd.Name + " HELP")
+		for _, sub := range cmd.Subs {
+			if !strings.HasPrefix(reply, "["+strings.ToUpper(cmd.Name)+" <subcommand>") || !strings.Contains(reply, strings.ToUpper(sub.Name)) {
+				t.Errorf("%s HELP does not name %s: %s", cmd.Name, sub.Name, reply)
 			}
 		}
 	}

@@ -2,15 +2,17 @@ package redisapi
 
 import (
 	"sync/atomic"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // The memory of requests and replies beyond the small buffers of a client is charged to its account. The accounts of
 // all clients have one budget, which closes the largest client of the user with the most where it is used up.
 
 const (
-	freeBytes  = keptBytes + 16<<10 // of a buffer that is not charged, so that short replies never fail
-	mostMemory = 1 << 30            // of all clients, unless Server.ClientMemory says otherwise
-	mostOutput = 256 << 20          // of replies that wait for a client, unless Server.OutputBuffer says otherwise
+	freeBytes  = command.KeptBytes + 16<<10 // of a buffer that is not charged, so that short replies never fail
+	mostMemory = 1 << 30                    // of all clients, unless Server.ClientMemory says otherwise
+	mostOutput = 256 << 20                  // of replies that wait for a client, unless Server.OutputBuffer says otherwise
 )
 
 // charges is the memory of a client by what it is for, in bytes. Others read it.
@@ -32,13 +34,13 @@ func (c *client) memory() clientMemory {
 	c.outbox.mu.Unlock()
 	m := &c.charged
 	return clientMemory{
-		qbuf: m.requests.Load(), argvMem: m.arguments.Load(), multiMem: m.queue.Load() + m.watches.Load(), oll: int64(parts), omem: m.output.Load(), total: c.account.Used(),
+		qbuf: m.requests.Load(), argvMem: m.arguments.Load(), multiMem: m.queue.Load() + m.watches.Load(), oll: int64(parts), omem: m.output.Load(), total: c.Account.Used(),
 	}
 }
 
 // openAccount opens the account of a client that has been made.
 func (c *client) openAccount() {
-	c.account = c.s.memory.Open(c.user(), c.evict)
+	c.Account = c.s.memory.Open(c.user(), c.evict)
 	c.Grows = c.replyGrows
 }
 
@@ -47,20 +49,20 @@ func (c *client) chargeBuffer(what *atomic.Int64, size int) error {
 	if size <= freeBytes {
 		size = 0
 	}
-	return c.charge(what, int64(size))
+	return c.Charge(what, int64(size))
 }
 
 // replyGrows is Reply.Grows.
 func (c *client) replyGrows(size int) error {
-	if size-c.from > mostReply+freeBytes {
-		return errReplyTooLong
+	if size-c.from > command.MostReply+freeBytes {
+		return command.ErrReplyTooLong
 	}
 	return c.chargeBuffer(&c.charged.replies, size)
 }
 
 // argumentsGrow is Limits.Grows.
 func (c *client) argumentsGrow(bytes int) error {
-	return c.charge(&c.charged.arguments, int64(bytes))
+	return c.Charge(&c.charged.arguments, int64(bytes))
 }
 
 // heardBytes is what a name takes to which a client listens, beside its bytes.
@@ -69,19 +71,19 @@ const heardBytes = 256
 // chargeNames charges the names of a request to which the client will listen.
 func (c *client) chargeNames(kind int) error {
 	n := c.charged.names.Load()
-	for _, name := range c.args[1:] {
+	for _, name := range c.Args[1:] {
 		if _, again := c.hears[kind][string(name)]; !again {
 			n += int64(len(name) + heardBytes)
 		}
 	}
-	return c.charge(&c.charged.names, n)
+	return c.Charge(&c.charged.names, n)
 }
 
 // dropReplies gives the memory of replies back that have been sent, or wait now.
 func (c *client) dropReplies() {
-	if cap(c.Buf) > keptBytes {
+	if cap(c.Buf) > command.KeptBytes {
 		c.Buf = nil
-		c.charge(&c.charged.replies, 0)
+		c.Charge(&c.charged.replies, 0)
 	} else {
 		c.Buf = c.Buf[:0]
 	}
@@ -90,19 +92,19 @@ func (c *client) dropReplies() {
 // evict closes the client so that others have memory. Another client calls it.
 func (c *client) evict() {
 	c.killed.Store(true)
-	c.turn.Leave()
+	c.Turn.Leave()
 	c.s.Logger.Warn("a connection is closed: the memory for requests and replies is used up, and it has the most", "client", c.id,
 		"address", c.nc.RemoteAddr().String(), "user", c.user(), "requests", c.charged.requests.Load()+c.charged.arguments.Load()+c.charged.queue.Load()+c.charged.watches.Load(), "names", c.charged.names.Load(),
-		"work", c.work.Load(), "replies", c.charged.replies.Load()+c.charged.output.Load())
+		"work", c.Work.Load(), "replies", c.charged.replies.Load()+c.charged.output.Load())
 	c.cut()
-	c.s.senders.Go(func() { c.stopWaiting(noReply) }) // which takes locks that the other may have
+	c.s.senders.Go(func() { c.stopWaiting(command.NoReply) }) // which takes locks that the other may have
 }
 
 // CutOff closes the connection, for there is no reply that says what the command has done.
 //
 //go:noinline
 func (c *client) CutOff(err error) {
-	c.closing = true
+	c.Closing = true
 	c.s.Logger.Warn("a connection is closed: the reply to a command is lost", "client", c.id,
-		"address", c.nc.RemoteAddr().String(), "user", c.user(), "command", c.cmd.fullName(), "error", err)
+		"address", c.nc.RemoteAddr().String(), "user", c.user(), "command", c.Row.FullName(), "error", err)
 }

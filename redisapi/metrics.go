@@ -23,13 +23,13 @@ func (s *Server) WriteMetrics(out io.Writer) error {
 	w.One("copal_redis_rejected_connections_total", counter, "Connections that were turned away, as there were too many.", float64(n.rejected.Load()))
 	w.One("copal_redis_received_bytes_total", counter, "Bytes of requests.", float64(n.in.Load()))
 	w.One("copal_redis_sent_bytes_total", counter, "Bytes of replies.", float64(n.out.Load()))
-	w.One("copal_redis_hits_total", counter, "Keys that were read, and there.", float64(s.shared.hits.Load()))
-	w.One("copal_redis_misses_total", counter, "Keys that were read, and not there.", float64(s.shared.misses.Load()))
+	w.One("copal_redis_hits_total", counter, "Keys that were read, and there.", float64(s.shared.Hits.Load()))
+	w.One("copal_redis_misses_total", counter, "Keys that were read, and not there.", float64(s.shared.Misses.Load()))
 	w.Metric("copal_redis_commands_total", counter, "Commands that have run.")
 	each := func(write func(name string, f *figures)) {
 		for _, cmd := range numbered {
-			if f := &s.figures[cmd.number]; f.calls.Load()|f.rejected.Load() != 0 {
-				write(cmd.fullName(), f)
+			if f := &s.figures[cmd.Number]; f.calls.Load()|f.rejected.Load() != 0 {
+				write(cmd.FullName(), f)
 			}
 		}
 	}

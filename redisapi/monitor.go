@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // monitors are the clients that see all commands.
@@ -45,13 +46,13 @@ func (c *client) stopMonitor() {
 }
 
 // show shows a command of the client to those who monitor. Commands of administrators are not shown, and no passwords.
-func (c *client) show(cmd *command, args [][]byte) {
+func (c *client) show(cmd *command.Row, args [][]byte) {
 	m := &c.s.monitors
-	if m.count.Load() == 0 || cmd.flags&(admin|noAuth) != 0 {
+	if m.count.Load() == 0 || cmd.Flags&(command.Admin|command.NoAuth) != 0 {
 		return
 	}
 	now := time.Now()
-	line := fmt.Appendf(nil, "%d.%06d [%d %s]", now.Unix(), now.Nanosecond()/1000, c.db.Load(), c.nc.RemoteAddr())
+	line := fmt.Appendf(nil, "%d.%06d [%d %s]", now.Unix(), now.Nanosecond()/1000, c.Database.Load(), c.nc.RemoteAddr())
 	for _, a := range args {
 		line = append(line, ' ')
 		line = appendQuoted(line, a[:min(len(a), max(mostPending-len(line), 0))]) // no monitor takes a longer line

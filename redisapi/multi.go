@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // queue is what a client has queued between MULTI and EXEC.
@@ -17,7 +18,7 @@ type queue struct {
 }
 
 type queued struct {
-	cmd   *command
+	cmd   *command.Row
 	args  [][]byte
 	raw   [][]byte // with raw keys, once it is carried out
 	typed bool
@@ -26,22 +27,22 @@ type queued struct {
 	failed       bool
 }
 
-func multiCommands() family {
-	return known("transactions", "Transactions",
-		&command{name: "multi", arity: 1, flags: fast | noScript | noMulti | atOnce, run: own((*client).multi), since: "1.2.0", summary: "Begins to queue commands."},
-		&command{name: "exec", arity: 1, flags: noScript | atOnce, run: own((*client).exec), since: "1.2.0", summary: "Executes the queued commands, as one transaction of the store."},
-		&command{name: "discard", arity: 1, flags: fast | noScript | atOnce, run: own((*client).discard), since: "2.0.0", summary: "Discards the queued commands."},
-		&command{name: "watch", arity: -2, flags: fast | noScript | noMulti | atOnce, keys: allKeys, run: own((*client).watch), since: "2.2.0", summary: "Makes the next EXEC do nothing if a key has changed until then.",
-			differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. A delivery, an acknowledgement or a claim by a group is a change of the stream."},
-		&command{name: "unwatch", arity: 1, flags: fast | noScript, run: own((*client).unwatch), since: "2.2.0", summary: "Forgets all watched keys."},
+func multiCommands() command.Family {
+	return command.NewFamily("transactions", "Transactions",
+		&command.Row{Name: "multi", Arity: 1, Flags: command.Fast | command.NoScript | command.NoMulti | command.AtOnce, Run: own((*client).multi), Since: "1.2.0", Summary: "Begins to queue commands."},
+		&command.Row{Name: "exec", Arity: 1, Flags: command.NoScript | command.AtOnce, Run: own((*client).exec), Since: "1.2.0", Summary: "Executes the queued commands, as one transaction of the store."},
+		&command.Row{Name: "discard", Arity: 1, Flags: command.Fast | command.NoScript | command.AtOnce, Run: own((*client).discard), Since: "2.0.0", Summary: "Discards the queued commands."},
+		&command.Row{Name: "watch", Arity: -2, Flags: command.Fast | command.NoScript | command.NoMulti | command.AtOnce, Keys: command.AllKeys, Run: own((*client).watch), Since: "2.2.0", Summary: "Makes the next EXEC do nothing if a key has changed until then.",
+			Differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. A delivery, an acknowledgement or a claim by a group is a change of the stream."},
+		&command.Row{Name: "unwatch", Arity: 1, Flags: command.Fast | command.NoScript, Run: own((*client).unwatch), Since: "2.2.0", Summary: "Forgets all watched keys."},
 	)
 }
 
 // enqueue adds a request to the queue, in copies.
-func (c *client) enqueue(cmd *command, args [][]byte) error {
-	if cmd.flags&noMulti != 0 {
+func (c *client) enqueue(cmd *command.Row, args [][]byte) error {
+	if cmd.Flags&command.NoMulti != 0 {
 		c.queue.bad = true
-		return errorf("ERR Command not allowed inside a transaction")
+		return command.Errorf("ERR Command not allowed inside a transaction")
 	}
 	c.queue.bytes += 256 // for q, and for the list while it grows
 	for _, a := range args {
@@ -49,14 +50,14 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 	}
 	if int64(c.queue.bytes) > c.s.MaxRequest {
 		c.queue.bad = true
-		return errorf("ERR the transaction is too long")
+		return command.Errorf("ERR the transaction is too long")
 	}
 	if err := c.chargeQueue(c.queue.bytes); err != nil {
 		c.forgetQueue()
 		c.queue = &queue{bad: true}
 		return err
 	}
-	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.typed}
+	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.Typed}
 	for i, a := range args {
 		q.args[i] = bytes.Clone(a)
 	}
@@ -67,7 +68,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 
 // chargeQueue charges what the client has queued, in steps.
 func (c *client) chargeQueue(bytes int) error {
-	return c.charge(&c.charged.queue, int64(bytes)/chargeStep*chargeStep)
+	return c.Charge(&c.charged.queue, int64(bytes)/command.ChargeStep*command.ChargeStep)
 }
 
 func (c *client) forgetQueue() {
@@ -91,23 +92,23 @@ const maxWatches = 1000
 
 func (c *client) watch() error {
 	if c.queue != nil {
-		return errorf("ERR WATCH inside MULTI is not allowed")
+		return command.Errorf("ERR WATCH inside MULTI is not allowed")
 	}
 	bytes := 0
-	for _, key := range c.args[1:] {
-		bytes += len(key) + 2*entryBytes
+	for _, key := range c.Args[1:] {
+		bytes += len(key) + 2*command.EntryBytes
 	}
-	if err := c.charge(&c.charged.watches, c.charged.watches.Load()+int64(bytes)); err != nil {
+	if err := c.Charge(&c.charged.watches, c.charged.watches.Load()+int64(bytes)); err != nil {
 		return err
 	}
 	w := watched{keys: map[string]struct{}{}}
-	for _, key := range c.args[1:] {
+	for _, key := range c.Args[1:] {
 		if !slices.ContainsFunc(c.watches, func(w watched) bool { return w.has(key) }) {
 			w.keys[string(key)] = struct{}{}
 		}
 	}
 	if len(c.watches) == maxWatches {
-		return errorf("ERR too many WATCH without EXEC or UNWATCH")
+		return command.Errorf("ERR too many WATCH without EXEC or UNWATCH")
 	}
 	if len(w.keys) > 0 { // else all are watched since earlier
 		var err error
@@ -121,7 +122,7 @@ func (c *client) watch() error {
 }
 
 func (c *client) unwatch() error {
-	c.later(c.forgetWatches)
+	c.Later(c.forgetWatches)
 	c.OK()
 	return nil
 }
@@ -131,7 +132,7 @@ func (c *client) forgetWatches() {
 		w.then.Close()
 	}
 	c.watches = nil
-	c.charge(&c.charged.watches, 0)
+	c.Charge(&c.charged.watches, 0)
 }
 
 // unchanged lets the transaction count only if no watched key has changed.
@@ -148,7 +149,7 @@ func (c *client) unchanged(tx *copal.Tx) error {
 
 func (c *client) multi() error {
 	if c.queue != nil {
-		return errorf("ERR MULTI calls can not be nested")
+		return command.Errorf("ERR MULTI calls can not be nested")
 	}
 	c.queue = new(queue)
 	c.OK()
@@ -157,7 +158,7 @@ func (c *client) multi() error {
 
 func (c *client) discard() error {
 	if c.queue == nil {
-		return errorf("ERR DISCARD without MULTI")
+		return command.Errorf("ERR DISCARD without MULTI")
 	}
 	c.forgetQueue()
 	c.forgetWatches()
@@ -170,16 +171,16 @@ func (c *client) discard() error {
 func (c *client) exec() error {
 	q := c.queue
 	if q == nil {
-		return errorf("ERR EXEC without MULTI")
+		return command.Errorf("ERR EXEC without MULTI")
 	}
 	c.queue = nil
 	defer c.chargeQueue(0)
 	defer c.forgetWatches()
 	if q.bad {
-		return replyError("EXECABORT Transaction discarded because of previous errors.")
+		return command.Error("EXECABORT Transaction discarded because of previous errors.")
 	}
 	for _, each := range q.list {
-		if each.cmd.flags&write != 0 {
+		if each.cmd.Flags&command.Write != 0 {
 			c.wrote()
 		}
 	}
@@ -188,30 +189,30 @@ func (c *client) exec() error {
 			c.track(each.cmd, each.args)
 		}
 	}
-	before, db := len(c.Buf), c.db.Load()
-	err := c.update(func(tx *copal.Tx) error {
+	before, db := len(c.Buf), c.Database.Load()
+	err := c.Update(func(tx *copal.Tx) error {
 		if err := c.unchanged(tx); err != nil {
 			return err
 		}
-		c.db.Store(db)
+		c.Database.Store(db)
 		c.Array(len(q.list))
 		for i := range q.list {
 			each := &q.list[i]
-			if !c.goOn(1) {
+			if !c.GoOn(1) {
 				return c.Err()
 			}
 			each.raw = c.inside(each.cmd, each.args)
-			c.cmd, c.args, c.typed = each.cmd, each.raw, each.typed
+			c.Row, c.Args, c.Typed = each.cmd, each.raw, each.typed
 			each.began = time.Now()
 			err := c.judgeKeys()
 			if err == nil {
-				err = c.runIn(tx, len(c.Buf))
+				err = c.RunIn(tx, len(c.Buf))
 			}
 			each.ended, each.failed = time.Now(), err != nil
-			var own replyError
+			var own command.Error
 			switch {
 			case err == nil:
-			case errors.As(err, &own), isType(err):
+			case errors.As(err, &own), command.IsType(err):
 				c.fail(err)
 			default:
 				return err
@@ -220,9 +221,9 @@ func (c *client) exec() error {
 		return c.Err()
 	})
 	if err != nil {
-		c.after = c.after[:0]
+		c.After = c.After[:0]
 		c.Cut(before)
-		c.db.Store(db)
+		c.Database.Store(db)
 	} else {
 		c.serveAfter(q)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // Keyspace notifications are messages about what happens to keys, on channels such as __keyspace@0__:key and
@@ -143,7 +144,7 @@ func (s *Server) event(class uint32, name string, about subject) {
 	if !notices.tells(class, about.seq) {
 		return
 	}
-	n, key := databaseOf(about.raw)
+	n, key := command.DatabaseOf(about.raw)
 	if notices.tells(notifyKeyspace, about.seq) {
 		s.audience.publish(false, fmt.Appendf(nil, "__keyspace@%d__:%s", n, key), []byte(name), &about)
 	}
@@ -153,9 +154,9 @@ func (s *Server) event(class uint32, name string, about subject) {
 }
 
 // missedKeys tells of keys that a command has not found.
-func (s *Server) missedKeys(cmd *command, args [][]byte) {
+func (s *Server) missedKeys(cmd *command.Row, args [][]byte) {
 	raw := s.DB.Raw()
-	for _, key := range cmd.keys.of(args) {
+	for _, key := range cmd.Keys.Of(args) {
 		if !raw.Has(key) {
 			s.event(notifyMiss, "keymiss", subject{key, math.MaxUint64})
 		}

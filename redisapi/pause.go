@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // CLIENT PAUSE holds the commands of clients back, those that write or all, for a time. A command that is held has not
@@ -31,13 +33,10 @@ type pause struct {
 // holds reports whether the pause holds a command, of which writes says whether it writes.
 func (p *pause) holds(writes bool) bool { return p != nil && (p.all || writes) }
 
-// writes reports whether a pause of writes holds the command.
-func (cmd *command) writes() bool { return cmd.flags&(write|replicated) != 0 }
-
 // writes is the same for EXEC.
 func (q *queue) writes() bool {
 	for _, each := range q.list {
-		if each.cmd.writes() {
+		if each.cmd.Writes() {
 			return true
 		}
 	}
@@ -46,9 +45,9 @@ func (q *queue) writes() bool {
 
 // enter waits until no pause holds the command, and returns its arguments. While a command that writes is carried out
 // no pause begins, until leave. ok is false if the client is to end.
-func (c *client) enter(cmd *command, args [][]byte) (_ [][]byte, ok bool) {
+func (c *client) enter(cmd *command.Row, args [][]byte) (_ [][]byte, ok bool) {
 	p := &c.s.pausing
-	writes := cmd.writes() || cmd.name == "exec" && c.queue != nil && c.queue.writes()
+	writes := cmd.Writes() || cmd.Name == "exec" && c.queue != nil && c.queue.writes()
 	for kept := false; ; {
 		if writes {
 			p.writing.RLock()
@@ -85,8 +84,8 @@ func cloned(args [][]byte) (list [][]byte) {
 
 // waitOut waits until the pause is over, and reports whether the client is still there.
 func (c *client) waitOut(writes bool) bool {
-	if err := c.flush(); err != nil || c.closing {
-		c.closing = true
+	if err := c.flush(); err != nil || c.Closing {
+		c.Closing = true
 		return false
 	}
 	w := &c.s.waiting
@@ -108,7 +107,7 @@ func (c *client) waitOut(writes bool) bool {
 	c.waits.Store(nil)
 	c.setReadDeadline(time.Time{})
 	c.clock = time.Time{}
-	c.closing = err != nil
+	c.Closing = err != nil
 	return err == nil
 }
 
@@ -135,7 +134,7 @@ func (s *Server) pause(all bool, most time.Duration) {
 		case <-time.After(time.Until(p.end)):
 			s.resume(p)
 		case <-p.over:
-		case <-s.shared.ctx.Done():
+		case <-s.shared.Context.Done():
 		}
 	})
 }
@@ -159,24 +158,24 @@ func (s *Server) resume(p *pause) {
 
 // clientPause is CLIENT PAUSE. Within MULTI it pauses once that has committed.
 func (c *client) clientPause() error {
-	if len(c.args) > 4 {
-		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CLIENT HELP.", c.args[1])
+	if len(c.Args) > 4 {
+		return command.Errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try CLIENT HELP.", c.Args[1])
 	}
-	all := len(c.args) == 3 || is(c.args[3], "ALL")
-	if !all && !is(c.args[3], "WRITE") {
-		return errorf("ERR CLIENT PAUSE mode must be WRITE or ALL")
+	all := len(c.Args) == 3 || command.Is(c.Args[3], "ALL")
+	if !all && !command.Is(c.Args[3], "WRITE") {
+		return command.Errorf("ERR CLIENT PAUSE mode must be WRITE or ALL")
 	}
-	ms, err := parseInt(c.args[2])
+	ms, err := command.ParseInt(c.Args[2])
 	switch {
 	case err != nil:
-		return errorf("ERR timeout is not an integer or out of range")
+		return command.Errorf("ERR timeout is not an integer or out of range")
 	case ms < 0:
-		return errorf("ERR timeout is negative")
+		return command.Errorf("ERR timeout is negative")
 	case ms > math.MaxInt64-time.Now().UnixMilli():
-		return errorf("ERR timeout is out of range")
+		return command.Errorf("ERR timeout is out of range")
 	}
 	most := time.Duration(min(ms, int64(math.MaxInt64/time.Millisecond))) * time.Millisecond
-	c.later(func() {
+	c.Later(func() {
 		c.leave() // if it is within MULTI
 		c.s.pause(all, most)
 	})
@@ -185,7 +184,7 @@ func (c *client) clientPause() error {
 }
 
 func (c *client) clientUnpause() error {
-	c.later(func() { c.s.resume(c.s.pausing.now.Load()) })
+	c.Later(func() { c.s.resume(c.s.pausing.now.Load()) })
 	c.OK()
 	return nil
 }

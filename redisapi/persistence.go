@@ -5,48 +5,50 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/keys"
 )
 
-func serverCommands() family {
-	return known("server", "The server and its store",
-		&command{name: "time", arity: 1, flags: fast, run: own((*client).time), since: "2.6.0", summary: "Returns the time of the server."},
-		&command{name: "save", arity: 1, flags: admin | noScript | noMulti, run: own((*client).save), since: "1.0.0", summary: "Syncs all writes to the disk.", differs: "DB.Sync: all is in the log anyway"},
-		&command{name: "bgsave", arity: -1, flags: admin | noScript, run: own((*client).bgsave), since: "1.0.0", summary: "Same as SAVE.", differs: "replies when all is on the disk"},
-		&command{name: "lastsave", arity: 1, flags: fast, run: own((*client).lastsave), since: "1.0.0", summary: "Returns the time of the last SAVE."},
-		&command{name: "bgrewriteaof", arity: 1, flags: admin | noScript, run: own((*client).bgrewriteaof), since: "1.0.0", summary: "Compacts the log in the background."},
-		&command{name: "wait", arity: 3, run: own((*client).waitReplicas), since: "3.0.0", summary: "Returns the number of replicas with the last write: 0.", differs: "does not wait: there are no replicas"},
-		&command{name: "waitaof", arity: 4, run: own((*client).waitAOF), since: "7.2.0", summary: "Syncs all writes to the disk, if requested.", differs: "does not wait for replicas"},
-		&command{name: "role", arity: 1, flags: fast | noScript, run: own((*client).role), since: "2.8.12", summary: "Returns that the server is a master without replicas."},
-		&command{name: "monitor", arity: 1, flags: admin | noScript | noMulti, run: own((*client).monitor), since: "1.0.0", summary: "Shows all commands when they are executed."},
-		&command{name: "debug", arity: -2, flags: admin | noScript, since: "1.0.0", summary: "Commands for tests of clients, if the server has them.", subs: []*command{
-			{name: "sleep", arity: 3, flags: admin | noScript, run: own((*client).debugSleep), since: "1.0.0", summary: "Replies after seconds.", differs: "others are served meanwhile"},
-			{name: "object", arity: -3, flags: admin | noScript, keys: keys{2, 2, 1, nil}, run: own((*client).debugObject), since: "1.0.0", summary: "Describes the value of a key."},
-			{name: "set-active-expire", arity: 3, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
-			{name: "reload", arity: -2, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
-			{name: "jmap", arity: 2, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
-			{name: "change-repl-id", arity: 2, flags: admin | noScript, run: own((*client).debugNothing), since: "1.0.0", summary: "Accepted; no effect."},
+func serverCommands() command.Family {
+	return command.NewFamily("server", "The server and its store",
+		&command.Row{Name: "time", Arity: 1, Flags: command.Fast, Run: own((*client).time), Since: "2.6.0", Summary: "Returns the time of the server."},
+		&command.Row{Name: "save", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti, Run: own((*client).save), Since: "1.0.0", Summary: "Syncs all writes to the disk.", Differs: "DB.Sync: all is in the log anyway"},
+		&command.Row{Name: "bgsave", Arity: -1, Flags: command.Admin | command.NoScript, Run: own((*client).bgsave), Since: "1.0.0", Summary: "Same as SAVE.", Differs: "replies when all is on the disk"},
+		&command.Row{Name: "lastsave", Arity: 1, Flags: command.Fast, Run: own((*client).lastsave), Since: "1.0.0", Summary: "Returns the time of the last SAVE."},
+		&command.Row{Name: "bgrewriteaof", Arity: 1, Flags: command.Admin | command.NoScript, Run: own((*client).bgrewriteaof), Since: "1.0.0", Summary: "Compacts the log in the background."},
+		&command.Row{Name: "wait", Arity: 3, Run: own((*client).waitReplicas), Since: "3.0.0", Summary: "Returns the number of replicas with the last write: 0.", Differs: "does not wait: there are no replicas"},
+		&command.Row{Name: "waitaof", Arity: 4, Run: own((*client).waitAOF), Since: "7.2.0", Summary: "Syncs all writes to the disk, if requested.", Differs: "does not wait for replicas"},
+		&command.Row{Name: "role", Arity: 1, Flags: command.Fast | command.NoScript, Run: own((*client).role), Since: "2.8.12", Summary: "Returns that the server is a master without replicas."},
+		&command.Row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti, Run: own((*client).monitor), Since: "1.0.0", Summary: "Shows all commands when they are executed."},
+		&command.Row{Name: "debug", Arity: -2, Flags: command.Admin | command.NoScript, Since: "1.0.0", Summary: "Commands for tests of clients, if the server has them.", Subs: []*command.Row{
+			{Name: "sleep", Arity: 3, Flags: command.Admin | command.NoScript, Run: own((*client).debugSleep), Since: "1.0.0", Summary: "Replies after seconds.", Differs: "others are served meanwhile"},
+			{Name: "object", Arity: -3, Flags: command.Admin | command.NoScript, Keys: command.Keys{First: 2, Last: 2, Step: 1, Find: nil}, Run: keys.DebugObject, Since: "1.0.0", Summary: "Describes the value of a key."},
+			{Name: "set-active-expire", Arity: 3, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
+			{Name: "reload", Arity: -2, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
+			{Name: "jmap", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
+			{Name: "change-repl-id", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
 		}},
-		&command{name: "acl", arity: -2, flags: noScript, since: "6.0.0", summary: "Commands about users, which Server.Access or `copal serve --users` has.", subs: []*command{
-			{name: "whoami", arity: 2, run: own((*client).aclWhoami), since: "6.0.0", summary: "Returns the user."},
-			{name: "users", arity: 2, flags: admin, run: own((*client).aclUsers), since: "6.0.0", summary: "Returns the users."},
+		&command.Row{Name: "acl", Arity: -2, Flags: command.NoScript, Since: "6.0.0", Summary: "Commands about users, which Server.Access or `copal serve --users` has.", Subs: []*command.Row{
+			{Name: "whoami", Arity: 2, Run: own((*client).aclWhoami), Since: "6.0.0", Summary: "Returns the user."},
+			{Name: "users", Arity: 2, Flags: command.Admin, Run: own((*client).aclUsers), Since: "6.0.0", Summary: "Returns the users."},
 		}},
-		&command{name: "function", arity: -2, flags: noScript, since: "7.0.0", summary: "Commands about functions, of which there are none.", subs: []*command{
-			{name: "flush", arity: -2, flags: write | noScript, run: own((*client).scriptFlush), since: "7.0.0", summary: "Accepted; no effect: there are none."},
-			{name: "list", arity: -2, flags: noScript, run: own((*client).nothing), since: "7.0.0", summary: "Returns none."},
-			{name: "stats", arity: 2, flags: noScript, run: own((*client).functionStats), since: "7.0.0", summary: "Returns that none runs."},
-			{name: "kill", arity: 2, flags: noScript, run: own((*client).scriptKill), since: "7.0.0", summary: "An error: none runs."},
-			{name: "delete", arity: 3, flags: write | noScript, run: own((*client).functionDelete), since: "7.0.0", summary: "An error: there is none."},
+		&command.Row{Name: "function", Arity: -2, Flags: command.NoScript, Since: "7.0.0", Summary: "Commands about functions, of which there are none.", Subs: []*command.Row{
+			{Name: "flush", Arity: -2, Flags: command.Write | command.NoScript, Run: own((*client).scriptFlush), Since: "7.0.0", Summary: "Accepted; no effect: there are none."},
+			{Name: "list", Arity: -2, Flags: command.NoScript, Run: own((*client).nothing), Since: "7.0.0", Summary: "Returns none."},
+			{Name: "stats", Arity: 2, Flags: command.NoScript, Run: own((*client).functionStats), Since: "7.0.0", Summary: "Returns that none runs."},
+			{Name: "kill", Arity: 2, Flags: command.NoScript, Run: own((*client).scriptKill), Since: "7.0.0", Summary: "An error: none runs."},
+			{Name: "delete", Arity: 3, Flags: command.Write | command.NoScript, Run: own((*client).functionDelete), Since: "7.0.0", Summary: "An error: there is none."},
 		}},
-		&command{name: "script", arity: -2, flags: noScript, since: "2.6.0", summary: "Commands about scripts, of which there are none.", subs: []*command{
-			{name: "flush", arity: -2, flags: noScript, run: own((*client).scriptFlush), since: "2.6.0", summary: "Accepted; no effect: there are none."},
-			{name: "exists", arity: -3, flags: noScript, run: own((*client).scriptExists), since: "2.6.0", summary: "Returns a 0 for each script."},
-			{name: "kill", arity: 2, flags: noScript, run: own((*client).scriptKill), since: "2.6.0", summary: "An error: none runs."},
+		&command.Row{Name: "script", Arity: -2, Flags: command.NoScript, Since: "2.6.0", Summary: "Commands about scripts, of which there are none.", Subs: []*command.Row{
+			{Name: "flush", Arity: -2, Flags: command.NoScript, Run: own((*client).scriptFlush), Since: "2.6.0", Summary: "Accepted; no effect: there are none."},
+			{Name: "exists", Arity: -3, Flags: command.NoScript, Run: own((*client).scriptExists), Since: "2.6.0", Summary: "Returns a 0 for each script."},
+			{Name: "kill", Arity: 2, Flags: command.NoScript, Run: own((*client).scriptKill), Since: "2.6.0", Summary: "An error: none runs."},
 		}},
 	)
 }
 
 func (c *client) time() error {
-	now := c.now()
+	now := c.Now()
 	c.Array(2)
 	c.BulkInt(now.Unix())
 	c.BulkInt(int64(now.Nanosecond() / 1000))
@@ -68,7 +70,7 @@ func (s *Server) sync() error {
 }
 
 func (c *client) save() error {
-	c.turn.End()
+	c.Turn.End()
 	if err := c.s.sync(); err != nil {
 		return err
 	}
@@ -77,10 +79,10 @@ func (c *client) save() error {
 }
 
 func (c *client) bgsave() error {
-	if len(c.args) > 2 || len(c.args) == 2 && !is(c.args[1], "SCHEDULE") {
-		return errSyntax
+	if len(c.Args) > 2 || len(c.Args) == 2 && !command.Is(c.Args[1], "SCHEDULE") {
+		return command.ErrSyntax
 	}
-	c.turn.End()
+	c.Turn.End()
 	if err := c.s.sync(); err != nil {
 		return err
 	}
@@ -96,11 +98,11 @@ func (c *client) lastsave() error {
 func (c *client) bgrewriteaof() error {
 	s := c.s
 	if !s.compacting.CompareAndSwap(false, true) {
-		return errorf("ERR Background append only file rewriting already in progress")
+		return command.Errorf("ERR Background append only file rewriting already in progress")
 	}
 	s.senders.Go(func() {
 		defer s.compacting.Store(false)
-		if err := s.DB.Compact(s.shared.ctx, nil); err != nil && s.shared.ctx.Err() == nil && !errors.Is(err, copal.ErrClosed) {
+		if err := s.DB.Compact(s.shared.Context, nil); err != nil && s.shared.Context.Err() == nil && !errors.Is(err, copal.ErrClosed) {
 			s.Logger.Error("compaction has failed", "error", err)
 		}
 	})
@@ -110,20 +112,20 @@ func (c *client) bgrewriteaof() error {
 
 // milliseconds reads a timeout of WAIT.
 func milliseconds(arg []byte) error {
-	switch n, err := parseInt(arg); {
+	switch n, err := command.ParseInt(arg); {
 	case err != nil:
-		return errorf("ERR timeout is not an integer or out of range")
+		return command.Errorf("ERR timeout is not an integer or out of range")
 	case n < 0:
-		return errorf("ERR timeout is negative")
+		return command.Errorf("ERR timeout is negative")
 	}
 	return nil
 }
 
 func (c *client) waitReplicas() error {
-	if _, err := parseInt(c.args[1]); err != nil {
+	if _, err := command.ParseInt(c.Args[1]); err != nil {
 		return err
 	}
-	if err := milliseconds(c.args[2]); err != nil {
+	if err := milliseconds(c.Args[2]); err != nil {
 		return err
 	}
 	c.Int(0)
@@ -131,21 +133,21 @@ func (c *client) waitReplicas() error {
 }
 
 func (c *client) waitAOF() error {
-	local, err := parseInt(c.args[1])
+	local, err := command.ParseInt(c.Args[1])
 	switch {
 	case err != nil:
 		return err
 	case local < 0 || local > 1:
-		return errorf("ERR value is out of range, value must between 0 and 1")
+		return command.Errorf("ERR value is out of range, value must between 0 and 1")
 	}
-	switch replicas, err := parseInt(c.args[2]); {
+	switch replicas, err := command.ParseInt(c.Args[2]); {
 	case err != nil || replicas < 0:
-		return errPositive
+		return command.ErrPositive
 	}
-	if err := milliseconds(c.args[3]); err != nil {
+	if err := milliseconds(c.Args[3]); err != nil {
 		return err
 	}
-	if local == 1 && c.tx == nil {
+	if local == 1 && c.Tx == nil {
 		if err := c.s.sync(); err != nil {
 			return err
 		}
@@ -165,7 +167,7 @@ func (c *client) role() error {
 }
 
 func (c *client) debugNothing() error {
-	if err := c.debugging(); err != nil {
+	if err := c.Debugging(); err != nil {
 		return err
 	}
 	c.OK()
@@ -173,16 +175,16 @@ func (c *client) debugNothing() error {
 }
 
 func (c *client) debugSleep() error {
-	if err := c.debugging(); err != nil {
+	if err := c.Debugging(); err != nil {
 		return err
 	}
-	if seconds, err := parseFloat(c.args[2]); err == nil && seconds > 0 {
+	if seconds, err := command.ParseFloat(c.Args[2]); err == nil && seconds > 0 {
 		until := time.Now().Add(time.Duration(min(seconds, 3600) * float64(time.Second)))
-		for left := time.Until(until); left > 0 && c.goOn(stepsOf+1); left = time.Until(until) {
-			c.turn.End()
+		for left := time.Until(until); left > 0 && c.GoOn(command.StepsOf+1); left = time.Until(until) {
+			c.Turn.End()
 			select {
-			case <-time.After(min(left, lookTime)):
-			case <-c.s.shared.ctx.Done():
+			case <-time.After(min(left, command.LookTime)):
+			case <-c.s.shared.Context.Done():
 			}
 		}
 	}
@@ -206,27 +208,29 @@ func (c *client) aclUsers() error {
 
 // scriptFlush is SCRIPT FLUSH and FUNCTION FLUSH.
 func (c *client) scriptFlush() error {
-	if len(c.args) > 3 || len(c.args) == 3 && !is(c.args[2], "SYNC") && !is(c.args[2], "ASYNC") {
-		if c.cmd.parent.name == "function" {
-			return errorf("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
+	if len(c.Args) > 3 || len(c.Args) == 3 && !command.Is(c.Args[2], "SYNC") && !command.Is(c.Args[2], "ASYNC") {
+		if c.Row.Parent.Name == "function" {
+			return command.Errorf("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")
 		}
-		return errorf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+		return command.Errorf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
 	c.OK()
 	return nil
 }
 
 func (c *client) scriptExists() error {
-	c.Array(len(c.args) - 2)
-	for range c.args[2:] {
+	c.Array(len(c.Args) - 2)
+	for range c.Args[2:] {
 		c.Int(0)
 	}
 	return nil
 }
 
-func (c *client) scriptKill() error { return replyError("NOTBUSY No scripts in execution right now.") }
+func (c *client) scriptKill() error {
+	return command.Error("NOTBUSY No scripts in execution right now.")
+}
 
-func (c *client) functionDelete() error { return errorf("ERR Library not found") }
+func (c *client) functionDelete() error { return command.Errorf("ERR Library not found") }
 
 func (c *client) functionStats() error {
 	c.Map(2)

@@ -2,6 +2,8 @@ package redisapi
 
 import (
 	"bytes"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A port is open to clients of any protocol. A web page makes its browser connect to any port of the user's machine
@@ -18,7 +20,7 @@ func protocolOf(words [][]byte) string {
 			return "binary"
 		}
 	}
-	if protocol := openings[string(lower(nil, name))]; protocol != "" {
+	if protocol := openings[string(command.Lower(nil, name))]; protocol != "" {
 		return protocol
 	}
 	switch {
@@ -54,7 +56,7 @@ func isRequestLine(words [][]byte) bool {
 	switch {
 	case !ok || string(protocol) != "HTTP" && string(protocol) != "RTSP" && string(protocol) != "SIP" && string(protocol) != "ICAP":
 		return false
-	case is(words[0], "GET"): // never a command with three words
+	case command.Is(words[0], "GET"): // never a command with three words
 		return true
 	}
 	return bytes.HasPrefix(target, []byte("/")) || string(target) == "*" || bytes.ContainsRune(target, ':')
@@ -63,11 +65,11 @@ func isRequestLine(words [][]byte) bool {
 // isStorageLine reports whether a line is one by which a client of memcached writes: behind it comes a value, which
 // must not be carried out as commands. SET and APPEND of Redis have no such form.
 func isStorageLine(words [][]byte) bool {
-	if len(words) != 5 && len(words) != 6 || !is(words[0], "SET") && !is(words[0], "APPEND") {
+	if len(words) != 5 && len(words) != 6 || !command.Is(words[0], "SET") && !command.Is(words[0], "APPEND") {
 		return false
 	}
 	for _, number := range words[2:5] {
-		if _, err := parseInt(number); err != nil {
+		if _, err := command.ParseInt(number); err != nil {
 			return false
 		}
 	}

@@ -39,8 +39,8 @@ func TestProtocolOf(t *testing.T) {
 		}
 	}
 	for _, cmd := range table {
-		if got := protocolOf([][]byte{[]byte(cmd.name)}); got != "" {
-			t.Errorf("the command %s is taken for %s", cmd.name, got)
+		if got := protocolOf([][]byte{[]byte(cmd.Name)}); got != "" {
+			t.Errorf("the command %s is taken for %s", cmd.Name, got)
 		}
 	}
 }

@@ -8,24 +8,25 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/glob"
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-func pubsubCommands() family {
-	return known("pubsub", "Messages",
-		&command{name: "subscribe", arity: -2, flags: pubsub | noScript, run: own((*client).subscribe), since: "2.0.0", summary: "Subscribes to channels.", differs: "a channel has at most 64 KiB"},
-		&command{name: "unsubscribe", arity: -1, flags: pubsub | noScript, run: own((*client).unsubscribe), since: "2.0.0", summary: "Unsubscribes from channels, by default from all."},
-		&command{name: "psubscribe", arity: -2, flags: pubsub | noScript, run: own((*client).subscribe), since: "2.0.0", summary: "Subscribes to the channels that match patterns.", differs: "a pattern has at most 64 KiB"},
-		&command{name: "punsubscribe", arity: -1, flags: pubsub | noScript, run: own((*client).unsubscribe), since: "2.0.0", summary: "Unsubscribes from patterns, by default from all."},
-		&command{name: "ssubscribe", arity: -2, flags: pubsub | noScript, keys: noKeys, run: own((*client).subscribe), since: "7.0.0", summary: "Subscribes to channels of the shard, of which there is one.", differs: "a channel has at most 64 KiB"},
-		&command{name: "sunsubscribe", arity: -1, flags: pubsub | noScript, run: own((*client).unsubscribe), since: "7.0.0", summary: "Unsubscribes from channels of the shard, by default from all."},
-		&command{name: "publish", arity: 3, flags: pubsub | fast | replicated, run: own((*client).publish), since: "2.0.0", summary: "Sends a message to the subscribers of a channel; within MULTI, after its commit."},
-		&command{name: "spublish", arity: 3, flags: pubsub | fast | replicated, run: own((*client).publish), since: "7.0.0", summary: "Sends a message to the subscribers of a channel of the shard."},
-		&command{name: "pubsub", arity: -2, flags: pubsub, since: "2.8.0", summary: "Tells of channels.", subs: []*command{
-			{name: "channels", arity: -2, flags: pubsub, run: own((*client).pubsubChannels), since: "2.8.0", summary: "Returns the channels with subscribers."},
-			{name: "numsub", arity: -2, flags: pubsub, run: own((*client).pubsubNumsub), since: "2.8.0", summary: "Counts the subscribers of channels."},
-			{name: "numpat", arity: 2, flags: pubsub, run: own((*client).pubsubNumpat), since: "2.8.0", summary: "Counts the patterns with subscribers."},
-			{name: "shardchannels", arity: -2, flags: pubsub, run: own((*client).pubsubChannels), since: "7.0.0", summary: "Returns the channels of the shard with subscribers."},
-			{name: "shardnumsub", arity: -2, flags: pubsub, run: own((*client).pubsubNumsub), since: "7.0.0", summary: "Counts the subscribers of channels of the shard."},
+func pubsubCommands() command.Family {
+	return command.NewFamily("pubsub", "Messages",
+		&command.Row{Name: "subscribe", Arity: -2, Flags: command.PubSub | command.NoScript, Run: own((*client).subscribe), Since: "2.0.0", Summary: "Subscribes to channels.", Differs: "a channel has at most 64 KiB"},
+		&command.Row{Name: "unsubscribe", Arity: -1, Flags: command.PubSub | command.NoScript, Run: own((*client).unsubscribe), Since: "2.0.0", Summary: "Unsubscribes from channels, by default from all."},
+		&command.Row{Name: "psubscribe", Arity: -2, Flags: command.PubSub | command.NoScript, Run: own((*client).subscribe), Since: "2.0.0", Summary: "Subscribes to the channels that match patterns.", Differs: "a pattern has at most 64 KiB"},
+		&command.Row{Name: "punsubscribe", Arity: -1, Flags: command.PubSub | command.NoScript, Run: own((*client).unsubscribe), Since: "2.0.0", Summary: "Unsubscribes from patterns, by default from all."},
+		&command.Row{Name: "ssubscribe", Arity: -2, Flags: command.PubSub | command.NoScript, Keys: command.NoKeys, Run: own((*client).subscribe), Since: "7.0.0", Summary: "Subscribes to channels of the shard, of which there is one.", Differs: "a channel has at most 64 KiB"},
+		&command.Row{Name: "sunsubscribe", Arity: -1, Flags: command.PubSub | command.NoScript, Run: own((*client).unsubscribe), Since: "7.0.0", Summary: "Unsubscribes from channels of the shard, by default from all."},
+		&command.Row{Name: "publish", Arity: 3, Flags: command.PubSub | command.Fast | command.Replicated, Run: own((*client).publish), Since: "2.0.0", Summary: "Sends a message to the subscribers of a channel; within MULTI, after its commit."},
+		&command.Row{Name: "spublish", Arity: 3, Flags: command.PubSub | command.Fast | command.Replicated, Run: own((*client).publish), Since: "7.0.0", Summary: "Sends a message to the subscribers of a channel of the shard."},
+		&command.Row{Name: "pubsub", Arity: -2, Flags: command.PubSub, Since: "2.8.0", Summary: "Tells of channels.", Subs: []*command.Row{
+			{Name: "channels", Arity: -2, Flags: command.PubSub, Run: own((*client).pubsubChannels), Since: "2.8.0", Summary: "Returns the channels with subscribers."},
+			{Name: "numsub", Arity: -2, Flags: command.PubSub, Run: own((*client).pubsubNumsub), Since: "2.8.0", Summary: "Counts the subscribers of channels."},
+			{Name: "numpat", Arity: 2, Flags: command.PubSub, Run: own((*client).pubsubNumpat), Since: "2.8.0", Summary: "Counts the patterns with subscribers."},
+			{Name: "shardchannels", Arity: -2, Flags: command.PubSub, Run: own((*client).pubsubChannels), Since: "7.0.0", Summary: "Returns the channels of the shard with subscribers."},
+			{Name: "shardnumsub", Arity: -2, Flags: command.PubSub, Run: own((*client).pubsubNumsub), Since: "7.0.0", Summary: "Counts the subscribers of channels of the shard."},
 		}},
 	)
 }
@@ -48,11 +49,11 @@ type audience struct {
 
 // kindOf is what a command of the subscribe family is about.
 func (c *client) kindOf() int {
-	switch c.cmd.name[0] {
+	switch c.Row.Name[0] {
 	case 'p':
 		return patterns
 	case 's':
-		if c.cmd.name[1] != 'u' || c.cmd.name[2] == 'n' { // no subscribe
+		if c.Row.Name[1] != 'u' || c.Row.Name[2] == 'n' { // no subscribe
 			return shardChannels
 		}
 	}
@@ -75,13 +76,13 @@ func (c *client) subscribe() error {
 	if c.s.notified() != 0 {
 		since = c.s.written()
 	}
-	if err := fitChannels(c.args[1:]); err != nil {
+	if err := fitChannels(c.Args[1:]); err != nil {
 		return err
 	}
 	if err := c.chargeNames(kind); err != nil {
 		return err
 	}
-	for _, name := range c.args[1:] {
+	for _, name := range c.Args[1:] {
 		c.s.audience.add(c, kind, string(name), since)
 		c.confirm(kind, name)
 	}
@@ -92,7 +93,7 @@ func (c *client) subscribe() error {
 func fitChannels(names [][]byte) error {
 	for _, name := range names {
 		if len(name) > copal.MaxKeyBytes {
-			return errorf("ERR a channel or pattern is longer than %d bytes", copal.MaxKeyBytes)
+			return command.Errorf("ERR a channel or pattern is longer than %d bytes", copal.MaxKeyBytes)
 		}
 	}
 	return nil
@@ -100,7 +101,7 @@ func fitChannels(names [][]byte) error {
 
 // confirm replies that the client listens to a name, or does no longer. Where replies are off it is a message.
 func (c *client) confirm(kind int, name []byte) {
-	n, command := c.heard(kind), c.cmd.name
+	n, command := c.heard(kind), c.Row.Name
 	text := func(r *resp.Reply) {
 		r.Push(3)
 		r.BulkString(command)
@@ -113,7 +114,7 @@ func (c *client) confirm(kind int, name []byte) {
 	}
 	if c.silent() {
 		c.hold()
-		c.later(func() { c.push(text) })
+		c.Later(func() { c.push(text) })
 	} else {
 		text(&c.Reply)
 	}
@@ -122,7 +123,7 @@ func (c *client) confirm(kind int, name []byte) {
 // unsubscribe is UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
 func (c *client) unsubscribe() error {
 	kind := c.kindOf()
-	names := c.args[1:]
+	names := c.Args[1:]
 	if len(names) == 0 {
 		for _, name := range slices.Sorted(maps.Keys(c.hears[kind])) {
 			names = append(names, []byte(name))
@@ -139,7 +140,7 @@ func (c *client) unsubscribe() error {
 	if len(names) == 0 {
 		c.confirm(kind, nil)
 	}
-	c.charge(&c.charged.names, c.charged.names.Load()-gone)
+	c.Charge(&c.charged.names, c.charged.names.Load()-gone)
 	return nil
 }
 
@@ -185,7 +186,7 @@ func (c *client) hearNothing() {
 			c.s.audience.remove(c, kind, name)
 		}
 	}
-	c.charge(&c.charged.names, 0)
+	c.Charge(&c.charged.names, 0)
 }
 
 // listening returns to how many names of each kind the client listens, and its version of the protocol. Others call it.
@@ -207,22 +208,22 @@ func (c *client) listening() (heard [kindsOfChannels]int, version int) {
 var whileSubscribed = []string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"}
 
 // mayRun is an error where the client listens, and could not tell the reply from a message.
-func (c *client) mayRun(cmd *command) error {
-	if c.subscribed == 0 || c.V3 || slices.Contains(whileSubscribed, cmd.name) {
+func (c *client) mayRun(cmd *command.Row) error {
+	if c.subscribed == 0 || c.V3 || slices.Contains(whileSubscribed, cmd.Name) {
 		return nil
 	}
-	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.fullName())
+	return command.Errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context", cmd.FullName())
 }
 
 // publish is PUBLISH and SPUBLISH.
 func (c *client) publish() error {
-	channel, message := c.args[1], c.args[2]
+	channel, message := c.Args[1], c.Args[2]
 	if err := c.mayPublish(channel); err != nil {
 		return err
 	}
-	shard := c.cmd.name == "spublish"
+	shard := c.Row.Name == "spublish"
 	c.Int(c.s.audience.count(shard, channel))
-	c.later(func() { c.s.audience.publish(shard, channel, message, nil) })
+	c.Later(func() { c.s.audience.publish(shard, channel, message, nil) })
 	return nil
 }
 
@@ -284,7 +285,7 @@ func (a *audience) publish(shard bool, channel, message []byte, about *subject) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.eachLocked(shard, channel, fit, func(c *client, since uint64, pattern []byte) {
-		if about != nil && (about.seq <= since || !c.grant.Load().MayRead(about.raw)) {
+		if about != nil && (about.seq <= since || !c.Grant.Load().MayRead(about.raw)) {
 			return
 		}
 		c.push(func(r *resp.Reply) {
@@ -308,7 +309,7 @@ func (a *audience) publish(shard bool, channel, message []byte, about *subject) 
 
 // kindAsked is what a subcommand of PUBSUB is about.
 func (c *client) kindAsked() int {
-	if c.cmd.name[:2] == "sh" {
+	if c.Row.Name[:2] == "sh" {
 		return shardChannels
 	}
 	return channels
@@ -316,10 +317,10 @@ func (c *client) kindAsked() int {
 
 // pubsubChannels is PUBSUB CHANNELS and PUBSUB SHARDCHANNELS.
 func (c *client) pubsubChannels() error {
-	if len(c.args) > 3 {
-		return errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.", c.args[1])
+	if len(c.Args) > 3 {
+		return command.Errorf("ERR unknown subcommand or wrong number of arguments for '%.128s'. Try PUBSUB HELP.", c.Args[1])
 	}
-	if err := fitChannels(c.args[2:]); err != nil {
+	if err := fitChannels(c.Args[2:]); err != nil {
 		return err
 	}
 	a := &c.s.audience
@@ -327,8 +328,8 @@ func (c *client) pubsubChannels() error {
 	names := slices.Sorted(maps.Keys(a.of[c.kindAsked()]))
 	a.mu.Unlock()
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.maySee([]byte(name)) })
-	if len(c.args) == 3 {
-		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.args[2], []byte(name)) })
+	if len(c.Args) == 3 {
+		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.Args[2], []byte(name)) })
 	}
 	c.Array(len(names))
 	for _, name := range names {
@@ -342,8 +343,8 @@ func (c *client) pubsubNumsub() error {
 	a := &c.s.audience
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c.Array(2 * len(c.args[2:]))
-	for _, name := range c.args[2:] {
+	c.Array(2 * len(c.Args[2:]))
+	for _, name := range c.Args[2:] {
 		c.Bulk(name)
 		n := 0
 		if c.maySee(name) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 func TestMessages(t *testing.T) {
@@ -112,7 +114,7 @@ func TestMessagesWhileWaiting(t *testing.T) {
 func TestMessagesComeBehindReplies(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		goOn := make(chan struct{})
-		table["zz"] = &command{name: "zz", arity: 1, run: func(c *call) error {
+		table["zz"] = &command.Row{Name: "zz", Arity: 1, Run: func(c *command.Call) error {
 			<-goOn
 			c.OK()
 			return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // Replies and messages leave a client by its outbox. Replies are sent at once as far as the
@@ -91,7 +92,7 @@ func (c *client) push(message func(*resp.Reply)) {
 // mayPend is Reply.Grows of a message. One that is too long to wait is not made.
 func mayPend(size int) error {
 	if size > mostPending+partBytes {
-		return errReplyTooLong
+		return command.ErrReplyTooLong
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func (c *client) chargeLocked() error {
 	if n <= partBytes {
 		n = 0
 	}
-	err := c.charge(&c.charged.output, int64(n))
+	err := c.Charge(&c.charged.output, int64(n))
 	if err != nil {
 		c.closeLocked("a connection is closed: the memory for requests and replies is used up")
 	}
@@ -140,7 +141,7 @@ func (c *client) failLocked() {
 	o := &c.outbox
 	o.failed, o.pending, o.later = true, nil, nil
 	o.bytes, o.messages, o.size = 0, 0, 0
-	c.charge(&c.charged.output, 0)
+	c.Charge(&c.charged.output, 0)
 	c.cut()
 }
 
@@ -181,12 +182,12 @@ func (c *client) laterLocked(b []byte, err error) error {
 	c.roomLocked(len(b))
 	switch {
 	case len(b) == 0:
-	case cap(c.Buf) > keptBytes: // it is no buffer that is lent
+	case cap(c.Buf) > command.KeptBytes: // it is no buffer that is lent
 		o.pending = append(o.pending, part{b: b})
 		o.bytes += len(b)
 		o.size += cap(b)
 		c.Buf = nil
-		c.charge(&c.charged.replies, 0)
+		c.Charge(&c.charged.replies, 0)
 	default:
 		o.add(&o.pending, b, 0)
 	}

@@ -5,18 +5,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/elements"
 )
 
 // Of many keys, those with a prefix are found without putting all in order.
 func TestPrefixesSortNothing(t *testing.T) {
 	s, address := newServer(t)
 	b := s.DB.Raw().Batch()
-	for i := range fewKeys {
+	for i := range elements.FewKeys {
 		b.Set(fmt.Append(nil, "a", i), nil)
 	}
 	for _, key := range []string{"b1", "b2", "\xff\xff1", "c"} {
 		b.Set([]byte(key), nil)
-		b.Set(Key(3, []byte(key)), nil)
+		b.Set(command.Key(3, []byte(key)), nil)
 	}
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/elements"
+
 	copaladmin "github.com/copaldb/copal/admin"
 )
 
@@ -15,7 +17,7 @@ import (
 func TestKeysBesideADeclaration(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
-	const n = fewKeys + 1000
+	const n = elements.FewKeys + 1000
 	for i := range n {
 		if err := s.DB.Raw().Set(fmt.Appendf(nil, "map%d:%d", i%4, i), nil); err != nil {
 			t.Fatal(err)

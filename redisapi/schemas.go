@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/wire"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A schema in the log stays there. So what a client says that it will use is kept in memory, and is written with the
@@ -24,7 +25,7 @@ const (
 	mostAnnouncedOfUser = 64
 )
 
-const errManySchemas replyError = "ERR the store has as many schemas as clients may add"
+const errManySchemas command.Error = "ERR the store has as many schemas as clients may add"
 
 // announced are schemas that the log does not have, by the users that have announced them. So no user takes another's.
 type announced struct {
@@ -84,7 +85,7 @@ func (c *client) settle(value []byte) error {
 	if _, ok := s.names.known().numbers[name]; ok {
 		return nil
 	}
-	user := c.grant.Load()
+	user := c.Grant.Load()
 	schema, ok := s.announced.find(user.Name(), name)
 	if !ok {
 		return nil
@@ -168,26 +169,26 @@ func (n *schemaNames) again(store *engine.Store) *schemaTable {
 
 // schemaSet is COPAL.SCHEMA SET. It counts at once, in a transaction as well.
 func (c *client) schemaSet() error {
-	schema := engine.Schema{Codec: string(c.args[2]), Text: string(c.args[3])}
+	schema := engine.Schema{Codec: string(c.Args[2]), Text: string(c.Args[3])}
 	name, store := wire.SchemaName(schema), opened.Engine(c.s.DB)
 	switch {
 	case !engine.IsWord(schema.Codec):
-		return errorf("ERR the name of a codec is a word of lower-case letters and digits")
+		return command.Errorf("ERR the name of a codec is a word of lower-case letters and digits")
 	case schema.Text == "":
-		return errorf("ERR a schema without a text is none: eight zero bytes name it")
-	case !c.grant.Load().MayWriteSome():
-		return replyError("NOPERM the user may write nothing")
+		return command.Errorf("ERR a schema without a text is none: eight zero bytes name it")
+	case !c.Grant.Load().MayWriteSome():
+		return command.Error("NOPERM the user may write nothing")
 	}
 	if number, ok := c.s.names.number(store, name); !ok {
 		if n := len(schema.Codec) + len(schema.Text); n > mostSchemaBytes {
-			return errorf("ERR a schema of %d bytes, and the most is %d", n, mostSchemaBytes)
+			return command.Errorf("ERR a schema of %d bytes, and the most is %d", n, mostSchemaBytes)
 		}
-		if err := c.open(); err != nil {
+		if err := c.CheckOpen(); err != nil {
 			return err
 		}
-		c.s.announced.add(c.grant.Load().Name(), name, schema)
+		c.s.announced.add(c.Grant.Load().Name(), name, schema)
 	} else if other, _ := store.Schema(number); other != schema {
-		return errorf("ERR another schema has the same name")
+		return command.Errorf("ERR another schema has the same name")
 	}
 	c.Bulk(name[:])
 	return nil
@@ -195,16 +196,16 @@ func (c *client) schemaSet() error {
 
 // schemaGet is COPAL.SCHEMA GET.
 func (c *client) schemaGet() error {
-	if len(c.args[2]) != nameBytes {
-		return errorf("ERR the name of a schema has eight bytes")
+	if len(c.Args[2]) != nameBytes {
+		return command.Errorf("ERR the name of a schema has eight bytes")
 	}
 	store := opened.Engine(c.s.DB)
-	name := [nameBytes]byte(c.args[2])
+	name := [nameBytes]byte(c.Args[2])
 	schema, ok := engine.Schema{}, false
 	if number, written := c.s.names.number(store, name); written {
 		schema, ok = store.Schema(number)
 	} else {
-		schema, ok = c.s.announced.find(c.grant.Load().Name(), name)
+		schema, ok = c.s.announced.find(c.Grant.Load().Name(), name)
 	}
 	if !ok {
 		c.NullArray()

@@ -17,6 +17,7 @@ import (
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/sparing"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // Server serves one store. The fields are settings, which must not change once it serves; DB is the
@@ -68,7 +69,7 @@ type Server struct {
 	serving     map[net.Listener]struct{}
 	clients     map[int64]*client
 	counts      counts
-	shared      shared // with the calls of clients
+	shared      command.Shared // with the calls of clients
 	memory      *budget.Budget
 	buffers     sync.Pool // of *lent
 	waiting     waiting
@@ -167,13 +168,13 @@ func (s *Server) init() {
 		if s.Access != nil {
 			s.visitors = newVisitors(s.MaxClients)
 		}
-		s.shared.db, s.shared.started, s.shared.cluster, s.shared.debug = s.DB, time.Now(), s.ClusterAddress != "", s.Debug
-		s.lastSave.Store(s.shared.started.Unix())
+		s.shared.DB, s.shared.Started, s.shared.Cluster, s.shared.Debug = s.DB, time.Now(), s.ClusterAddress != "", s.Debug
+		s.lastSave.Store(s.shared.Started.Unix())
 		s.figures = make([]figures, len(numbered))
 		s.slow.threshold.Store(10_000)
 		s.slow.limit(128)
-		s.shared.ctx, s.cancel = context.WithCancel(context.Background())
-		s.leaving, s.leave = context.WithCancel(s.shared.ctx)
+		s.shared.Context, s.cancel = context.WithCancel(context.Background())
+		s.leaving, s.leave = context.WithCancel(s.shared.Context)
 		var random [20]byte
 		rand.Read(random[:])
 		s.name = hex.EncodeToString(random[:])

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A session is a transaction of the store that lasts from COPAL.BEGIN to COPAL.COMMIT or COPAL.ROLLBACK. The store
@@ -22,19 +23,19 @@ type session struct {
 	ended    chan error // the outcome
 }
 
-const errConflict replyError = "CONFLICT the transaction lost to another write, and nothing was written"
+const errConflict command.Error = "CONFLICT the transaction lost to another write, and nothing was written"
 
 // errRolledBack ends a transaction without its writes.
 var errRolledBack = errors.New("rolled back")
 
 // begin is COPAL.BEGIN.
 func (c *client) begin() error {
-	snapshot := len(c.args) == 2 && is(c.args[1], "SNAPSHOT")
+	snapshot := len(c.Args) == 2 && command.Is(c.Args[1], "SNAPSHOT")
 	switch {
-	case len(c.args) > 1 && !snapshot:
-		return errSyntax
+	case len(c.Args) > 1 && !snapshot:
+		return command.ErrSyntax
 	case len(c.watches) > 0:
-		return errorf("ERR COPAL.BEGIN while keys are watched")
+		return command.Errorf("ERR COPAL.BEGIN while keys are watched")
 	}
 	s := &session{readOnly: snapshot, decision: make(chan bool), ended: make(chan error, 1)}
 	run := c.s.DB.Update
@@ -61,8 +62,8 @@ func (c *client) begin() error {
 		return err
 	}
 	c.session.Store(s)
-	c.held = s.tx
-	c.raw, c.tx = c.store().In(s.tx), s.tx
+	c.Held = s.tx
+	c.Store, c.Tx = c.Base().In(s.tx), s.tx
 	seq, ms := c.engineTx().Moment()
 	c.Array(2)
 	c.Int(int64(seq))
@@ -71,22 +72,22 @@ func (c *client) begin() error {
 }
 
 // takes returns an error for a command that has no place in the session.
-func (s *session) takes(c *client, cmd *command, args [][]byte) error {
+func (s *session) takes(c *client, cmd *command.Row, args [][]byte) error {
 	switch {
-	case cmd.flags&(noMulti|admin|pubsub|blocking) != 0:
-		return errorf("ERR '%s' is not possible in a transaction of COPAL.BEGIN", cmd.fullName())
-	case cmd.flags&write != 0 && s.readOnly:
-		return replyError("READONLY You can't write in a snapshot.")
-	case s.readOnly || cmd.flags&(write|readonly) == 0:
+	case cmd.Flags&(command.NoMulti|command.Admin|command.PubSub|command.Blocking) != 0:
+		return command.Errorf("ERR '%s' is not possible in a transaction of COPAL.BEGIN", cmd.FullName())
+	case cmd.Flags&command.Write != 0 && s.readOnly:
+		return command.Error("READONLY You can't write in a snapshot.")
+	case s.readOnly || cmd.Flags&(command.Write|command.ReadOnly) == 0:
 		return nil
 	}
-	s.wrote = s.wrote || cmd.flags&write != 0
+	s.wrote = s.wrote || cmd.Flags&command.Write != 0
 	s.bytes += 256
 	for _, a := range args {
 		s.bytes += int64(len(a)) + 48
 	}
 	if s.bytes > c.s.MaxRequest {
-		return errorf("ERR the transaction is too long")
+		return command.Errorf("ERR the transaction is too long")
 	}
 	return c.chargeQueue(int(s.bytes))
 }
@@ -94,7 +95,7 @@ func (s *session) takes(c *client, cmd *command, args [][]byte) error {
 // endSession ends the session of the client, if there is one, and returns why its writes do not count.
 func (c *client) endSession(commits bool) error {
 	s := c.session.Swap(nil)
-	c.held = nil
+	c.Held = nil
 	if s == nil {
 		return nil
 	}
@@ -106,14 +107,14 @@ func (c *client) endSession(commits bool) error {
 
 // commit is COPAL.COMMIT.
 func (c *client) commit() error {
-	s, synced := c.session.Load(), len(c.args) == 2 && is(c.args[1], "FSYNC")
+	s, synced := c.session.Load(), len(c.Args) == 2 && command.Is(c.Args[1], "FSYNC")
 	switch {
-	case len(c.args) > 1 && !synced:
-		return errSyntax
+	case len(c.Args) > 1 && !synced:
+		return command.ErrSyntax
 	case s == nil:
-		return errorf("ERR COPAL.COMMIT without COPAL.BEGIN")
+		return command.Errorf("ERR COPAL.COMMIT without COPAL.BEGIN")
 	}
-	c.turn.End()
+	c.Turn.End()
 	if err := c.endSession(true); err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (c *client) commit() error {
 // rollback is COPAL.ROLLBACK.
 func (c *client) rollback() error {
 	if c.session.Load() == nil {
-		return errorf("ERR COPAL.ROLLBACK without COPAL.BEGIN")
+		return command.Errorf("ERR COPAL.ROLLBACK without COPAL.BEGIN")
 	}
 	c.endSession(false)
 	c.OK()

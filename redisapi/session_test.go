@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A transaction of a connection reads one moment and its own writes, which others see when it has committed, all at
@@ -32,7 +33,7 @@ func TestSessionIsIsolated(t *testing.T) {
 	p.want("SET a 10", "OK")
 	p.want("RPUSH l x y", "2")
 	p.want("INCR n", "1")
-	p.want("HSET b f v", "(error) "+string(errWrongType))
+	p.want("HSET b f v", "(error) "+string(command.ErrWrongType))
 	p.want("NOSUCH", "(error) ERR unknown command 'NOSUCH', with args beginning with: ")
 	p.want("MGET a b n", `["10" "2" "1"]`)
 	p.want("LRANGE l 0 -1", `["x" "y"]`)
@@ -261,7 +262,7 @@ func TestSessionWakes(t *testing.T) {
 		waits.begin("BLPOP l 0")
 		p.do("COPAL.BEGIN")
 		p.want("RPUSH l x", "1")
-		p.want("GET l", "(error) "+string(errWrongType))
+		p.want("GET l", "(error) "+string(command.ErrWrongType))
 		p.send("COPAL.COMMIT")
 		waits.wantNext(`["l" "x"]`)
 		p.wantNext("OK")

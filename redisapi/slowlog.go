@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/exposition"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // What is kept about commands that have run: figures of each for INFO, and the latest that took long.
@@ -56,7 +57,7 @@ func (s *Server) resetFigures() {
 		f.took.Reset()
 	}
 	n := &s.counts
-	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.reads, &n.writes, &n.expired, &s.shared.hits, &s.shared.misses} {
+	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.reads, &n.writes, &n.expired, &s.shared.Hits, &s.shared.Misses} {
 		n.Store(0)
 	}
 	s.savedWrites.Store(0)
@@ -129,9 +130,9 @@ func (l *slowlog) add(c *client, args [][]byte, at time.Time, took time.Duration
 }
 
 // note keeps the figures of a command that has run. The args of one that has waited are nil.
-func (c *client) note(cmd *command, args [][]byte, began, ended time.Time, failed bool) {
+func (c *client) note(cmd *command.Row, args [][]byte, began, ended time.Time, failed bool) {
 	took := ended.Sub(began)
-	f := &c.s.figures[cmd.number]
+	f := &c.s.figures[cmd.Number]
 	f.calls.Add(1)
 	if failed {
 		f.failed.Add(1)
@@ -140,20 +141,20 @@ func (c *client) note(cmd *command, args [][]byte, began, ended time.Time, faile
 		return
 	}
 	f.took.Observe(took)
-	if most := c.s.slow.threshold.Load(); most >= 0 && took.Microseconds() >= most && cmd.flags&noAuth == 0 && cmd.name != "exec" { // its commands have lines of their own
+	if most := c.s.slow.threshold.Load(); most >= 0 && took.Microseconds() >= most && cmd.Flags&command.NoAuth == 0 && cmd.Name != "exec" { // its commands have lines of their own
 		c.s.slow.add(c, args, began, took)
 	}
 }
 
 func (c *client) slowlogGet() error {
 	n := int64(10)
-	if len(c.args) > 3 {
-		return errorf("ERR wrong number of arguments for 'slowlog|get' command")
+	if len(c.Args) > 3 {
+		return command.Errorf("ERR wrong number of arguments for 'slowlog|get' command")
 	}
-	if len(c.args) == 3 {
+	if len(c.Args) == 3 {
 		var err error
-		if n, err = parseInt(c.args[2]); err != nil || n < -1 {
-			return errorf("ERR count should be greater than or equal to -1")
+		if n, err = command.ParseInt(c.Args[2]); err != nil || n < -1 {
+			return command.Errorf("ERR count should be greater than or equal to -1")
 		}
 	}
 	l := &c.s.slow

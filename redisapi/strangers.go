@@ -6,6 +6,7 @@ import (
 	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/sparing"
 	"github.com/copaldb/copal/internal/strangers"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A client without a token, where the server has users, is a stranger. Strangers have a time in which to name
@@ -16,7 +17,7 @@ import (
 // authTime is the default of Server.AuthTimeout.
 const authTime = 10 * time.Second
 
-const errMaxClients replyError = "ERR max number of clients reached"
+const errMaxClients command.Error = "ERR max number of clients reached"
 
 // visitors are the connections of strangers and of users, where the server has users.
 type visitors struct {
@@ -45,7 +46,7 @@ func (c *client) arrive() error {
 	if v == nil {
 		return nil
 	}
-	if c.grant.Load() == nil {
+	if c.Grant.Load() == nil {
 		c.depart()
 		c.receive()
 		return nil
@@ -56,7 +57,7 @@ func (c *client) arrive() error {
 			c.kill()
 		})
 		if err := seat.Take(1); err != nil {
-			c.closing = true
+			c.Closing = true
 			return errMaxClients
 		}
 		c.depart()

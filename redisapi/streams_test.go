@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/redisstream"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // All who wait for an entry get it, by whatever door it comes.
@@ -100,7 +101,7 @@ func TestGroupsThatGo(t *testing.T) {
 	const gone = "(error) NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"
 	for request, reply := range map[string]string{
 		"XGROUP DESTROY s g": gone, "DEL s": gone, "FLUSHALL": gone, "FLUSHDB": gone, "RENAME s t": gone, "PEXPIRE s 10": gone,
-		"SET s 1": "(error) " + string(errWrongType),
+		"SET s 1": "(error) " + string(command.ErrWrongType),
 	} {
 		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 			s.notifies(notifyKeyevent | notifyExpired) // so that keys that expire are told

@@ -8,6 +8,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A client that tracks keys is told when they change, so that it may keep their values. The server remembers which keys
@@ -37,14 +38,14 @@ type trackOptions struct {
 }
 
 // track remembers the keys that a command is about to read.
-func (c *client) track(cmd *command, args [][]byte) {
-	if cmd.flags&readonly == 0 || c.trackOptions.bcast || c.trackOptions.optIn && !c.caching || c.trackOptions.optOut && c.caching {
+func (c *client) track(cmd *command.Row, args [][]byte) {
+	if cmd.Flags&command.ReadOnly == 0 || c.trackOptions.bcast || c.trackOptions.optIn && !c.caching || c.trackOptions.optOut && c.caching {
 		return
 	}
 	t := &c.s.tracking
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, key := range cmd.keys.of(args) {
+	for _, key := range cmd.Keys.Of(args) {
 		if t.keys[string(key)] == nil {
 			for other := range t.keys {
 				if len(t.keys) < mostTracked && t.bytes+len(key) <= mostTrackedBytes {
@@ -62,12 +63,12 @@ func (c *client) track(cmd *command, args [][]byte) {
 // changed tells those who track a key that it has changed, which stands for those of its name in all databases, as in
 // Redis. A client with BCAST is told at the end of all keys that changed together and that it may read.
 func (t *tracking) changed(raw []byte) {
-	_, key := databaseOf(raw)
+	_, key := command.DatabaseOf(raw)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changedLocked(raw)
 	for _, c := range t.by {
-		if c.trackOptions.bcast && c.grant.Load().MayRead(raw) && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
+		if c.trackOptions.bcast && c.Grant.Load().MayRead(raw) && (len(c.trackOptions.prefixes) == 0 || slices.ContainsFunc(c.trackOptions.prefixes, func(p []byte) bool { return bytes.HasPrefix(key, p) })) {
 			if c.broadcast.add(key); c.broadcast.bytes > mostBroadcast {
 				t.broadcastLocked(c)
 			}
@@ -115,10 +116,10 @@ func (t *tracking) broadcastLocked(c *client) {
 
 // changedLocked tells those who track the name of a key, unless they may not read it.
 func (t *tracking) changedLocked(raw []byte) {
-	_, key := databaseOf(raw)
+	_, key := command.DatabaseOf(raw)
 	list := t.keys[string(key)]
 	for c := range list {
-		if c.grant.Load().MayRead(raw) {
+		if c.Grant.Load().MayRead(raw) {
 			c.invalidateLocked(key)
 			delete(list, c)
 		}
@@ -205,8 +206,8 @@ func (c *client) invalidateLocked(keys ...[]byte) {
 // mayTell reports whether the client may have another told what it tracks: one of the same user, or any for who may do
 // everything.
 func (c *client) mayTell(other *client) bool {
-	g := c.grant.Load()
-	return g == other.grant.Load() || g.MayAdminister()
+	g := c.Grant.Load()
+	return g == other.Grant.Load() || g.MayAdminister()
 }
 
 // stopTracking ends the tracking of the client.
@@ -231,46 +232,46 @@ func (c *client) stopTracking() {
 // clientTracking is CLIENT TRACKING.
 func (c *client) clientTracking() error {
 	var o trackOptions
-	for i := 3; i < len(c.args); i++ {
-		switch arg := c.args[i]; {
-		case is(arg, "REDIRECT") && i+1 < len(c.args):
+	for i := 3; i < len(c.Args); i++ {
+		switch arg := c.Args[i]; {
+		case command.Is(arg, "REDIRECT") && i+1 < len(c.Args):
 			i++
 			if o.redirect != 0 {
-				return errorf("ERR A client can only redirect to a single other client")
+				return command.Errorf("ERR A client can only redirect to a single other client")
 			}
-			id, err := parseInt(c.args[i])
+			id, err := command.ParseInt(c.Args[i])
 			if err != nil || id < 0 {
-				return errorf("ERR Invalid client ID")
+				return command.Errorf("ERR Invalid client ID")
 			}
 			c.s.mu.Lock()
 			other := c.s.clients[id]
 			c.s.mu.Unlock()
 			if other == nil || !c.mayTell(other) {
-				return errorf("ERR The client ID you want redirect to does not exist")
+				return command.Errorf("ERR The client ID you want redirect to does not exist")
 			}
 			o.redirect = id
-		case is(arg, "BCAST"):
+		case command.Is(arg, "BCAST"):
 			o.bcast = true
-		case is(arg, "OPTIN"):
+		case command.Is(arg, "OPTIN"):
 			o.optIn = true
-		case is(arg, "OPTOUT"):
+		case command.Is(arg, "OPTOUT"):
 			o.optOut = true
-		case is(arg, "NOLOOP"):
+		case command.Is(arg, "NOLOOP"):
 			o.noLoop = true
-		case is(arg, "PREFIX") && i+1 < len(c.args):
+		case command.Is(arg, "PREFIX") && i+1 < len(c.Args):
 			i++
-			o.prefixes = append(o.prefixes, bytes.Clone(c.args[i]))
+			o.prefixes = append(o.prefixes, bytes.Clone(c.Args[i]))
 		default:
-			return errSyntax
+			return command.ErrSyntax
 		}
 	}
 	switch {
-	case is(c.args[2], "OFF"):
+	case command.Is(c.Args[2], "OFF"):
 		c.stopTracking()
 		c.OK()
 		return nil
-	case !is(c.args[2], "ON"):
-		return errSyntax
+	case !command.Is(c.Args[2], "ON"):
+		return command.ErrSyntax
 	}
 	if err := c.startTracking(o); err != nil {
 		return err
@@ -284,15 +285,15 @@ func (c *client) startTracking(o trackOptions) error {
 	was := c.trackOptions
 	switch {
 	case !o.bcast && len(o.prefixes) > 0:
-		return errorf("ERR PREFIX option requires BCAST mode to be enabled")
+		return command.Errorf("ERR PREFIX option requires BCAST mode to be enabled")
 	case c.tracks && was.bcast != o.bcast:
-		return errorf("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
+		return command.Errorf("ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.")
 	case o.bcast && (o.optIn || o.optOut):
-		return errorf("ERR OPTIN and OPTOUT are not compatible with BCAST")
+		return command.Errorf("ERR OPTIN and OPTOUT are not compatible with BCAST")
 	case o.optIn && o.optOut:
-		return errorf("ERR You can't specify both OPTIN mode and OPTOUT mode")
+		return command.Errorf("ERR You can't specify both OPTIN mode and OPTOUT mode")
 	case o.optIn && was.optOut, o.optOut && was.optIn:
-		return errorf("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+		return command.Errorf("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
 	}
 	o.prefixes = append(slices.Clone(was.prefixes), o.prefixes...)
 	for i, p := range o.prefixes {
@@ -300,9 +301,9 @@ func (c *client) startTracking(o trackOptions) error {
 			switch {
 			case !bytes.HasPrefix(p, q) && !bytes.HasPrefix(q, p):
 			case j >= len(was.prefixes):
-				return errorf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", q, p)
+				return command.Errorf("ERR Prefix '%s' overlaps with another provided prefix '%s'. Prefixes for a single client must not overlap.", q, p)
 			default:
-				return errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, q)
+				return command.Errorf("ERR Prefix '%s' overlaps with an existing prefix '%s'. Prefixes for a single client must not overlap.", p, q)
 			}
 		}
 	}
@@ -327,15 +328,15 @@ func (c *client) startTracking(o trackOptions) error {
 // clientCaching is CLIENT CACHING: whether the keys of the next command are tracked.
 func (c *client) clientCaching() error {
 	o := &c.trackOptions
-	switch yes := is(c.args[2], "YES"); {
-	case !yes && !is(c.args[2], "NO"):
-		return errSyntax
+	switch yes := command.Is(c.Args[2], "YES"); {
+	case !yes && !command.Is(c.Args[2], "NO"):
+		return command.ErrSyntax
 	case !o.optIn && !o.optOut:
-		return errorf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+		return command.Errorf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	case yes && !o.optIn:
-		return errorf("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+		return command.Errorf("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
 	case !yes && !o.optOut:
-		return errorf("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+		return command.Errorf("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	}
 	c.caching = true
 	c.OK()
@@ -382,6 +383,6 @@ func (c *client) clientTrackingInfo() error {
 		c.Int(o.redirect)
 	}
 	c.BulkString("prefixes")
-	c.bulks(o.prefixes)
+	c.Bulks(o.prefixes)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/turns"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A client that is killed while it waits for its turn is gone at once.
@@ -15,7 +16,7 @@ func TestKilledWhileWaiting(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	for name, kill := range map[string]func(*client){"killed": (*client).kill, "evicted": (*client).evict} {
 		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-			for i := range longSteps + 1 {
+			for i := range command.LongSteps + 1 {
 				if err := s.DB.Raw().Set(fmt.Append(nil, i), nil); err != nil {
 					t.Fatal(err)
 				}

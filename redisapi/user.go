@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // stranger is the grant of a client that has said nothing of itself.
@@ -18,7 +19,7 @@ func (s *Server) stranger() *access.Grant {
 
 // login returns the grant of a user.
 func (c *client) login(user, token []byte) (*access.Grant, error) {
-	const wrong replyError = "WRONGPASS invalid username-password pair or user is disabled."
+	const wrong command.Error = "WRONGPASS invalid username-password pair or user is disabled."
 	if c.s.Access == nil {
 		if string(user) != access.Default {
 			return nil, wrong
@@ -30,7 +31,7 @@ func (c *client) login(user, token []byte) (*access.Grant, error) {
 	case nil:
 		return g, nil
 	case access.ErrTooManyTokens:
-		return nil, errorf("ERR too many wrong tokens came from this address, try again in %d second", access.RetryAfter/time.Second)
+		return nil, command.Errorf("ERR too many wrong tokens came from this address, try again in %d second", access.RetryAfter/time.Second)
 	}
 	return nil, wrong
 }
@@ -41,7 +42,7 @@ func (c *client) become(g *access.Grant) {
 		c.stays()
 		c.stays = nil
 	}
-	if old := c.grant.Swap(g); old != nil && old != g { // what it has asked for with these rights
+	if old := c.Grant.Swap(g); old != nil && old != g { // what it has asked for with these rights
 		c.endSession(false)
 		c.endChanges()
 		c.forgetWatches()
@@ -49,7 +50,7 @@ func (c *client) become(g *access.Grant) {
 		c.stopMonitor()
 	}
 	if c.limit(); g != nil && c.s.Access != nil {
-		c.account.Belong(g.Name())
+		c.Account.Belong(g.Name())
 		c.stays = context.AfterFunc(g.Revoked(), func() {
 			c.s.Logger.Info("a connection is closed: its user has other rights now", "client", c.id, "user", g.Name())
 			c.kill()
@@ -59,7 +60,7 @@ func (c *client) become(g *access.Grant) {
 
 // user is the name of the client's user. Others call it.
 func (c *client) user() string {
-	if name := c.grant.Load().Name(); name != "" {
+	if name := c.Grant.Load().Name(); name != "" {
 		return name
 	}
 	return access.Default
@@ -80,20 +81,20 @@ var ofSome = []string{"keys", "scan", "dbsize"}
 // mayDo returns an error where the client may not do what it asks for. A command without keys is about all of them, if
 // it reads or writes at all. SORT looks at its patterns itself.
 func (c *client) mayDo() (err error) {
-	g, cmd := c.grant.Load(), c.cmd
+	g, cmd := c.Grant.Load(), c.Row
 	if g.MayAdminister() {
 		return nil
 	}
 	n := 0
-	cmd.keys.each(c.args, func(i int) {
-		if !g.MayRead(c.args[i]) || cmd.writesKey(n) && !g.MayWrite(c.args[i]) {
-			err = errNoPermission
+	cmd.Keys.Each(c.Args, func(i int) {
+		if !g.MayRead(c.Args[i]) || cmd.WritesKey(n) && !g.MayWrite(c.Args[i]) {
+			err = command.ErrNoPermission
 		}
 		n++
 	})
-	ofAll := cmd.keys.none() && (cmd.flags&write != 0 || cmd.flags&readonly != 0 && !slices.Contains(ofSome, cmd.name) && !g.MayRead(nil))
-	if cmd.flags&admin != 0 || ofAll {
-		return errorf("NOPERM User %s has no permissions to run the '%s' command", c.user(), cmd.fullName())
+	ofAll := cmd.Keys.None() && (cmd.Flags&command.Write != 0 || cmd.Flags&command.ReadOnly != 0 && !slices.Contains(ofSome, cmd.Name) && !g.MayRead(nil))
+	if cmd.Flags&command.Admin != 0 || ofAll {
+		return command.Errorf("NOPERM User %s has no permissions to run the '%s' command", c.user(), cmd.FullName())
 	}
 	return err
 }

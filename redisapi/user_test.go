@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/access"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // users are those that a server asks for.
@@ -39,49 +40,49 @@ const withoutKeys = "acl|whoami asking auth client|caching client|durability cli
 func TestEachCommandNeedsARight(t *testing.T) {
 	s := &Server{Access: users(t, shop)}
 	c := &client{s: s}
-	c.grant.Store(s.Access.Find("shop", "shop"))
+	c.Grant.Store(s.Access.Find("shop", "shop"))
 	var free []string
 	for _, cmd := range numbered {
-		if cmd.name == "help" || len(cmd.subs) > 0 && cmd.run == nil {
+		if cmd.Name == "help" || len(cmd.Subs) > 0 && cmd.Run == nil {
 			continue
 		}
 		refused := func(key string) (int, error) {
-			args := [][]byte{[]byte(cmd.name)}
-			for len(args) < max(cmd.arity, -cmd.arity)+1 {
+			args := [][]byte{[]byte(cmd.Name)}
+			for len(args) < max(cmd.Arity, -cmd.Arity)+1 {
 				args = append(args, []byte("1"))
 			}
-			switch cmd.name {
+			switch cmd.Name {
 			case "copal.typed":
-				args = [][]byte{[]byte(cmd.name), []byte("GET"), nil}
+				args = [][]byte{[]byte(cmd.Name), []byte("GET"), nil}
 			case "xread", "xreadgroup":
-				args = [][]byte{[]byte(cmd.name), []byte("STREAMS"), nil, []byte("0")}
+				args = [][]byte{[]byte(cmd.Name), []byte("STREAMS"), nil, []byte("0")}
 			}
 			n := 0
-			cmd.keys.each(args, func(i int) {
+			cmd.Keys.Each(args, func(i int) {
 				args[i] = []byte(key)
 				n++
 			})
-			c.cmd, c.args = cmd, args
+			c.Row, c.Args = cmd, args
 			return n, c.mayDo()
 		}
 		n, err := refused("secrets:1")
 		switch {
 		case n > 0 && err == nil:
-			t.Errorf("%s is carried out on the keys of any map", cmd.fullName())
-		case n == 0 && !cmd.keys.none():
-			t.Errorf("the test finds no keys of %s", cmd.fullName())
+			t.Errorf("%s is carried out on the keys of any map", cmd.FullName())
+		case n == 0 && !cmd.Keys.None():
+			t.Errorf("the test finds no keys of %s", cmd.FullName())
 		case n == 0 && err == nil:
-			free = append(free, cmd.fullName())
+			free = append(free, cmd.FullName())
 			continue
 		}
-		if n == 0 || cmd.flags&admin != 0 {
+		if n == 0 || cmd.Flags&command.Admin != 0 {
 			continue
 		}
 		if _, err := refused("orders:1"); err != nil {
-			t.Errorf("%s of a map that may be written: %v", cmd.fullName(), err)
+			t.Errorf("%s of a map that may be written: %v", cmd.FullName(), err)
 		}
-		if _, err := refused("prices:1"); (err != nil) != (cmd.flags&write != 0 && !(cmd.sources == theFirst && n == 1)) {
-			t.Errorf("%s of a map that may be read: %v", cmd.fullName(), err)
+		if _, err := refused("prices:1"); (err != nil) != (cmd.Flags&command.Write != 0 && !(cmd.Sources == command.TheFirst && n == 1)) {
+			t.Errorf("%s of a map that may be read: %v", cmd.FullName(), err)
 		}
 	}
 	slices.Sort(free)
@@ -371,7 +372,7 @@ func TestCursorsByUser(t *testing.T) {
 	if _, err := fmt.Sscanf(first, "[%q [\"b:0\"]]", &cursor); err != nil {
 		t.Fatal(first, err)
 	}
-	for range maxCursors + 1 {
+	for range command.MaxCursors + 1 {
 		a.send("SCAN 0 MATCH a:* COUNT 1")
 		a.read()
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // A client whose command finds nothing to pop waits in a queue of each of its keys. A client that has changed a key
@@ -37,7 +38,7 @@ type blocked struct {
 	c     *client
 	kind  string // of the keys
 	keys  []string
-	cmd   *command
+	cmd   *command.Row
 	args  [][]byte
 	done  bool    // it is served, or need not be; guarded by waiting.mu, as is the reply
 	gone  bool    // it need not wait any more when the key holds no such entry: its command is an error then
@@ -106,12 +107,12 @@ func (w *waiting) endLocked(b *blocked, wake bool) {
 
 // Await has the client wait until it is served, for ever if most is 0.
 func (c *client) Await(kind string, keys [][]byte, most time.Duration) error {
-	c.turn.End()
-	b := &blocked{c: c, kind: kind, cmd: c.cmd, args: cloned(c.args), gone: c.cmd.name == "xreadgroup"}
-	for _, arg := range c.args {
-		c.uses(len(arg))
+	c.Turn.End()
+	b := &blocked{c: c, kind: kind, cmd: c.Row, args: cloned(c.Args), gone: c.Row.Name == "xreadgroup"}
+	for _, arg := range c.Args {
+		c.Uses(len(arg))
 	}
-	if c.uses(2 * len(c.args) * entryBytes); c.Err() != nil {
+	if c.Uses(2 * len(c.Args) * command.EntryBytes); c.Err() != nil {
 		return c.Err()
 	}
 	seen := map[string]bool{}
@@ -123,14 +124,14 @@ func (c *client) Await(kind string, keys [][]byte, most time.Duration) error {
 	}
 	b.place = &client{id: c.id, nc: c.nc, inPlaceOf: b}
 	b.place.serves(c.s)
-	b.place.V3, b.place.inPlace, b.place.account = c.V3, true, c.account
+	b.place.V3, b.place.InPlace, b.place.Account = c.V3, true, c.Account
 	b.place.Grows = b.place.replyGrows
-	b.place.db.Store(c.db.Load())
-	b.place.grant.Store(c.grant.Load())
-	b.place.typed = c.typed
+	b.place.Database.Store(c.Database.Load())
+	b.place.Grant.Store(c.Grant.Load())
+	b.place.Typed = c.Typed
 	b.place.durable(c.by)
-	if err := c.flush(); err != nil || c.closing { // such as by a sync that has failed
-		c.closing = true
+	if err := c.flush(); err != nil || c.Closing { // such as by a sync that has failed
+		c.Closing = true
 		return nil
 	}
 	var at time.Time
@@ -148,19 +149,19 @@ func (c *client) Await(kind string, keys [][]byte, most time.Duration) error {
 	c.s.serve(b.keys)
 	err := c.untilServed(b)
 	c.waits.Store(nil)
-	c.args = nil // the buffer may be in other hands
+	c.Args = nil // the buffer may be in other hands
 	c.s.feed.need(c.s, -1)
 	c.setReadDeadline(time.Time{})
 	switch {
 	case err == nil:
 		c.Raw(b.place.Buf)
-		b.place.charge(&b.place.charged.replies, 0)
-		c.closing = c.closing || b.place.closing
+		b.place.Charge(&b.place.charged.replies, 0)
+		c.Closing = c.Closing || b.place.Closing
 		c.wrote()
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load():
 		c.NullArray()
 	default:
-		c.closing = true // the client has gone, or the server shuts down
+		c.Closing = true // the client has gone, or the server shuts down
 	}
 	return nil
 }
@@ -216,15 +217,15 @@ func (s *Server) serveWaiting(keys []string) {
 			b := e.Value.(*blocked)
 			e = e.Next()
 			kind, err := raw.Type([]byte(keys[0]))
-			if err != nil && !missing(err) {
+			if err != nil && !command.IsMissing(err) {
 				break
 			}
-			if (kind == b.kind || b.gone) && !s.pausing.now.Load().holds(b.cmd.writes()) && b.serve() {
+			if (kind == b.kind || b.gone) && !s.pausing.now.Load().holds(b.cmd.Writes()) && b.serve() {
 				w.endLocked(b, true)
-				if b.cmd.flags&write == 0 {
+				if b.cmd.Flags&command.Write == 0 {
 					continue
 				}
-				for _, key := range b.cmd.keys.of(b.args) { // BLMOVE has changed another
+				for _, key := range b.cmd.Keys.Of(b.args) { // BLMOVE has changed another
 					keys = append(keys, string(key))
 				}
 			}
@@ -235,13 +236,13 @@ func (s *Server) serveWaiting(keys []string) {
 // serve carries out the command of the client, and reports whether that has a reply.
 func (b *blocked) serve() bool {
 	in := b.place
-	if in.grant.Load().Revoked().Err() != nil {
+	if in.Grant.Load().Revoked().Err() != nil {
 		return false
 	}
 	in.Cut(0)
-	in.cmd, in.args = b.cmd, b.args
-	err := in.execute()
-	if errors.Is(err, errNothing) {
+	in.Row, in.Args = b.cmd, b.args
+	err := in.Execute()
+	if errors.Is(err, command.ErrNothing) {
 		return false
 	}
 	if err != nil {
@@ -251,11 +252,11 @@ func (b *blocked) serve() bool {
 }
 
 // changed are the keys of a command that writes, for those that wait for them.
-func (s *Server) changed(dst []string, cmd *command, args [][]byte) []string {
-	if cmd.flags&write == 0 || s.waiting.count.Load() == 0 {
+func (s *Server) changed(dst []string, cmd *command.Row, args [][]byte) []string {
+	if cmd.Flags&command.Write == 0 || s.waiting.count.Load() == 0 {
 		return dst
 	}
-	for _, key := range cmd.keys.of(args) {
+	for _, key := range cmd.Keys.Of(args) {
 		dst = append(dst, string(key))
 	}
 	return dst
@@ -280,14 +281,14 @@ func (c *client) stopWaiting(reply func(*resp.Reply)) bool {
 func (c *client) clientUnblock() error {
 	reply := (*resp.Reply).NullArray
 	switch {
-	case len(c.args) > 4:
-		return errSyntax
-	case len(c.args) == 4 && is(c.args[3], "ERROR"):
+	case len(c.Args) > 4:
+		return command.ErrSyntax
+	case len(c.Args) == 4 && command.Is(c.Args[3], "ERROR"):
 		reply = func(r *resp.Reply) { r.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK") }
-	case len(c.args) == 4 && !is(c.args[3], "TIMEOUT"):
-		return errorf("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	case len(c.Args) == 4 && !command.Is(c.Args[3], "TIMEOUT"):
+		return command.Errorf("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 	}
-	id, err := parseInt(c.args[2])
+	id, err := command.ParseInt(c.Args[2])
 	if err != nil {
 		return err
 	}

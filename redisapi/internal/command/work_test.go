@@ -1,0 +1,39 @@
+package command
+
+import (
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/copaldb/copal/internal/turns"
+)
+
+// A long command waits until others have had their turns, but not where others may wait for a lock that it has.
+func TestTurnsOfCommands(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // for which there is one turn
+	synctest.Test(t, func(t *testing.T) {
+		var other turns.Turn
+		other.Begin("other")
+		other.Long(t.Context())
+		defer other.End()
+		waits := func(c *Call) bool {
+			began := time.Now()
+			c.Long(LongSteps + 1)
+			for range 1000 * StepsOf {
+				c.GoOn(1)
+			}
+			c.Turn.End()
+			return time.Since(began) > 0
+		}
+		again, instead := Bare(), Bare()
+		again.tries = 2
+		instead.InPlace = true
+		if waits(again) || waits(instead) {
+			t.Error("a transaction that is tried again, or a command in place of a client, waits for a turn")
+		}
+		if !waits(Bare()) {
+			t.Error("a long command waits for no turn")
+		}
+	})
+}

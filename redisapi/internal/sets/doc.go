@@ -1,0 +1,2 @@
+// Package sets has the commands of sets.
+package sets

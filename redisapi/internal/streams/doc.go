@@ -1,0 +1,2 @@
+// Package streams has the commands of streams and their consumer groups.
+package streams

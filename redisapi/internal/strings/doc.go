@@ -1,0 +1,2 @@
+// Package strings has the commands of string values: counters, bits and HyperLogLogs too.
+package strings
