@@ -83,59 +83,62 @@ func TestWrongTokensTakeTime(t *testing.T) {
 
 // Each route is closed to those without a token, and but for a few to those without a right.
 func TestEachRouteNeedsARight(t *testing.T) {
-	p := newPeer(t, WithAccess(users(t, access.Password("all"),
-		access.User{Name: "none", Tokens: []string{access.Hash("none")}, Read: []string{"other"}, Write: []string{"another"}},
-		access.User{Name: "reader", Tokens: []string{access.Hash("reader")}, Read: []string{access.All}})))
-	p.want("PUT /v1/maps/m/k\nAuthorization: Bearer all\n\n1", "201")
-	p.want("PUT /v1/maps/other/k\nAuthorization: Bearer all\n\n1", "201")
-	open := map[string]bool{"/livez": true, "/readyz": true, "/healthz": true}
-	known := map[string]bool{"/": true, "/v1/maps": true, "/metrics": true, "/version": true, "/openapi.json": true}
-	for i := range routes {
-		r := &routes[i]
-		path := strings.NewReplacer("{map}", "m", "{key}", "k", "{id}", "k").Replace(r.path)
-		body := ""
-		switch {
-		case r.path == "/v1/tx":
-			body = `{"operations":[{"op":"get","map":"other","key":"k"},{"op":"put","map":"m","key":"k","value":2}]}`
-		case r.group == "Changes":
-			r := httptest.NewRequest(r.method, path, nil)
-			r.Header.Set("Authorization", "Bearer none")
-			w := httptest.NewRecorder()
-			if p.h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
-				t.Errorf("%s: %d", path, w.Code)
+	// A wrong token is slowed down: the time of a bubble jumps.
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, WithAccess(users(t, access.Password("all"),
+			access.User{Name: "none", Tokens: []string{access.Hash("none")}, Read: []string{"other"}, Write: []string{"another"}},
+			access.User{Name: "reader", Tokens: []string{access.Hash("reader")}, Read: []string{access.All}})))
+		p.want("PUT /v1/maps/m/k\nAuthorization: Bearer all\n\n1", "201")
+		p.want("PUT /v1/maps/other/k\nAuthorization: Bearer all\n\n1", "201")
+		open := map[string]bool{"/livez": true, "/readyz": true, "/healthz": true}
+		known := map[string]bool{"/": true, "/v1/maps": true, "/metrics": true, "/version": true, "/openapi.json": true}
+		for i := range routes {
+			r := &routes[i]
+			path := strings.NewReplacer("{map}", "m", "{key}", "k", "{id}", "k").Replace(r.path)
+			body := ""
+			switch {
+			case r.path == "/v1/tx":
+				body = `{"operations":[{"op":"get","map":"other","key":"k"},{"op":"put","map":"m","key":"k","value":2}]}`
+			case r.group == "Changes":
+				r := httptest.NewRequest(r.method, path, nil)
+				r.Header.Set("Authorization", "Bearer none")
+				w := httptest.NewRecorder()
+				if p.h.ServeHTTP(w, r); w.Code != http.StatusForbidden {
+					t.Errorf("%s: %d", path, w.Code)
+				}
+				continue
+			case r.method == "PUT" || r.method == "POST":
+				body = "1"
 			}
-			continue
-		case r.method == "PUT" || r.method == "POST":
-			body = "1"
-		}
-		status := func(token string) string {
-			header := ""
-			if token != "" {
-				header = "\nAuthorization: Bearer " + token
+			status := func(token string) string {
+				header := ""
+				if token != "" {
+					header = "\nAuthorization: Bearer " + token
+				}
+				return p.do(r.method + " " + path + header + "\n\n" + body)[:3]
 			}
-			return p.do(r.method + " " + path + header + "\n\n" + body)[:3]
-		}
-		want := map[string]string{"": "401", "wrong": "401", "none": "403", "reader": "403"}
-		if r.method == "GET" {
-			delete(want, "reader")
-		}
-		if known[r.path] || open[r.path] {
-			want["none"] = "200"
-		}
-		if open[r.path] {
-			want[""], want["wrong"] = "200", "200"
-		}
-		for token, want := range want {
-			if got := status(token); got != want {
-				t.Errorf("%s %s by %q: %s, and not %s", r.method, path, token, got, want)
+			want := map[string]string{"": "401", "wrong": "401", "none": "403", "reader": "403"}
+			if r.method == "GET" {
+				delete(want, "reader")
+			}
+			if known[r.path] || open[r.path] {
+				want["none"] = "200"
+			}
+			if open[r.path] {
+				want[""], want["wrong"] = "200", "200"
+			}
+			for token, want := range want {
+				if got := status(token); got != want {
+					t.Errorf("%s %s by %q: %s, and not %s", r.method, path, token, got, want)
+				}
+			}
+			if got := status("reader"); r.method == "GET" && (got == "401" || got == "403") {
+				t.Errorf("%s %s by a reader: %s", r.method, path, got)
 			}
 		}
-		if got := status("reader"); r.method == "GET" && (got == "401" || got == "403") {
-			t.Errorf("%s %s by a reader: %s", r.method, path, got)
-		}
-	}
-	p.want("GET /v1/maps/m/k\nAuthorization: Bearer all", "200 1")
-	p.want("GET /nowhere", `401 unauthorized "the token is missing, or belongs to no user"`)
+		p.want("GET /v1/maps/m/k\nAuthorization: Bearer all", "200 1")
+		p.want("GET /nowhere", `401 unauthorized "the token is missing, or belongs to no user"`)
+	})
 }
 
 func TestRightsByMap(t *testing.T) {
