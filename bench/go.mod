@@ -9,6 +9,7 @@ require (
 	github.com/copaldb/copal v0.0.0-00010101000000-000000000000
 	github.com/dgraph-io/badger/v4 v4.9.6
 	github.com/puzpuzpuz/xsync/v4 v4.5.0
+	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/tidwall/buntdb v1.3.0
 	github.com/valyala/fasthttp v1.78.0

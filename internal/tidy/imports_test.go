@@ -59,7 +59,6 @@ var arrows = map[string][]string{
 	"internal/record":              {},
 	"internal/redisserver":         {"internal/resp"},
 	"internal/redisstream":         {},
-	"internal/redistest":           {},
 	"internal/render":              {"codec", "internal/engine"},
 	"internal/repair":              {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
 	"internal/resp":                {},
