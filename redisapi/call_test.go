@@ -19,9 +19,9 @@ func TestReplyOfFailedTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		peer := dial(t, address)
-		table[cmd.Name] = cmd
+		table.ByName[cmd.Name] = cmd
 		peer.want("ZZ", "(error) "+string(command.ErrWrongType))
 		peer.want("PING", "PONG")
-		delete(table, cmd.Name)
+		delete(table.ByName, cmd.Name)
 	}
 }

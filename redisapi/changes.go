@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/native"
 )
 
 // changesBytes is how many bytes of changes wait for a client, unless a single one has more.
@@ -30,6 +31,16 @@ type changes struct {
 	ended  bool
 	err    error    // why it has ended, nil if all has been told
 	waiter *blocked // the client, while it waits in COPAL.FEED NEXT
+}
+
+func changesRows() []*command.Row {
+	return []*command.Row{
+		{Name: "copal.feed", Arity: -2, Flags: command.NoScript, Since: "", Summary: "Commands about changes.", Subs: []*command.Row{
+			{Name: "open", Arity: -2, Flags: command.NoMulti | command.NoScript, Run: own((*client).feedOpen), Since: "", Summary: "Begins to read changes, and returns the sequence number after which it reports all."},
+			{Name: "next", Arity: -2, Flags: command.NoMulti | command.NoScript | command.Blocking, Run: own((*client).feedNext), Since: "", Summary: "Returns the next changes, or nil at the end."},
+			{Name: "close", Arity: 2, Flags: command.NoMulti | command.NoScript | command.Fast, Run: own((*client).feedClose), Since: "", Summary: "Ends the reading of changes."},
+		}},
+	}
 }
 
 // feedOpen is COPAL.FEED OPEN.
@@ -157,7 +168,7 @@ func (c *client) feedNext() error {
 	if f == nil {
 		return command.Errorf("ERR COPAL.FEED is not open")
 	}
-	count, most, waits := int64(rangeCount), time.Duration(0), false
+	count, most, waits := int64(native.RangeCount), time.Duration(0), false
 	for i := 2; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) {
 			return command.ErrSyntax
@@ -214,7 +225,7 @@ func (c *client) replyChanges(f *changes, count int64) (done bool, err error) {
 	return true, nil
 }
 
-// awaitChange waits until there is a change, or the time has passed. The error says that the client is to end.
+// awaitChange waits until there is a change, or the time has passed. After an error the client ends.
 func (c *client) awaitChange(f *changes, most time.Duration) error {
 	if err := c.flush(); err != nil || c.Closing {
 		return errors.Join(err, os.ErrClosed)

@@ -10,13 +10,11 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
 
 	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 )
 
@@ -46,7 +44,6 @@ type client struct {
 	off          int    // of which this has been read
 	lent         *lent  // nil while nothing has arrived
 
-	shaped   *copal.Raw // the store with values in the typed form; nil before it was needed
 	by       copal.Durability
 	stay     stay         // where the server has users
 	stays    func() bool  // ends waiting for the grant to be revoked; nil without
@@ -57,7 +54,7 @@ type client struct {
 	watches  []watched
 	session  atomic.Pointer[session] // since COPAL.BEGIN; others look whether there is one
 	changes  *changes                // since COPAL.FEED OPEN, nil without
-	unsynced bool                    // it has written something that is to be on the disk before it is answered
+	unsynced bool                    // it has written entries that must be on the disk before the reply
 	clock    time.Time               // when the last command of what has arrived ended, zero for none
 
 	subscribed   int                                  // names that it listens to
@@ -103,6 +100,12 @@ func own(run func(*client) error) func(*command.Call) error {
 	return func(c *command.Call) error { return run(c.Conn.(*client)) }
 }
 
+// IsSecure reports whether the connection has TLS.
+func (c *client) IsSecure() bool {
+	_, ok := c.nc.(*tls.Conn)
+	return ok
+}
+
 // IsKilled reports whether the client carries nothing out any more.
 func (c *client) IsKilled() bool {
 	if c.inPlaceOf != nil {
@@ -127,13 +130,7 @@ func (c *client) KeepBatch(b *copal.Batch) { c.lent.batch = b }
 // written to the log, and synced together before they are answered.
 func (c *client) durable(d copal.Durability) {
 	c.by = d
-	c.Direct, c.shaped = c.asking(copaladmin.Typed(c.s.DB)), nil
-}
-
-// asking has the reads of raw, and of its handles, charge large values before they are in memory.
-func (c *client) asking(raw *copal.Raw) *copal.Raw {
-	opened.SetTakes(unsafe.Pointer(raw), func(bytes int64) error { return command.Reads(&c.Call, bytes) })
-	return raw
+	c.SetStore(copaladmin.Typed(c.s.DB))
 }
 
 // limit sets how long requests may be: short ones until it is known who the client is.
@@ -307,8 +304,8 @@ func (c *client) flush() error {
 // writeBytes is how much a client has to read within the time after which it is idle.
 const writeBytes = 1 << 20
 
-// wrote notes that the client asks for a write.
-func (c *client) wrote() {
+// Wrote notes that the client asks for a write.
+func (c *client) Wrote() {
 	if c.by == copal.FSync {
 		c.unsynced = true
 	}

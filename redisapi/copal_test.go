@@ -17,6 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/wire"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/native"
 )
 
 // reversed is a codec of a program's own, which the server does not know: JSON, and its bytes the other way round.
@@ -209,7 +210,7 @@ func TestTypedCommands(t *testing.T) {
 					}
 				}
 			}
-			for name := range typedValues {
+			for name := range native.TypedValues {
 				if !tried[name] {
 					t.Errorf("%s is not tried", name)
 				}
@@ -288,7 +289,7 @@ func TestTypedKeepsSchemas(t *testing.T) {
 func TestTypedRefuses(t *testing.T) {
 	s := newTypedStore(t, codec.Binary)
 	unknown := strconv.Quote("unknown1 value")
-	for words, values := range typedValues {
+	for words, values := range native.TypedValues {
 		if reflect.DeepEqual(values, command.NoKeys) {
 			continue
 		}
@@ -299,7 +300,7 @@ func TestTypedRefuses(t *testing.T) {
 		if line == "" {
 			t.Fatalf("%s is not tried", words)
 		}
-		for value, reply := range map[string]string{unknown: string(errNoSchema), `"1234567"`: string(errHeader), `""`: string(errHeader)} {
+		for value, reply := range map[string]string{unknown: string(command.ErrNoSchema), `"1234567"`: string(command.ErrHeader), `""`: string(command.ErrHeader)} {
 			request := "COPAL.TYPED " + words + " " + s.named(strings.ReplaceAll(line, "V", value))
 			for _, how := range []string{"alone", "in a transaction"} {
 				if got := s.in(how, request); got != "(error) "+reply {
@@ -386,7 +387,7 @@ func TestSchemas(t *testing.T) {
 	quoted := fmt.Sprintf("%q", name[:])
 	value := fmt.Sprintf("%q", string(name[:])+"value")
 	s.want("COPAL.SCHEMA GET "+quoted, "nil[]")
-	s.want("COPAL.TYPED SET k "+value, "(error) "+string(errNoSchema))
+	s.want("COPAL.TYPED SET k "+value, "(error) "+string(command.ErrNoSchema))
 	s.want(`COPAL.SCHEMA SET mine "a text"`, quoted)
 	s.want("COPAL.SCHEMA GET "+quoted, `["mine" "a text"]`)
 	s.want("COPAL.TYPED SET k "+value, "OK")
@@ -430,12 +431,12 @@ func TestSchemasHaveALimit(t *testing.T) {
 		p.want(fmt.Sprintf("COPAL.SCHEMA SET mine %q", text), fmt.Sprintf("%q", name(text)))
 	}
 	get := func(text, reply string) { p.want(fmt.Sprintf("COPAL.SCHEMA GET %q", name(text)), reply) }
-	for i := range 2 * mostAnnouncedOfUser {
+	for i := range 2 * command.MostAnnouncedOfUser {
 		set(fmt.Sprint("unused", i))
 	}
 	get("unused0", "nil[]")
 	get("unused127", `["mine" "unused127"]`)
-	p.want("COPAL.SCHEMA SET mine "+strings.Repeat("x", mostSchemaBytes), "(error) ERR a schema of 65540 bytes, and the most is 65536")
+	p.want("COPAL.SCHEMA SET mine "+strings.Repeat("x", command.MostSchemaBytes), "(error) ERR a schema of 65540 bytes, and the most is 65536")
 	if n := count(); n != before {
 		t.Errorf("%d schemas are in the log of which no value is", n-before)
 	}
@@ -443,17 +444,17 @@ func TestSchemasHaveALimit(t *testing.T) {
 		set(text)
 		p.want(fmt.Sprintf("COPAL.TYPED SET %s %q", key, name(text)+"value"), reply)
 	}
-	long := strings.Repeat("x", mostSchemaBytes-20)
-	for i := range mostBytesOfUser / mostSchemaBytes {
+	long := strings.Repeat("x", command.MostSchemaBytes-20)
+	for i := range command.MostBytesOfUser / command.MostSchemaBytes {
 		use("a:k", fmt.Sprint(long, i), "OK")
 	}
-	use("a:k", long+"z", "(error) "+string(errManySchemas))
+	use("a:k", long+"z", "(error) "+string(command.ErrManySchemas))
 	use("a:k", long+"0", "OK") // which the log has
-	if n := count(); n != before+mostBytesOfUser/mostSchemaBytes {
+	if n := count(); n != before+command.MostBytesOfUser/command.MostSchemaBytes {
 		t.Errorf("%d schemas are in the log", n-before)
 	}
 	p.want("AUTH bob bob", "OK")
 	get("unused127", "nil[]")
 	use("b:k", long+"z", "OK")
-	p.want(fmt.Sprintf("COPAL.TYPED SET b:k %q", name("unused127")+"value"), "(error) "+string(errNoSchema))
+	p.want(fmt.Sprintf("COPAL.TYPED SET b:k %q", name("unused127")+"value"), "(error) "+string(command.ErrNoSchema))
 }

@@ -141,8 +141,8 @@ func TestContentTypes(t *testing.T) {
 	for words, reply := range map[string]string{
 		`SET k v CONTENT a/b`:                                                       string(command.ErrSyntax),
 		`COPAL.TYPED SET k "` + none + `" CONTENT`:                                  string(command.ErrSyntax),
-		`COPAL.TYPED SET k v CONTENT a/b`:                                           string(errHeader),
-		`COPAL.TYPED SET k unknown1 CONTENT a/b`:                                    string(errNoSchema),
+		`COPAL.TYPED SET k v CONTENT a/b`:                                           string(command.ErrHeader),
+		`COPAL.TYPED SET k unknown1 CONTENT a/b`:                                    string(command.ErrNoSchema),
 		`COPAL.TYPED SET k "` + none + `" CONTENT "a b"`:                            "ERR copal: the type does not fit",
 		`COPAL.TYPED SET k "` + none + `" CONTENT ` + strings.Repeat("x", 129) + "": "ERR copal: the type does not fit",
 	} {

@@ -6,13 +6,14 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/native"
 )
 
 // dispatch carries out a request, and replies.
 func (c *client) dispatch(args [][]byte) {
 	c.s.counts.commands.Add(1)
 	c.from = len(c.Buf)
-	cmd, err := find(args)
+	cmd, err := c.Shared.Table.Find(args)
 	if c.Typed = err == nil && cmd.Inner != nil; c.Typed {
 		args = args[1:]
 		cmd, err = cmd.Inner(args)
@@ -73,7 +74,7 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 		c.Row, c.Args = cmd, c.inside(cmd, args)
 		err := c.mayDo()
 		if err == nil && c.Typed {
-			err = c.judgeValues() // within EXEC the others would be carried out
+			err = native.JudgeValues(&c.Call) // within EXEC the others would be carried out
 		}
 		if err != nil {
 			c.queue.bad = true
@@ -82,7 +83,7 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 		return c.enqueue(cmd, args)
 	}
 	if cmd.Flags&command.Write != 0 && c.session.Load() == nil {
-		c.wrote()
+		c.Wrote()
 	}
 	began := c.clock
 	if began.IsZero() {
@@ -151,7 +152,7 @@ func (c *client) judgeKeys() error {
 		}
 	})
 	if err == nil && c.Typed {
-		err = c.judgeValues()
+		err = native.JudgeValues(&c.Call)
 	}
 	return err
 }

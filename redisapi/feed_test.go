@@ -303,12 +303,12 @@ func TestTrackingOptions(t *testing.T) {
 func TestTrackedValuesAreNotStale(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		goOn := make(chan struct{})
-		table["zz"] = &command.Row{Name: "zz", Arity: 1, Run: func(c *command.Call) error {
+		table.ByName["zz"] = &command.Row{Name: "zz", Arity: 1, Run: func(c *command.Call) error {
 			<-goOn
 			c.OK()
 			return nil
 		}}
-		defer delete(table, "zz")
+		defer delete(table.ByName, "zz")
 		a := dial()
 		a.do("HELLO 3")
 		a.do("CLIENT TRACKING ON")
@@ -339,7 +339,7 @@ func TestTrackedKeysAreBounded(t *testing.T) {
 		for i := range n {
 			key := make([]byte, copal.MaxKeyBytes)
 			copy(key, fmt.Sprint(i))
-			c.track(table["get"], [][]byte{nil, key})
+			c.track(table.ByName["get"], [][]byte{nil, key})
 		}
 		if len(s.tracking.keys) != mostTrackedBytes/copal.MaxKeyBytes || s.tracking.bytes > mostTrackedBytes {
 			t.Errorf("there are %d keys of %d bytes", len(s.tracking.keys), s.tracking.bytes)
@@ -366,7 +366,7 @@ func TestTrackedKeysAfterFlush(t *testing.T) {
 		for i := range mostTrackedBytes / copal.MaxKeyBytes {
 			key := make([]byte, copal.MaxKeyBytes)
 			copy(key, fmt.Sprint(i))
-			c.track(table["get"], [][]byte{nil, key})
+			c.track(table.ByName["get"], [][]byte{nil, key})
 		}
 		b.do("SET one 1")
 		b.do("FLUSHALL")

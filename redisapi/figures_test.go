@@ -2,6 +2,7 @@ package redisapi
 
 import (
 	"fmt"
+	"github.com/copaldb/copal/redisapi/internal/server"
 	"net"
 	"strings"
 	"testing"
@@ -154,9 +155,9 @@ func TestDebugIsOff(t *testing.T) {
 func TestCommandsDescribeThemselves(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
-	p.want("COMMAND COUNT", fmt.Sprint(len(table)))
+	p.want("COMMAND COUNT", fmt.Sprint(len(table.ByName)))
 	for range 2 {
-		for name := range table {
+		for name := range table.ByName {
 			if got := p.do("COMMAND INFO " + name); !strings.HasPrefix(got, `[["`+name+`" `) {
 				t.Error(got)
 			}
@@ -167,7 +168,7 @@ func TestCommandsDescribeThemselves(t *testing.T) {
 		list := p.do("COMMAND")
 		docs := p.do("COMMAND DOCS")
 		names := p.do("COMMAND LIST")
-		for name := range table {
+		for name := range table.ByName {
 			if !strings.Contains(list, `["`+name+`" `) || !strings.Contains(docs, `"`+name+`"`) || !strings.Contains(names, `"`+name+`"`) {
 				t.Errorf("%s is left out", name)
 			}
@@ -184,7 +185,7 @@ func TestCommandsDescribeThemselves(t *testing.T) {
 func TestServerAloneIsNoCluster(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
-	for _, f := range families {
+	for _, f := range table.Families {
 		for _, cmd := range f.Rows {
 			if f.Group != "cluster" {
 				continue
@@ -213,7 +214,7 @@ func TestClusterOfOne(t *testing.T) {
 	const address = "copal.example:7379"
 	s, listens := newServer(t, func(s *Server) { s.ClusterAddress = address })
 	p := dial(t, listens)
-	id := s.id()
+	id := s.shared.ID
 	host, port, _ := strings.Cut(address, ":")
 	for request, part := range map[string]string{"INFO cluster": `cluster_enabled:1\r\n`, "INFO server": `redis_mode:cluster\r\n`, "HELLO 2": `"mode" "cluster"`, "CONFIG GET cluster-enabled": `"yes"`} {
 		if got := p.do(request); !strings.Contains(got, part) {
@@ -352,7 +353,7 @@ func TestMetrics(t *testing.T) {
 // An address that clients cannot reach is refused before the first of them comes.
 func TestClusterAddressIsDefinite(t *testing.T) {
 	for _, address := range []string{"", ":6379", "0.0.0.0:6379", "[::]:6379", "host", "host:0", "host:65536", "host:redis"} {
-		if _, _, err := splitAddress(address); err == nil {
+		if _, _, err := server.SplitAddress(address); err == nil {
 			t.Errorf("%q is taken", address)
 		}
 	}

@@ -27,7 +27,7 @@ func TestHostileArguments(t *testing.T) {
 	p, other := dial(t, address), dial(t, address)
 	rng := rand.New(rand.NewPCG(3, 6))
 	var names []string
-	for _, f := range families {
+	for _, f := range table.Families {
 		for _, cmd := range f.Rows {
 			if f.Group == "copal" && len(cmd.Subs) == 0 {
 				names = append(names, cmd.Name)

@@ -62,7 +62,7 @@ func TestHostileRights(t *testing.T) {
 			p.want("AUTH own own", "OK")
 			p.do([]string{"PING", "HELLO 3"}[r.IntN(2)])
 		}
-		cmd := numbered[r.IntN(len(numbered))]
+		cmd := table.Numbered[r.IntN(len(table.Numbered))]
 		if slices.Contains([]string{"reply", "quit", "sleep", "auth", "hello", "reset", "monitor"}, cmd.Name) || cmd.Flags&(command.Blocking|command.PubSub) != 0 {
 			continue
 		}

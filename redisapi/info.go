@@ -86,7 +86,7 @@ func (c *client) infoServer(line func(string, any)) {
 	line("arch_bits", 32<<(^uint(0)>>63))
 	line("go_version", runtime.Version())
 	line("process_id", os.Getpid())
-	line("run_id", c.s.id())
+	line("run_id", c.Shared.ID)
 	line("tcp_port", port)
 	line("server_time_usec", time.Now().UnixMicro())
 	line("uptime_in_seconds", int(up.Seconds()))
@@ -221,7 +221,7 @@ func (c *client) infoStats(line func(string, any)) {
 }
 
 func (c *client) infoReplication(line func(string, any)) {
-	line("master_replid", c.s.id())
+	line("master_replid", c.Shared.ID)
 }
 
 func (c *client) infoCPU(line func(string, any)) {
@@ -233,7 +233,7 @@ func (c *client) infoCPU(line func(string, any)) {
 }
 
 func (c *client) infoCommandstats(line func(string, any)) {
-	for _, cmd := range numbered {
+	for _, cmd := range table.Numbered {
 		f := &c.s.figures[cmd.Number]
 		calls, nanos := f.calls.Load(), int64(f.took.Sum())
 		if calls == 0 && f.rejected.Load() == 0 {
@@ -278,4 +278,12 @@ func (c *client) infoCopal(line func(string, any)) {
 	line("compacted", st.Compacted)
 	line("sync_interval_ms", st.SyncInterval.Milliseconds())
 	line("durability", cmp.Or(c.s.Durability, copal.Write))
+}
+
+// mode is what HELLO and INFO call the server.
+func (s *Server) mode() string {
+	if s.ClusterAddress != "" {
+		return "cluster"
+	}
+	return "standalone"
 }

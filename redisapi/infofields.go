@@ -176,7 +176,7 @@ func (r *rates) sample(started time.Time, n *counts) (commands, in, out float64)
 
 // writes is the number of writing commands that were carried out.
 func (s *Server) writes() (n int64) {
-	for _, cmd := range numbered {
+	for _, cmd := range table.Numbered {
 		if cmd.Flags&command.Write != 0 {
 			n += s.figures[cmd.Number].calls.Load()
 		}

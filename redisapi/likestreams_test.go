@@ -152,7 +152,7 @@ func dumpsAlike(t *testing.T, theirs, ours *peer) {
 
 var inTree = regexp.MustCompile(`"radix-tree-\w+":? \d+`)
 
-// full is all that there is to be known of a stream, to the millisecond.
+// full is everything about a stream, to the millisecond.
 func (p *peer) full(key string) string {
 	return inTree.ReplaceAllString(later.ReplaceAllString(p.do("XINFO STREAM "+key+" FULL COUNT 0"), ""), "")
 }

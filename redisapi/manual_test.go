@@ -58,7 +58,7 @@ var ofRedis = strings.Fields(`acl append asking auth bgrewriteaof bgsave bitcoun
 func manual() string {
 	var b strings.Builder
 	b.WriteString(manualIntro)
-	for _, f := range families {
+	for _, f := range table.Families {
 		fmt.Fprintf(&b, "\n## %s\n\n| command | since | effect | differs from Redis |\n|---|---|---|---|\n", f.Title)
 		for _, cmd := range f.Rows {
 			rows := cmd.Subs
@@ -73,7 +73,7 @@ func manual() string {
 	}
 	var missing []string
 	for _, name := range ofRedis {
-		if table[name] == nil {
+		if table.ByName[name] == nil {
 			missing = append(missing, strings.ToUpper(name))
 		}
 	}
@@ -101,7 +101,7 @@ func TestManual(t *testing.T) {
 // Each row is whole: what is missing in it shows nowhere else.
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
-	for _, f := range families {
+	for _, f := range table.Families {
 		for _, cmd := range f.Rows {
 			if names[cmd.Name] {
 				t.Errorf("%s is there twice", cmd.Name)
@@ -127,7 +127,7 @@ func TestTable(t *testing.T) {
 func TestHelp(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
-	for _, cmd := range table {
+	for _, cmd := range table.ByName {
 		if len(cmd.Subs) == 0 {
 			continue
 		}

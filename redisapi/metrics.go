@@ -27,7 +27,7 @@ func (s *Server) WriteMetrics(out io.Writer) error {
 	w.One("copal_redis_misses_total", counter, "Keys that were read, and not there.", float64(s.shared.Misses.Load()))
 	w.Metric("copal_redis_commands_total", counter, "Commands that have run.")
 	each := func(write func(name string, f *figures)) {
-		for _, cmd := range numbered {
+		for _, cmd := range table.Numbered {
 			if f := &s.figures[cmd.Number]; f.calls.Load()|f.rejected.Load() != 0 {
 				write(cmd.FullName(), f)
 			}

@@ -181,7 +181,7 @@ func (c *client) exec() error {
 	}
 	for _, each := range q.list {
 		if each.cmd.Flags&command.Write != 0 {
-			c.wrote()
+			c.Wrote()
 		}
 	}
 	if c.tracks {

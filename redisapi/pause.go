@@ -44,7 +44,7 @@ func (q *queue) writes() bool {
 }
 
 // enter waits until no pause holds the command, and returns its arguments. While a command that writes is carried out
-// no pause begins, until leave. ok is false if the client is to end.
+// no pause begins, until leave. ok is false if the client ends.
 func (c *client) enter(cmd *command.Row, args [][]byte) (_ [][]byte, ok bool) {
 	p := &c.s.pausing
 	writes := cmd.Writes() || cmd.Name == "exec" && c.queue != nil && c.queue.writes()

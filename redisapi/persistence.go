@@ -22,7 +22,7 @@ func serverCommands() command.Family {
 		&command.Row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti, Run: own((*client).monitor), Since: "1.0.0", Summary: "Shows all commands when they are executed."},
 		&command.Row{Name: "debug", Arity: -2, Flags: command.Admin | command.NoScript, Since: "1.0.0", Summary: "Commands for tests of clients, if the server has them.", Subs: []*command.Row{
 			{Name: "sleep", Arity: 3, Flags: command.Admin | command.NoScript, Run: own((*client).debugSleep), Since: "1.0.0", Summary: "Replies after seconds.", Differs: "others are served meanwhile"},
-			{Name: "object", Arity: -3, Flags: command.Admin | command.NoScript, Keys: command.Keys{First: 2, Last: 2, Step: 1, Find: nil}, Run: keys.DebugObject, Since: "1.0.0", Summary: "Describes the value of a key."},
+			{Name: "object", Arity: -3, Flags: command.Admin | command.NoScript, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Run: keys.DebugObject, Since: "1.0.0", Summary: "Describes the value of a key."},
 			{Name: "set-active-expire", Arity: 3, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
 			{Name: "reload", Arity: -2, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
 			{Name: "jmap", Arity: 2, Flags: command.Admin | command.NoScript, Run: own((*client).debugNothing), Since: "1.0.0", Summary: "Accepted; no effect."},
@@ -244,5 +244,10 @@ func (c *client) functionStats() error {
 	c.Int(0)
 	c.BulkString("functions_count")
 	c.Int(0)
+	return nil
+}
+
+func (c *client) ok() error {
+	c.OK()
 	return nil
 }

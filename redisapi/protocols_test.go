@@ -38,7 +38,7 @@ func TestProtocolOf(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	for _, cmd := range table {
+	for _, cmd := range table.ByName {
 		if got := protocolOf([][]byte{[]byte(cmd.Name)}); got != "" {
 			t.Errorf("the command %s is taken for %s", cmd.Name, got)
 		}

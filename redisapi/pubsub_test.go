@@ -114,12 +114,12 @@ func TestMessagesWhileWaiting(t *testing.T) {
 func TestMessagesComeBehindReplies(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		goOn := make(chan struct{})
-		table["zz"] = &command.Row{Name: "zz", Arity: 1, Run: func(c *command.Call) error {
+		table.ByName["zz"] = &command.Row{Name: "zz", Arity: 1, Run: func(c *command.Call) error {
 			<-goOn
 			c.OK()
 			return nil
 		}}
-		defer delete(table, "zz")
+		defer delete(table.ByName, "zz")
 		a, b := dial(), dial()
 		a.do("HELLO 3")
 		for _, first := range []struct{ request, reply string }{{"SUBSCRIBE x", `>["subscribe" "x" 1]`}, {"PING", "PONG"}} {

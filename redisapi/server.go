@@ -18,6 +18,7 @@ import (
 	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/sparing"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/server"
 )
 
 // Server serves one store. The fields are settings, which must not change once it serves; DB is the
@@ -80,8 +81,6 @@ type Server struct {
 	notifyMu    sync.Mutex // held while notices changes
 	notices     atomic.Pointer[notices]
 	tracking    tracking
-	names       schemaNames
-	announced   announced
 	monitors    monitors
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
@@ -99,10 +98,12 @@ type Server struct {
 	cancel      context.CancelFunc
 	leaving     context.Context // ends when the shutdown begins
 	leave       context.CancelFunc
-	name        string // what id returns
 }
 
-// counts are what INFO tells.
+// table has all commands. Some of their functions look at it.
+var table *command.Table
+
+// counts are the counters of INFO.
 type counts struct {
 	connections, rejected atomic.Int64
 	commands              atomic.Int64
@@ -168,16 +169,16 @@ func (s *Server) init() {
 		if s.Access != nil {
 			s.visitors = newVisitors(s.MaxClients)
 		}
-		s.shared.DB, s.shared.Started, s.shared.Cluster, s.shared.Debug = s.DB, time.Now(), s.ClusterAddress != "", s.Debug
+		s.shared.DB, s.shared.Table, s.shared.Started, s.shared.ClusterAddress, s.shared.Debug = s.DB, table, time.Now(), s.ClusterAddress, s.Debug
 		s.lastSave.Store(s.shared.Started.Unix())
-		s.figures = make([]figures, len(numbered))
+		s.figures = make([]figures, len(table.Numbered))
 		s.slow.threshold.Store(10_000)
 		s.slow.limit(128)
 		s.shared.Context, s.cancel = context.WithCancel(context.Background())
 		s.leaving, s.leave = context.WithCancel(s.shared.Context)
 		var random [20]byte
 		rand.Read(random[:])
-		s.name = hex.EncodeToString(random[:])
+		s.shared.ID = hex.EncodeToString(random[:])
 		s.buffers.New = func() any { return &lent{in: make([]byte, 0, readBytes), out: make([]byte, 0, readBytes)} }
 		s.serving, s.clients = map[net.Listener]struct{}{}, map[int64]*client{}
 	})
@@ -189,7 +190,7 @@ func (s *Server) Serve(l net.Listener) error {
 	s.init()
 	defer l.Close()
 	if s.ClusterAddress != "" {
-		if _, _, err := splitAddress(s.ClusterAddress); err != nil {
+		if _, _, err := server.SplitAddress(s.ClusterAddress); err != nil {
 			return fmt.Errorf("redisapi: %w", err)
 		}
 	}
@@ -223,9 +224,6 @@ func (s *Server) Serve(l net.Listener) error {
 		time.Sleep(pause)
 	}
 }
-
-// id is the name by which the server tells itself from others: 40 digits.
-func (s *Server) id() string { return s.name }
 
 // endAll ends what runs beside the clients.
 func (s *Server) endAll() {

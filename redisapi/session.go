@@ -13,13 +13,22 @@ import (
 // and waits there for the decision, while the connection uses the transaction. The store calls the function once more
 // when others interfered. Then the session has lost.
 
+func sessionRows() []*command.Row {
+	return []*command.Row{
+		{Name: "copal.begin", Arity: -1, Flags: command.NoMulti | command.NoScript, Run: own((*client).begin), Since: "", Summary: "Begins a transaction of the connection, or with SNAPSHOT a view of one moment, and returns the sequence number and the time of its view.",
+			Differs: "While it is open the store keeps its view: old places in memory, and old files. A connection that sends nothing for five minutes then is closed (Server.SessionTimeout)"},
+		{Name: "copal.commit", Arity: -1, Flags: command.NoScript | command.Replicated, Run: own((*client).commit), Since: "", Summary: "Commits the transaction, and with FSYNC syncs it to the disk. The error is CONFLICT if it lost to another write."},
+		{Name: "copal.rollback", Arity: 1, Flags: command.Fast | command.NoScript, Run: own((*client).rollback), Since: "", Summary: "Discards the transaction."},
+	}
+}
+
 // session is what a connection has begun by COPAL.BEGIN.
 type session struct {
 	tx       *copal.Tx
 	readOnly bool
 	wrote    bool
 	bytes    int64      // of the requests that a transaction keeps something of
-	decision chan bool  // whether the writes are to count
+	decision chan bool  // whether the writes count
 	ended    chan error // the outcome
 }
 
@@ -64,7 +73,7 @@ func (c *client) begin() error {
 	c.session.Store(s)
 	c.Held = s.tx
 	c.Store, c.Tx = c.Base().In(s.tx), s.tx
-	seq, ms := c.engineTx().Moment()
+	seq, ms := c.EngineTx().Moment()
 	c.Array(2)
 	c.Int(int64(seq))
 	c.Int(int64(ms))
@@ -119,7 +128,7 @@ func (c *client) commit() error {
 		return err
 	}
 	if s.wrote {
-		c.wrote()
+		c.Wrote()
 		c.unsynced = c.unsynced || synced
 	}
 	c.OK()

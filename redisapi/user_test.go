@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/server"
 )
 
 // users are those that a server asks for.
@@ -42,7 +43,7 @@ func TestEachCommandNeedsARight(t *testing.T) {
 	c := &client{s: s}
 	c.Grant.Store(s.Access.Find("shop", "shop"))
 	var free []string
-	for _, cmd := range numbered {
+	for _, cmd := range table.Numbered {
 		if cmd.Name == "help" || len(cmd.Subs) > 0 && cmd.Run == nil {
 			continue
 		}
@@ -116,7 +117,7 @@ func TestRightsByMap(t *testing.T) {
 		{"SORT prices:s BY orders:* GET # GET prices:*", `["a" "1" "b" nil]`},
 		{"KEYS prices:*", `["prices:a" "prices:s"]`}, {"KEYS *", no}, {"KEYS price*", no}, {"KEYS secrets:a", no},
 		{"SCAN 0 MATCH prices:a*", `["0" ["prices:a"]]`}, {"SCAN 0", no}, {"SCAN 0 MATCH *:a", no},
-		{"RANDOMKEY", "(error) NOPERM User shop has no permissions to run the 'randomkey' command"}, {"CLUSTER COUNTKEYSINSLOT 1", string("(error) " + errNoCluster)},
+		{"RANDOMKEY", "(error) NOPERM User shop has no permissions to run the 'randomkey' command"}, {"CLUSTER COUNTKEYSINSLOT 1", string("(error) " + server.ErrNoCluster)},
 		{"CLIENT TRACKING ON REDIRECT 1", "(error) ERR The client ID you want redirect to does not exist"},
 		{"FLUSHALL", "(error) NOPERM User shop has no permissions to run the 'flushall' command"},
 		{"CONFIG SET maxclients 1", "(error) NOPERM User shop has no permissions to run the 'config|set' command"},

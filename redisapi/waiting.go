@@ -157,7 +157,7 @@ func (c *client) Await(kind string, keys [][]byte, most time.Duration) error {
 		c.Raw(b.place.Buf)
 		b.place.Charge(&b.place.charged.replies, 0)
 		c.Closing = c.Closing || b.place.Closing
-		c.wrote()
+		c.Wrote()
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load():
 		c.NullArray()
 	default:
@@ -200,7 +200,7 @@ func (s *Server) serve(keys []string) {
 	}
 }
 
-// serveWaiting is serve where somebody waits. Each command passes serve, on a stack that is to stay small.
+// serveWaiting is serve where somebody waits. Each command passes serve, on a stack that must stay small.
 //
 //go:noinline
 func (s *Server) serveWaiting(keys []string) {

@@ -22,7 +22,7 @@ func Rows() command.Family {
 	)
 }
 
-var untilLast = command.Keys{First: 1, Last: -2, Step: 1, Find: nil}
+var untilLast = command.Keys{First: 1, Last: -2, Step: 1}
 
 // timeout reads how long a command may wait: seconds, in steps of a millisecond. 0 is for ever.
 func timeout(arg []byte) (time.Duration, error) {

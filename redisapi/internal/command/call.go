@@ -24,6 +24,7 @@ type Call struct {
 	Database   atomic.Int32                 // the database of the connection; others read it
 	Grant      atomic.Pointer[access.Grant] // of the connection, nil before it has given a token; others read it
 	Direct     *copal.Raw                   // the store
+	shaped     *copal.Raw                   // the store with values in the typed form; nil before it was needed
 	Held       *copal.Tx                    // the transaction of COPAL.BEGIN, nil without
 	Account    *budget.Account
 	Work       atomic.Int64 // bytes of scratch that the account is charged with; others read it
@@ -57,22 +58,25 @@ type Call struct {
 
 // Shared is the part of a server that its calls use.
 type Shared struct {
-	DB           *copal.DB
-	Context      context.Context // ends with the server
-	Started      time.Time
-	Cluster      bool         // the server is a cluster of one shard
-	Debug        bool         // the command DEBUG works
-	Hits, Misses atomic.Int64 // of keys that were read
-	cursors      userCursors
+	DB             *copal.DB
+	Context        context.Context // ends with the server
+	Started        time.Time
+	ID             string       // 40 digits that name the server
+	ClusterAddress string       // of a cluster of one shard; "" for none
+	Debug          bool         // the command DEBUG works
+	Hits, Misses   atomic.Int64 // of keys that were read
+	Table          *Table
+	Schemas        Schemas
+	cursors        userCursors
 }
 
 // Connection is the connection of a call, as far as commands need it.
 type Connection interface {
-	IsKilled() bool   // it carries nothing out any more
-	HasEnded() bool   // the client has closed its end
-	CutOff(err error) // closes it, as no reply describes the work of the command
-	TypedStore() *copal.Raw
-	PutTyped(content string, key, value []byte, deadline time.Time) error
+	IsSecure() bool                // it has TLS
+	IsKilled() bool                // it carries nothing out any more
+	HasEnded() bool                // the client has closed its end
+	CutOff(err error)              // closes it, as no reply describes the work of the command
+	Wrote()                        // the client has asked for a write
 	AreAwaited(keys [][]byte) bool // by clients that wait
 	Await(kind string, keys [][]byte, most time.Duration) error
 	LendBatch() *copal.Batch // an empty one, or nil; the caller keeps it until KeepBatch
@@ -353,7 +357,7 @@ func (c *Call) Base() *copal.Raw {
 	if !c.Typed {
 		return c.Direct
 	}
-	return c.Conn.TypedStore()
+	return c.typedStore()
 }
 
 // MayReadFrom returns an error where the client may not read all keys of its database with a prefix.
@@ -374,7 +378,7 @@ func (c *Call) CheckOpen() error {
 
 // Alone returns an error in a cluster, whose only database is 0. The text names the command that needs others.
 func (c *Call) Alone(what string) error {
-	if c.Shared.Cluster {
+	if c.Shared.ClusterAddress != "" {
 		return Errorf("ERR %s in cluster mode", what)
 	}
 	return nil

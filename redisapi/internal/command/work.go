@@ -155,9 +155,9 @@ func (c *Call) Uses(n int) {
 	}
 }
 
-// Reads is uses of a large value that is put together in memory. The call has one at a time, besides those that it
+// reads is uses of a large value that is put together in memory. The call has one at a time, besides those that it
 // keeps.
-func Reads(c *Call, bytes int64) error {
+func reads(c *Call, bytes int64) error {
 	if bytes > c.reading {
 		c.Uses(int(bytes - c.reading))
 		c.reading = bytes

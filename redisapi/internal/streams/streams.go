@@ -45,7 +45,7 @@ func Rows() command.Family {
 	)
 }
 
-var SecondKey = command.Keys{First: 2, Last: 2, Step: 1, Find: nil}
+var SecondKey = command.Keys{First: 2, Last: 2, Step: 1}
 
 // The errors of streams.
 const (

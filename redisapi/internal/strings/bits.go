@@ -18,7 +18,7 @@ func Bits() command.Family {
 		&command.Row{Name: "getbit", Arity: 3, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, Run: getbit, Since: "2.2.0", Summary: "Returns a bit."},
 		&command.Row{Name: "bitcount", Arity: -2, Flags: command.ReadOnly, Keys: command.OneKey, Run: bitcount, Since: "2.6.0", Summary: "Counts the bits that are 1."},
 		&command.Row{Name: "bitpos", Arity: -3, Flags: command.ReadOnly, Keys: command.OneKey, Run: bitpos, Since: "2.8.7", Summary: "Finds the first bit that is 1, or 0."},
-		&command.Row{Name: "bitop", Arity: -4, How: command.Changing, Flags: command.Write, Keys: command.Keys{First: 2, Last: -1, Step: 1, Find: nil}, Sources: command.TheOthers, Run: bitop, Since: "2.6.0", Summary: "Stores the AND, OR, XOR or NOT of values, and returns its length."},
+		&command.Row{Name: "bitop", Arity: -4, How: command.Changing, Flags: command.Write, Keys: command.Keys{First: 2, Last: -1, Step: 1}, Sources: command.TheOthers, Run: bitop, Since: "2.6.0", Summary: "Stores the AND, OR, XOR or NOT of values, and returns its length."},
 		&command.Row{Name: "bitfield", Arity: -2, Flags: command.Write, Keys: command.OneKey, Run: bitfield, Since: "3.2.0", Summary: "Reads, sets and adds to integers of any width at any bit."},
 		&command.Row{Name: "bitfield_ro", Arity: -2, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, Run: bitfield, Since: "6.0.0", Summary: "Reads integers of any width at any bit."},
 	)

@@ -147,7 +147,7 @@ func putAs(c *command.Call, content string, key, value []byte, deadline time.Tim
 	if content == "" {
 		return c.Put(key, value, deadline)
 	}
-	return c.Conn.PutTyped(content, key, value, deadline)
+	return c.PutTyped(content, key, value, deadline)
 }
 
 func setnx(c *command.Call) error {

@@ -1,4 +1,4 @@
-package redisapi
+package native
 
 import (
 	"errors"
@@ -13,13 +13,13 @@ import (
 
 // How much COPAL.RANGE returns at a time.
 const (
-	rangeCount = 1000    // without COUNT
+	RangeCount = 1000    // without COUNT
 	rangeMost  = 1 << 16 // whatever COUNT says
 	rangeBytes = 1 << 20 // after which the reply ends, too
 )
 
 // asked is the range that the arguments name, if the user has the right to all of it.
-func (c *client) asked() (r engine.Range, err error) {
+func asked(c *command.Call) (r engine.Range, err error) {
 	if c.Database.Load() != 0 {
 		return r, command.Errorf("ERR ranges are of database 0")
 	}
@@ -33,23 +33,15 @@ func (c *client) asked() (r engine.Range, err error) {
 	return r, nil
 }
 
-// engineTx is the engine's transaction in which the command runs, nil for none.
-func (c *client) engineTx() *engine.Tx {
-	if c.Tx == nil {
-		return nil
-	}
-	return (*opened.Tx.Load())(c.Tx)
-}
-
 // rangeOf is COPAL.RANGE.
-func (c *client) rangeOf() error {
-	r, err := c.asked()
+func rangeOf(c *command.Call) error {
+	r, err := asked(c)
 	if err != nil {
 		return err
 	}
 	var down, noValues bool
 	var after []byte
-	count := int64(rangeCount)
+	count := int64(RangeCount)
 	for i := 3; i < len(c.Args); i++ {
 		switch arg := c.Args[i]; {
 		case command.Is(arg, "REV"):
@@ -69,13 +61,13 @@ func (c *client) rangeOf() error {
 		}
 	}
 	from, n, more := len(c.Buf), 0, false
-	tx := c.engineTx()
+	tx := c.EngineTx()
 	for item := range tx.InRange(&r, after, down) {
 		if n == int(min(count, rangeMost)) || len(c.Buf)-from >= rangeBytes || !c.GoOn(1) {
 			more = true
 			break
 		}
-		if err := c.appendItem(&c.Reply, tx, &item, noValues); err != nil {
+		if err := appendItem(c, &c.Reply, tx, &item, noValues); err != nil {
 			return err
 		}
 		n++
@@ -88,14 +80,14 @@ func (c *client) rangeOf() error {
 	return nil
 }
 
-// appendItem appends what COPAL.RANGE replies of an entry.
-func (c *client) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
+// appendItem appends the reply of COPAL.RANGE for an entry.
+func appendItem(c *command.Call, to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
 	if errors.Is(item.Err, engine.ErrNotInRange) {
 		return command.Errorf("ERR AFTER names a key that is not in the range")
 	}
 	to.Array(5)
 	to.Bulk(item.Key)
-	err := c.appendEntry(to, tx, item, noValue)
+	err := appendEntry(c, to, tx, item, noValue)
 	if err != nil && item.Key != nil {
 		err = fmt.Errorf("key %q: %w", item.Key, err)
 	}
@@ -103,16 +95,16 @@ func (c *client) appendItem(to *resp.Reply, tx *engine.Tx, item *engine.Item, no
 }
 
 // entry is COPAL.ENTRY.
-func (c *client) entry() error {
-	item, tx := engine.Item{Key: c.Args[1]}, c.engineTx()
+func entry(c *command.Call) error {
+	item, tx := engine.Item{Key: c.Args[1]}, c.EngineTx()
 	if tx != nil {
 		item.Entry, item.Err = tx.Get(nil, item.Key)
 	} else {
-		item.Entry, item.Err = opened.Engine(c.s.DB).Get(nil, item.Key)
+		item.Entry, item.Err = opened.Engine(c.Shared.DB).Get(nil, item.Key)
 	}
 	before := len(c.Buf)
 	c.Array(4)
-	err := c.appendEntry(&c.Reply, tx, &item, false)
+	err := appendEntry(c, &c.Reply, tx, &item, false)
 	c.Count(err == nil)
 	if command.IsMissing(err) {
 		c.Cut(before)
@@ -124,14 +116,14 @@ func (c *client) entry() error {
 
 // appendEntry appends type, value, deadline and content type of an entry. It was read in the transaction, unless that
 // is nil.
-func (c *client) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
+func appendEntry(c *command.Call, to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
 	var value []byte
 	var kind string
 	deadline := item.Expiry()
 	switch of := (*copal.CollectionError)(nil); {
 	case item.Err == nil && noValue:
 	case item.Err == nil:
-		if c.Taken, err = c.s.appendTyped(c.Taken[:0], item.Value, item.Schema); err != nil {
+		if c.Taken, err = c.Shared.AppendTyped(c.Taken[:0], item.Value, item.Schema); err != nil {
 			return err
 		}
 		value = c.Taken
@@ -142,7 +134,7 @@ func (c *client) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, n
 		deadline, err = tx.DeadlineOf(nil, item.Key)
 	default:
 		kind = of.Type
-		deadline, err = opened.Engine(c.s.DB).DeadlineOf(nil, nil, item.Key)
+		deadline, err = opened.Engine(c.Shared.DB).DeadlineOf(nil, nil, item.Key)
 	}
 	if err != nil {
 		return err
@@ -155,17 +147,17 @@ func (c *client) appendEntry(to *resp.Reply, tx *engine.Tx, item *engine.Item, n
 }
 
 // delRange is COPAL.DELRANGE.
-func (c *client) delRange() error {
-	r, err := c.asked()
+func delRange(c *command.Call) error {
+	r, err := asked(c)
 	switch {
 	case err != nil:
 		return err
 	case !r.IsDeletable():
 		return command.Errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
 	case c.Tx != nil:
-		err = c.engineTx().DeleteRange(r)
+		err = c.EngineTx().DeleteRange(r)
 	default:
-		err = opened.Engine(c.s.DB).DeleteRange(r, engine.Process)
+		err = opened.Engine(c.Shared.DB).DeleteRange(r, engine.Process)
 	}
 	if err != nil {
 		return err
@@ -175,12 +167,12 @@ func (c *client) delRange() error {
 }
 
 // lenOf is COPAL.LEN.
-func (c *client) lenOf() error {
+func lenOf(c *command.Call) error {
 	n, err := 0, error(nil)
-	if tx := c.engineTx(); tx != nil {
+	if tx := c.EngineTx(); tx != nil {
 		n, err = tx.LenOf(c.Args[1])
 	} else {
-		n, err = opened.Engine(c.s.DB).LenOf(c.Args[1])
+		n, err = opened.Engine(c.Shared.DB).LenOf(c.Args[1])
 	}
 	if err != nil {
 		return err

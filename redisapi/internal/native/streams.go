@@ -1,4 +1,4 @@
-package redisapi
+package native
 
 import (
 	"github.com/copaldb/copal/internal/engine"
@@ -8,8 +8,8 @@ import (
 
 // streamPage is COPAL.STREAM GET: elements of a stream as the store has them, in the order of their names
 // (internal/redisstream).
-func (c *client) streamPage() error {
-	key, span, count := c.Args[2], engine.Span{}, int64(rangeCount)
+func streamPage(c *command.Call) error {
+	key, span, count := c.Args[2], engine.Span{}, int64(RangeCount)
 	for i := 3; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) {
 			return command.ErrSyntax
@@ -29,7 +29,7 @@ func (c *client) streamPage() error {
 	}
 	var names, values [][]byte
 	bytes, more := 0, false
-	for item := range c.engineTx().Collections().All(key, engine.StreamType, span, true) {
+	for item := range c.EngineTx().Collections().All(key, engine.StreamType, span, true) {
 		if item.Err != nil {
 			return item.Err
 		}
@@ -52,9 +52,9 @@ func (c *client) streamPage() error {
 	return nil
 }
 
-// streamPut is COPAL.STREAM SET. What makes no sense in a stream is found when it is read, as if a program had written
-// it.
-func (c *client) streamPut() error {
+// streamPut is COPAL.STREAM SET. Elements that make no sense in a stream are found when it is read,
+// as those of a program.
+func streamPut(c *command.Call) error {
 	key, list := c.Args[2], c.Args[3:]
 	if len(list)%2 != 0 {
 		return c.WrongArguments()

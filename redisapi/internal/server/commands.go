@@ -1,4 +1,4 @@
-package redisapi
+package server
 
 import (
 	"slices"
@@ -8,25 +8,18 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-func commandCommands() command.Family {
+// Commands returns the family of COMMAND.
+func Commands() command.Family {
 	return command.NewFamily("server", "Commands about commands",
-		&command.Row{Name: "command", Arity: -1, Run: own((*client).commandAll), Since: "2.8.13", Summary: "Describes all commands.", Subs: []*command.Row{
-			{Name: "count", Arity: 2, Run: own((*client).commandCount), Since: "2.8.13", Summary: "Counts the commands."},
-			{Name: "info", Arity: -2, Run: own((*client).commandInfo), Since: "2.8.13", Summary: "Describes commands."},
-			{Name: "docs", Arity: -2, Run: own((*client).commandDocs), Since: "7.0.0", Summary: "Returns the documentation of commands.", Differs: "without arguments"},
-			{Name: "list", Arity: -2, Run: own((*client).commandList), Since: "7.0.0", Summary: "Returns the names of commands."},
-			{Name: "getkeys", Arity: -3, Run: own((*client).commandGetKeys), Since: "2.8.13", Summary: "Returns the keys of a request."},
-			{Name: "getkeysandflags", Arity: -3, Run: own((*client).commandGetKeys), Since: "7.0.0", Summary: "Returns the keys of a request, and their use.", Differs: "has the same flags for all writing commands"},
+		&command.Row{Name: "command", Arity: -1, Run: commandAll, Since: "2.8.13", Summary: "Describes all commands.", Subs: []*command.Row{
+			{Name: "count", Arity: 2, Run: commandCount, Since: "2.8.13", Summary: "Counts the commands."},
+			{Name: "info", Arity: -2, Run: commandInfo, Since: "2.8.13", Summary: "Describes commands."},
+			{Name: "docs", Arity: -2, Run: commandDocs, Since: "7.0.0", Summary: "Returns the documentation of commands.", Differs: "without arguments"},
+			{Name: "list", Arity: -2, Run: commandList, Since: "7.0.0", Summary: "Returns the names of commands."},
+			{Name: "getkeys", Arity: -3, Run: commandGetKeys, Since: "2.8.13", Summary: "Returns the keys of a request."},
+			{Name: "getkeysandflags", Arity: -3, Run: commandGetKeys, Since: "7.0.0", Summary: "Returns the keys of a request, and their use.", Differs: "has the same flags for all writing commands"},
 		}},
 	)
-}
-
-// all are the commands in the order of the manual.
-func all() (list []*command.Row) {
-	for _, f := range families {
-		list = append(list, f.Rows...)
-	}
-	return list
 }
 
 var flagNames = []struct {
@@ -37,7 +30,7 @@ var flagNames = []struct {
 	{command.NoAuth, "no_auth"}, {command.NoMulti, "no_multi"}, {command.NoScript, "noscript"}, {command.Replicated, "may_replicate"},
 }
 
-// flagList are the flags of a command as COMMAND tells them.
+// flagList returns the flags of a command in the words of COMMAND.
 func flagList(cmd *command.Row) (list []string) {
 	for _, f := range flagNames {
 		if cmd.Flags&f.flag != 0 {
@@ -70,33 +63,33 @@ func categories(cmd *command.Row) (list []string) {
 	return list
 }
 
-func (c *client) names(list []string, of func(string)) {
+func names(c *command.Call, list []string, of func(string)) {
 	c.Set(len(list))
 	for _, name := range list {
 		of(name)
 	}
 }
 
-// describeCommand replies what COMMAND says of a command.
-func (c *client) describeCommand(cmd *command.Row) {
+// describeCommand replies the description of a command by COMMAND.
+func describeCommand(c *command.Call, cmd *command.Row) {
 	c.Array(10)
 	c.BulkString(cmd.FullName())
 	c.Int(int64(cmd.Arity))
-	c.names(flagList(cmd), c.Simple)
+	names(c, flagList(cmd), c.Simple)
 	c.Int(int64(cmd.Keys.First))
 	c.Int(int64(cmd.Keys.Last))
 	c.Int(int64(cmd.Keys.Step))
-	c.names(categories(cmd), c.Simple)
+	names(c, categories(cmd), c.Simple)
 	c.Set(0)
-	c.keySpecs(cmd)
+	keySpecs(c, cmd)
 	c.Set(len(cmd.Subs))
 	for _, sub := range cmd.Subs {
-		c.describeCommand(sub)
+		describeCommand(c, sub)
 	}
 }
 
-// keySpecs replies where the keys of a command stand.
-func (c *client) keySpecs(cmd *command.Row) {
+// keySpecs replies the places of the keys of a command.
+func keySpecs(c *command.Call, cmd *command.Row) {
 	k := cmd.Keys
 	if k.Step == 0 {
 		c.Set(0)
@@ -104,12 +97,12 @@ func (c *client) keySpecs(cmd *command.Row) {
 	}
 	last := k.Last
 	if last > 0 {
-		last -= k.First // which is what this form counts from
+		last -= k.First // from which this form counts
 	}
 	c.Set(1)
 	c.Map(3)
 	c.BulkString("flags")
-	c.names(accessOf(cmd), c.Simple)
+	names(c, accessOf(cmd), c.Simple)
 	c.BulkString("begin_search")
 	c.Map(2)
 	c.BulkString("type")
@@ -132,7 +125,7 @@ func (c *client) keySpecs(cmd *command.Row) {
 	c.Int(0)
 }
 
-// accessOf is what a command does with its keys.
+// accessOf returns the use that a command makes of its keys.
 func accessOf(cmd *command.Row) []string {
 	if cmd.Flags&command.Write != 0 {
 		return []string{"RW", "access", "update"}
@@ -140,38 +133,28 @@ func accessOf(cmd *command.Row) []string {
 	return []string{"RO", "access"}
 }
 
-func (c *client) commandAll() error {
-	list := all()
+func commandAll(c *command.Call) error {
+	list := c.Shared.Table.All()
 	c.Array(len(list))
 	for _, cmd := range list {
-		c.describeCommand(cmd)
+		describeCommand(c, cmd)
 	}
 	return nil
 }
 
-func (c *client) commandCount() error {
-	c.Int(int64(len(table)))
+func commandCount(c *command.Call) error {
+	c.Int(int64(len(c.Shared.Table.ByName)))
 	return nil
 }
 
-// commandNamed is the command of a name such as "get" or "client|list", nil if there is none.
-func commandNamed(name []byte) *command.Row {
-	first, second, ok := strings.Cut(string(command.Lower(nil, name)), "|")
-	cmd := table[first]
-	if cmd == nil || !ok {
-		return cmd
-	}
-	return cmd.Sub([]byte(second))
-}
-
-func (c *client) commandInfo() error {
+func commandInfo(c *command.Call) error {
 	if len(c.Args) == 2 {
-		return c.commandAll()
+		return commandAll(c)
 	}
 	c.Array(len(c.Args) - 2)
 	for _, name := range c.Args[2:] {
-		if cmd := commandNamed(name); cmd != nil {
-			c.describeCommand(cmd)
+		if cmd := c.Shared.Table.Named(name); cmd != nil {
+			describeCommand(c, cmd)
 		} else {
 			c.Null()
 		}
@@ -179,21 +162,21 @@ func (c *client) commandInfo() error {
 	return nil
 }
 
-func (c *client) commandDocs() error {
-	list := all()
+func commandDocs(c *command.Call) error {
+	list := c.Shared.Table.All()
 	if len(c.Args) > 2 {
 		list = nil
 		for _, name := range c.Args[2:] {
-			if cmd := commandNamed(name); cmd != nil {
+			if cmd := c.Shared.Table.Named(name); cmd != nil {
 				list = append(list, cmd)
 			}
 		}
 	}
-	c.documentAll(list)
+	documentAll(c, list)
 	return nil
 }
 
-func (c *client) documentAll(list []*command.Row) {
+func documentAll(c *command.Call, list []*command.Row) {
 	c.Map(len(list))
 	for _, cmd := range list {
 		n := 3
@@ -210,12 +193,12 @@ func (c *client) documentAll(list []*command.Row) {
 		c.BulkString(cmd.Group)
 		if len(cmd.Subs) > 0 {
 			c.BulkString("subcommands")
-			c.documentAll(cmd.Subs)
+			documentAll(c, cmd.Subs)
 		}
 	}
 }
 
-func (c *client) commandList() error {
+func commandList(c *command.Call) error {
 	keep := func(*command.Row) bool { return true }
 	switch {
 	case len(c.Args) == 2:
@@ -233,7 +216,7 @@ func (c *client) commandList() error {
 		return command.ErrSyntax
 	}
 	var found []string
-	for _, cmd := range all() {
+	for _, cmd := range c.Shared.Table.All() {
 		for _, each := range append([]*command.Row{cmd}, cmd.Subs...) {
 			if keep(each) {
 				found = append(found, each.FullName())
@@ -248,11 +231,11 @@ func (c *client) commandList() error {
 }
 
 // commandGetKeys is COMMAND GETKEYS and COMMAND GETKEYSANDFLAGS.
-func (c *client) commandGetKeys() error {
+func commandGetKeys(c *command.Call) error {
 	args := c.Args[2:]
-	cmd, err := find(args)
+	cmd, err := c.Shared.Table.Find(args)
 	switch {
-	case commandNamed(args[0]) == nil:
+	case c.Shared.Table.Named(args[0]) == nil:
 		return command.Errorf("ERR Invalid command specified")
 	case err != nil:
 		return command.Errorf("ERR Invalid number of arguments specified for command")
@@ -272,7 +255,7 @@ func (c *client) commandGetKeys() error {
 	for _, key := range keys {
 		c.Array(2)
 		c.Bulk(key)
-		c.names(accessOf(cmd), c.Simple)
+		names(c, accessOf(cmd), c.Simple)
 	}
 	return nil
 }

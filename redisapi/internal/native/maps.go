@@ -1,4 +1,4 @@
-package redisapi
+package native
 
 import (
 	"github.com/copaldb/copal"
@@ -8,12 +8,12 @@ import (
 )
 
 // mapList is COPAL.MAP LIST. It names those that the user may read.
-func (c *client) mapList() error {
+func mapList(c *command.Call) error {
 	if err := c.CheckOpen(); err != nil {
 		return err
 	}
 	var names []string
-	for name := range c.s.DB.Maps() {
+	for name := range c.Shared.DB.Maps() {
 		if c.Grant.Load().MayRead(copal.MapPrefix(name)) {
 			names = append(names, name)
 		}
@@ -26,12 +26,12 @@ func (c *client) mapList() error {
 }
 
 // mapDeclare is COPAL.MAP DECLARE.
-func (c *client) mapDeclare() error {
+func mapDeclare(c *command.Call) error {
 	name := string(c.Args[2])
 	if !c.Grant.Load().MayWrite(copal.MapPrefix(name)) {
 		return command.ErrNoPermission
 	}
-	if err := copaladmin.DeclareMap(c.s.DB, name); err != nil {
+	if err := copaladmin.DeclareMap(c.Shared.DB, name); err != nil {
 		return err
 	}
 	c.OK()
