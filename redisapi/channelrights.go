@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/copaldb/copal/access"
+
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
@@ -22,18 +24,18 @@ func isOfNotices(channel []byte) bool {
 	return bytes.HasPrefix(channel, ofKeys) || bytes.HasPrefix(channel, ofEvents) || string(channel) == invalidated
 }
 
-// mayPublish returns an error where the client must not send messages to a channel: a notification is believed by those
+// mayPublish returns an error where a user must not send messages to a channel: a notification is believed by those
 // that hear it.
-func (c *client) mayPublish(channel []byte) error {
-	if isOfNotices(channel) && !c.Grant.Load().MayAdminister() {
-		return command.Errorf("NOPERM User %s has no permissions to access the '%.128s' channel", c.user(), channel)
+func mayPublish(g *access.Grant, user string, channel []byte) error {
+	if isOfNotices(channel) && !g.MayAdminister() {
+		return command.Errorf("NOPERM User %s has no permissions to access the '%.128s' channel", user, channel)
 	}
 	return nil
 }
 
-// maySee reports whether the client may see that there is a channel. One that names a key is for those that may read
+// maySee reports whether a user may see that there is a channel. One that names a key is for those that may read
 // the key.
-func (c *client) maySee(channel []byte) bool {
+func maySee(g *access.Grant, channel []byte) bool {
 	rest, is := bytes.CutPrefix(channel, ofKeys)
 	if !is {
 		return true
@@ -41,7 +43,7 @@ func (c *client) maySee(channel []byte) bool {
 	number, key, _ := bytes.Cut(rest, []byte("__:"))
 	n, err := strconv.Atoi(string(number))
 	if err != nil || n < 0 || n >= command.Databases { // of no key
-		return c.Grant.Load().MayAdminister()
+		return g.MayAdminister()
 	}
-	return c.Grant.Load().MayRead(command.Key(n, key))
+	return g.MayRead(command.Key(n, key))
 }

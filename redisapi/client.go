@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/redisapi/internal/command"
-
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/resp"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // What a client that is busy uses. One that waits for a request has no buffers.
@@ -34,57 +33,54 @@ type lent struct {
 // otherwise.
 type client struct {
 	command.Call // the command that runs
-	s            *Server
-	nc           net.Conn
-	socket       waiter
-	id           int64
-	since        time.Time
-	parser       resp.Parser
-	in           []byte // what has arrived
-	off          int    // of which this has been read
-	lent         *lent  // nil while nothing has arrived
+	input
+	identity
+	transacting
+	hearing
+	tracker
+	s      *Server
+	nc     net.Conn
+	socket waiter
 
 	by       copal.Durability
-	stay     stay         // where the server has users
-	stays    func() bool  // ends waiting for the grant to be revoked; nil without
-	queued   atomic.Int64 // of queue: one more than the commands in it, 0 without; others read it
-	queue    *queue       // since MULTI, nil without
+	stay     stay        // where the server has users
+	stays    func() bool // ends waiting for the grant to be revoked; nil without
 	silence  silence
-	from     int // where in Buf the reply begins to the command that runs
-	watches  []watched
-	session  atomic.Pointer[session] // since COPAL.BEGIN; others look whether there is one
-	changes  *changes                // since COPAL.FEED OPEN, nil without
-	unsynced bool                    // it has written entries that must be on the disk before the reply
-	clock    time.Time               // when the last command of what has arrived ended, zero for none
-
-	subscribed   int                                  // names that it listens to
-	hears        [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
-	tracks       bool                                 // CLIENT TRACKING
-	monitors     bool                                 // MONITOR
-	trackOptions trackOptions
-	broadcast    broadcast // guarded by tracking.mu
-	broken       bool      // the client is gone that is told of changes; guarded by tracking.mu
-	caching      bool      // CLIENT CACHING, for the next command
-	holds        bool      // the outbox
-	outbox       outbox
-	charged      charges
+	from     int       // where in Buf the reply begins to the command that runs
+	unsynced bool      // it has written entries that must be on the disk before the reply
+	clock    time.Time // when the last of the arrived commands ended, zero for none
+	charged  charges
 
 	entered   bool                    // it shares pausing.writing
 	inPlaceOf *blocked                // of a client that carries out a command for another
 	waits     atomic.Pointer[blocked] // while it waits for a key
 
-	ending              atomic.Bool  // the server shuts down
-	killed              atomic.Bool  // the connection is closed, and carries nothing out any more
-	seen                atomic.Int64 // when the last command began, in nanoseconds since 1970
+	ending atomic.Bool  // the server shuts down
+	killed atomic.Bool  // the connection is closed, and carries nothing out any more
+	seen   atomic.Int64 // when the last command began, in nanoseconds since 1970
+	ran    atomic.Pointer[command.Row]
+}
+
+// input is the memory for requests.
+type input struct {
+	parser resp.Parser
+	in     []byte // the bytes that have arrived
+	off    int    // of which this has been read
+	lent   *lent  // nil while nothing has arrived
+}
+
+// identity names a client for others.
+type identity struct {
+	id                  int64
+	since               time.Time
 	name                atomic.Pointer[string]
 	libName, libVersion atomic.Pointer[string]
-	ran                 atomic.Pointer[command.Row]
 }
 
 func newClient(s *Server, nc net.Conn, id int64) *client {
-	c := &client{nc: nc, id: id, since: time.Now()}
+	c := &client{nc: nc, identity: identity{id: id, since: time.Now()}}
 	c.serves(s)
-	c.socket.of(c)
+	c.socket.of(lender{nc, c.borrow, c.giveBack})
 	c.durable(s.Durability)
 	c.openAccount()
 	c.become(s.stranger())
@@ -352,7 +348,7 @@ func (c *client) idle() error {
 	if err := c.beforeRead(); err != nil {
 		return err
 	}
-	return c.arrived(c.socket.read(c))
+	return c.arrived(c.socket.read())
 }
 
 // beforeRead begins the time in which the client has to send something, unless it waits for others.
@@ -385,10 +381,11 @@ func (c *client) arrived(n int, err error) error {
 	return err
 }
 
-// borrow gets the buffers of a client that is busy.
-func (c *client) borrow() {
+// borrow gets the buffers of a client that is busy, and returns the one for requests.
+func (c *client) borrow() []byte {
 	c.lent = c.s.buffers.Get().(*lent)
 	c.in, c.Buf = c.lent.in[:0], c.lent.out[:0]
+	return c.in[:cap(c.in)]
 }
 
 // grow makes room for n bytes of requests, but for no more than twice what has arrived: a client may say of its request
@@ -426,4 +423,116 @@ func (c *client) giveBack() {
 	c.Charge(&c.charged.arguments, 0)
 	c.parser.Forget()
 	c.Call.Forget()
+}
+
+// kill closes the connection. Others call it.
+func (c *client) kill() {
+	c.killed.Store(true)
+	c.Turn.Leave()
+	c.stopWaiting(command.NoReply) // so that nothing is popped for it
+	c.cut()
+}
+
+// foreigner logs the connection of a client that speaks another protocol.
+func (s *Server) foreigner(c *client, protocol string) {
+	s.foreign.Warn(s.Logger, "a connection was closed whose client speaks another protocol, which a page in a browser or an attacker may have sent",
+		"protocol", protocol, "client", c.id, "address", c.nc.RemoteAddr().String())
+}
+
+// CutOff closes the connection, for there is no reply that says what the command has done.
+//
+//go:noinline
+func (c *client) CutOff(err error) {
+	c.Closing = true
+	c.s.Logger.Warn("a connection is closed: the reply to a command is lost", "client", c.id,
+		"address", c.nc.RemoteAddr().String(), "user", c.user(), "command", c.Row.FullName(), "error", err)
+}
+
+// evict closes the client so that others have memory. Another client calls it.
+func (c *client) evict() {
+	c.killed.Store(true)
+	c.Turn.Leave()
+	c.s.Logger.Warn("a connection is closed: the memory for requests and replies is used up, and it has the most", "client", c.id,
+		"address", c.nc.RemoteAddr().String(), "user", c.user(), "requests", c.charged.requests.Load()+c.charged.arguments.Load()+c.charged.queue.Load()+c.charged.watches.Load(), "names", c.charged.names.Load(),
+		"work", c.Work.Load(), "replies", c.charged.replies.Load()+c.charged.output.Load())
+	c.cut()
+	c.s.senders.Go(func() { c.stopWaiting(command.NoReply) }) // which takes locks that the other may have
+}
+
+// endChanges ends the feed of the client, if there is one.
+func (c *client) endChanges() {
+	if f := c.changes; f != nil {
+		c.changes = nil
+		f.cancel()
+		<-f.gone
+	}
+}
+
+// endSession ends the session of the client, if there is one, and returns why its writes do not count.
+func (c *client) endSession(commits bool) error {
+	s := c.session.Swap(nil)
+	c.Held = nil
+	if s == nil {
+		return nil
+	}
+	c.setReadDeadline(time.Time{}) // of a session that is idle
+	c.chargeQueue(0)
+	s.decision <- commits
+	return <-s.ended
+}
+
+func (c *client) forgetWatches() {
+	for _, w := range c.watches {
+		w.then.Close()
+	}
+	c.watches = nil
+	c.Charge(&c.charged.watches, 0)
+}
+
+// memory is the memory of the client. Others call it.
+func (c *client) memory() clientMemory {
+	c.outbox.mu.Lock()
+	parts := len(c.outbox.pending)
+	c.outbox.mu.Unlock()
+	m := &c.charged
+	return clientMemory{
+		qbuf: m.requests.Load(), argvMem: m.arguments.Load(), multiMem: m.queue.Load() + m.watches.Load(), oll: int64(parts), omem: m.output.Load(), total: c.Account.Used(),
+	}
+}
+
+// openAccount opens the account of a client that has been made.
+func (c *client) openAccount() {
+	c.Account = c.s.memory.Open(c.user(), c.evict)
+	c.Grows = c.replyGrows
+}
+
+// chargeBuffer is charge of a buffer of requests or replies, of which small ones are free.
+func (c *client) chargeBuffer(what *atomic.Int64, size int) error {
+	if size <= freeBytes {
+		size = 0
+	}
+	return c.Charge(what, int64(size))
+}
+
+// replyGrows is Reply.Grows.
+func (c *client) replyGrows(size int) error {
+	if size-c.from > command.MostReply+freeBytes {
+		return command.ErrReplyTooLong
+	}
+	return c.chargeBuffer(&c.charged.replies, size)
+}
+
+// argumentsGrow is Limits.Grows.
+func (c *client) argumentsGrow(bytes int) error {
+	return c.Charge(&c.charged.arguments, int64(bytes))
+}
+
+// dropReplies gives the memory of replies back that have been sent, or wait now.
+func (c *client) dropReplies() {
+	if cap(c.Buf) > command.KeptBytes {
+		c.Buf = nil
+		c.Charge(&c.charged.replies, 0)
+	} else {
+		c.Buf = c.Buf[:0]
+	}
 }

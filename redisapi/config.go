@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/glob"
@@ -178,4 +180,68 @@ func (c *client) zero() error {
 func (c *client) latencyDoctor() error {
 	c.Verbatim("No history of delays is kept here. SLOWLOG GET has the commands that took long.\n")
 	return nil
+}
+
+// resetFigures sets to 0 what INFO tells of the past.
+func (s *Server) resetFigures() {
+	for i := range s.figures {
+		f := &s.figures[i]
+		for _, n := range []*atomic.Int64{&f.calls, &f.rejected, &f.failed} {
+			n.Store(0)
+		}
+		f.took.Reset()
+	}
+	n := &s.counts
+	for _, n := range []*atomic.Int64{&n.connections, &n.rejected, &n.commands, &n.errors, &n.in, &n.out, &n.reads, &n.writes, &n.expired, &s.shared.Hits, &s.shared.Misses} {
+		n.Store(0)
+	}
+	s.savedWrites.Store(0)
+	s.errorCounts.mu.Lock()
+	clear(s.errorCounts.by)
+	s.errorCounts.mu.Unlock()
+}
+
+// kept makes the rows of keptDefaults.
+func kept() (list []setting) {
+	for line := range strings.Lines(strings.TrimSpace(keptDefaults)) {
+		name, byDefault, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		list = append(list, setting{name, func(s *Server) string { return s.kept.value(name, byDefault) }, func(s *Server, text string) string {
+			wrong := unlike(byDefault, text)
+			if wrong == "" && s != nil {
+				s.kept.set(name, text)
+			}
+			return wrong
+		}})
+	}
+	return list
+}
+
+// unlike returns what is wrong with a value in the place of another, which is yes or no, a number, or a text.
+func unlike(byDefault, text string) string {
+	_, err := strconv.ParseInt(byDefault, 10, 64)
+	switch {
+	case byDefault == "yes" || byDefault == "no":
+		if command.Is([]byte(text), "YES") || command.Is([]byte(text), "NO") {
+			return ""
+		}
+		return "argument must be 'yes' or 'no'"
+	case err == nil && !isSize(text):
+		return "argument couldn't be parsed into an integer"
+	case len(text) > mostKept:
+		return "argument is too long"
+	}
+	return ""
+}
+
+// isSize reports whether a text is a whole number, maybe with a unit or a percent sign.
+func isSize(text string) bool {
+	text = strings.ToLower(text)
+	for _, unit := range []string{"kb", "mb", "gb", "k", "m", "g", "b", "%"} {
+		if number, ok := strings.CutSuffix(text, unit); ok {
+			text = number
+			break
+		}
+	}
+	_, err := strconv.ParseInt(text, 10, 64)
+	return err == nil
 }

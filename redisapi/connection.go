@@ -374,14 +374,6 @@ func (c *client) clientKill() error {
 	return nil
 }
 
-// kill closes the connection. Others call it.
-func (c *client) kill() {
-	c.killed.Store(true)
-	c.Turn.Leave()
-	c.stopWaiting(command.NoReply) // so that nothing is popped for it
-	c.cut()
-}
-
 func hasAddress(a net.Addr, text []byte) bool { return a != nil && a.String() == string(text) }
 
 // clientSwitch is NO-EVICT and NO-TOUCH.
@@ -392,16 +384,6 @@ func (c *client) clientSwitch() error {
 	c.OK()
 	return nil
 }
-
-// silence says which replies a client does not get.
-type silence struct {
-	off              bool
-	skips, skipsNext bool // that to this command, or to the next
-	tookBack         bool // a reply, since replies were last sent
-}
-
-// silent reports whether the client gets no reply to the command that runs. Its reply is made, and taken back.
-func (c *client) silent() bool { return c.silence.off || c.silence.skips }
 
 // clientReply is CLIENT REPLY.
 func (c *client) clientReply() error {

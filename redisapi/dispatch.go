@@ -1,6 +1,7 @@
 package redisapi
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -59,7 +60,7 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 		return c.reject(cmd, err)
 	}
 	if s := c.session.Load(); s != nil {
-		if err := s.takes(c, cmd, args); err != nil {
+		if err := c.takesInSession(s, cmd, args); err != nil {
 			return c.reject(cmd, err)
 		}
 	}
@@ -126,6 +127,17 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 	return err
 }
 
+// takesInSession returns an error for a command that has no place in the session, or no room.
+func (c *client) takesInSession(s *session, cmd *command.Row, args [][]byte) error {
+	if err := s.takes(cmd); err != nil || !s.keeps(cmd, args) {
+		return err
+	}
+	if s.bytes > c.s.MaxRequest {
+		return command.Errorf("ERR the transaction is too long")
+	}
+	return c.chargeQueue(int(s.bytes))
+}
+
 // reject counts a command that is not carried out.
 func (c *client) reject(cmd *command.Row, err error) error {
 	c.s.figures[cmd.Number].rejected.Add(1)
@@ -173,4 +185,73 @@ func (c *client) inside(cmd *command.Row, args [][]byte) [][]byte {
 	raw := slices.Clone(args)
 	cmd.Keys.Each(args, func(i int) { raw[i] = c.RawKey(args[i]) })
 	return raw
+}
+
+// note keeps the figures of a command that has run. The args of one that has waited are nil.
+func (c *client) note(cmd *command.Row, args [][]byte, began, ended time.Time, failed bool) {
+	took := ended.Sub(began)
+	f := &c.s.figures[cmd.Number]
+	f.calls.Add(1)
+	if failed {
+		f.failed.Add(1)
+	}
+	if args == nil {
+		return
+	}
+	f.took.Observe(took)
+	if most := c.s.slow.threshold.Load(); most >= 0 && took.Microseconds() >= most && cmd.Flags&command.NoAuth == 0 && cmd.Name != "exec" { // its commands have lines of their own
+		entry := slow{at: began, took: took, client: c.nc.RemoteAddr().String()}
+		if name := c.name.Load(); name != nil {
+			entry.name = *name
+		}
+		c.s.slow.add(entry, args)
+	}
+}
+
+// silence says which replies a client does not get.
+type silence struct {
+	off              bool
+	skips, skipsNext bool // that to this command, or to the next
+	tookBack         bool // a reply, since replies were last sent
+}
+
+// silent reports whether the client gets no reply to the command that runs. Its reply is made, and taken back.
+func (c *client) silent() bool { return c.silence.off || c.silence.skips }
+
+// enqueue adds a request to the queue, in copies.
+func (c *client) enqueue(cmd *command.Row, args [][]byte) error {
+	if cmd.Flags&command.NoMulti != 0 {
+		c.queue.bad = true
+		return command.Errorf("ERR Command not allowed inside a transaction")
+	}
+	c.queue.bytes += 256 // for q, and for the list while it grows
+	for _, a := range args {
+		c.queue.bytes += len(a) + 48 // for the slices
+	}
+	if int64(c.queue.bytes) > c.s.MaxRequest {
+		c.queue.bad = true
+		return command.Errorf("ERR the transaction is too long")
+	}
+	if err := c.chargeQueue(c.queue.bytes); err != nil {
+		c.forgetQueue()
+		c.queue = &queue{bad: true}
+		return err
+	}
+	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.Typed}
+	for i, a := range args {
+		q.args[i] = bytes.Clone(a)
+	}
+	c.queue.list = append(c.queue.list, q)
+	c.Simple("QUEUED")
+	return nil
+}
+
+// chargeQueue charges what the client has queued, in steps.
+func (c *client) chargeQueue(bytes int) error {
+	return c.Charge(&c.charged.queue, int64(bytes)/command.ChargeStep*command.ChargeStep)
+}
+
+func (c *client) forgetQueue() {
+	c.queue = nil
+	c.chargeQueue(0)
 }

@@ -13,6 +13,16 @@ import (
 	"github.com/copaldb/copal"
 )
 
+// news is the part of a server for messages: those of clients, and those about changes.
+type news struct {
+	audience audience
+	feed     feed
+	notifyMu sync.Mutex // held while notices changes
+	notices  atomic.Pointer[notices]
+	tracking tracking
+	monitors monitors
+}
+
 // feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key or
 // track keys, and keyspace notifications.
 // It tells changes of other doors as those of this one. It ends with the first change that nobody needs, so that

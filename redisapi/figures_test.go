@@ -2,12 +2,13 @@ package redisapi
 
 import (
 	"fmt"
-	"github.com/copaldb/copal/redisapi/internal/server"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/copaldb/copal/redisapi/internal/server"
 
 	"github.com/copaldb/copal/redisapi/internal/keys"
 )

@@ -2,8 +2,6 @@ package redisapi
 
 import (
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -142,36 +140,6 @@ func writeConstants(section string, line func(name string, value any)) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(each, "\n"), " ")
 		line(name, value)
 	}
-}
-
-// rates are commands and bytes a second: between the latest question for them and the one before, which came a second
-// earlier at least. The first answer is about the time since the start.
-type rates struct {
-	mu           sync.Mutex
-	at           time.Time
-	commands     int64
-	in, out      int64
-	perSecond    float64
-	inKB, outKB  float64
-	everComputed bool
-}
-
-// sample returns commands, and KiB that came and went, a second.
-func (r *rates) sample(started time.Time, n *counts) (commands, in, out float64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if r.at.IsZero() {
-		r.at = started
-	}
-	took := now.Sub(r.at).Seconds()
-	if took >= 1 || !r.everComputed && took > 0 {
-		c, i, o := n.commands.Load(), n.in.Load(), n.out.Load()
-		r.perSecond = max(float64(c-r.commands), 0) / took // RESETSTAT may have set them to 0
-		r.inKB, r.outKB = max(float64(i-r.in), 0)/took/1024, max(float64(o-r.out), 0)/took/1024
-		r.at, r.commands, r.in, r.out, r.everComputed = now, c, i, o, true
-	}
-	return r.perSecond, r.inKB, r.outKB
 }
 
 // writes is the number of writing commands that were carried out.

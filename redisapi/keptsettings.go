@@ -1,11 +1,7 @@
 package redisapi
 
 import (
-	"strconv"
-	"strings"
 	"sync"
-
-	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // keptDefaults are settings of Redis that mean nothing here, with the values that Redis 7.2 has by
@@ -143,48 +139,3 @@ func (k *keptSettings) set(name, value string) {
 
 // mostKept is how long a value may be that is kept.
 const mostKept = 4 << 10
-
-// kept makes the rows of keptDefaults.
-func kept() (list []setting) {
-	for line := range strings.Lines(strings.TrimSpace(keptDefaults)) {
-		name, byDefault, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		list = append(list, setting{name, func(s *Server) string { return s.kept.value(name, byDefault) }, func(s *Server, text string) string {
-			wrong := unlike(byDefault, text)
-			if wrong == "" && s != nil {
-				s.kept.set(name, text)
-			}
-			return wrong
-		}})
-	}
-	return list
-}
-
-// unlike returns what is wrong with a value in the place of another, which is yes or no, a number, or a text.
-func unlike(byDefault, text string) string {
-	_, err := strconv.ParseInt(byDefault, 10, 64)
-	switch {
-	case byDefault == "yes" || byDefault == "no":
-		if command.Is([]byte(text), "YES") || command.Is([]byte(text), "NO") {
-			return ""
-		}
-		return "argument must be 'yes' or 'no'"
-	case err == nil && !isSize(text):
-		return "argument couldn't be parsed into an integer"
-	case len(text) > mostKept:
-		return "argument is too long"
-	}
-	return ""
-}
-
-// isSize reports whether a text is a whole number, maybe with a unit or a percent sign.
-func isSize(text string) bool {
-	text = strings.ToLower(text)
-	for _, unit := range []string{"kb", "mb", "gb", "k", "m", "g", "b", "%"} {
-		if number, ok := strings.CutSuffix(text, unit); ok {
-			text = number
-			break
-		}
-	}
-	_, err := strconv.ParseInt(text, 10, 64)
-	return err == nil
-}

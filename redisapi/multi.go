@@ -1,7 +1,6 @@
 package redisapi
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -9,23 +8,6 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
-
-// queue is what a client has queued between MULTI and EXEC.
-type queue struct {
-	list  []queued
-	bytes int
-	bad   bool // a command was refused when it was queued: EXEC carries out none
-}
-
-type queued struct {
-	cmd   *command.Row
-	args  [][]byte
-	raw   [][]byte // with raw keys, once it is carried out
-	typed bool
-
-	began, ended time.Time
-	failed       bool
-}
 
 func multiCommands() command.Family {
 	return command.NewFamily("transactions", "Transactions",
@@ -36,55 +18,6 @@ func multiCommands() command.Family {
 			Differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. A delivery, an acknowledgement or a claim by a group is a change of the stream."},
 		&command.Row{Name: "unwatch", Arity: 1, Flags: command.Fast | command.NoScript, Run: own((*client).unwatch), Since: "2.2.0", Summary: "Forgets all watched keys."},
 	)
-}
-
-// enqueue adds a request to the queue, in copies.
-func (c *client) enqueue(cmd *command.Row, args [][]byte) error {
-	if cmd.Flags&command.NoMulti != 0 {
-		c.queue.bad = true
-		return command.Errorf("ERR Command not allowed inside a transaction")
-	}
-	c.queue.bytes += 256 // for q, and for the list while it grows
-	for _, a := range args {
-		c.queue.bytes += len(a) + 48 // for the slices
-	}
-	if int64(c.queue.bytes) > c.s.MaxRequest {
-		c.queue.bad = true
-		return command.Errorf("ERR the transaction is too long")
-	}
-	if err := c.chargeQueue(c.queue.bytes); err != nil {
-		c.forgetQueue()
-		c.queue = &queue{bad: true}
-		return err
-	}
-	q := queued{cmd: cmd, args: make([][]byte, len(args)), typed: c.Typed}
-	for i, a := range args {
-		q.args[i] = bytes.Clone(a)
-	}
-	c.queue.list = append(c.queue.list, q)
-	c.Simple("QUEUED")
-	return nil
-}
-
-// chargeQueue charges what the client has queued, in steps.
-func (c *client) chargeQueue(bytes int) error {
-	return c.Charge(&c.charged.queue, int64(bytes)/command.ChargeStep*command.ChargeStep)
-}
-
-func (c *client) forgetQueue() {
-	c.queue = nil
-	c.chargeQueue(0)
-}
-
-// watched are the keys of a WATCH, and what they were.
-type watched struct {
-	then *copal.Snapshot
-	keys map[string]struct{}
-}
-
-func (w *watched) has(key []byte) bool {
-	_, ok := w.keys[string(key)]
-	return ok
 }
 
 // maxWatches is how many snapshots a client may hold.
@@ -125,14 +58,6 @@ func (c *client) unwatch() error {
 	c.Later(c.forgetWatches)
 	c.OK()
 	return nil
-}
-
-func (c *client) forgetWatches() {
-	for _, w := range c.watches {
-		w.then.Close()
-	}
-	c.watches = nil
-	c.Charge(&c.charged.watches, 0)
 }
 
 // unchanged lets the transaction count only if no watched key has changed.

@@ -153,6 +153,11 @@ func (s *Server) event(class uint32, name string, about subject) {
 	}
 }
 
+// streamEvent sends the messages of an event of a stream.
+func (s *Server) streamEvent(name string, key []byte, seq uint64) {
+	s.event(notifyStream, name, subject{key, seq})
+}
+
 // missedKeys tells of keys that a command has not found.
 func (s *Server) missedKeys(cmd *command.Row, args [][]byte) {
 	raw := s.DB.Raw()
@@ -174,7 +179,7 @@ type notifier struct {
 // told makes the events of a change.
 func (n *notifier) told(s *Server, c *copal.Change) {
 	if n.stream.key != nil && string(n.stream.key) != string(c.Key) {
-		n.stream.tell(s)
+		n.stream.send(s.streamEvent)
 	}
 	switch {
 	case c.Range: // Redis tells nothing of FLUSHALL
@@ -220,7 +225,7 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 		s.event(notifyGeneric, "expire", subject{c.Key, c.Seq})
 	}
 	if !c.More {
-		n.stream.tell(s)
+		n.stream.send(s.streamEvent)
 		for _, key := range n.deleted {
 			if n.event != "rename_from" || n.key != string(key) {
 				s.event(notifyGeneric, "del", subject{key, c.Seq})

@@ -75,9 +75,3 @@ func isStorageLine(words [][]byte) bool {
 	}
 	return true
 }
-
-// foreigner logs the connection of a client that speaks another protocol.
-func (s *Server) foreigner(c *client, protocol string) {
-	s.foreign.Warn(s.Logger, "a connection was closed whose client speaks another protocol, which a page in a browser or an attacker may have sent",
-		"protocol", protocol, "client", c.id, "address", c.nc.RemoteAddr().String())
-}

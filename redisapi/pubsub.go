@@ -39,6 +39,15 @@ const (
 	kindsOfChannels
 )
 
+// hearing is the part of a client for messages.
+type hearing struct {
+	subscribed int                                  // names that it listens to
+	hears      [kindsOfChannels]map[string]struct{} // them; changed with audience.mu held
+	monitors   bool                                 // MONITOR
+	holds      bool                                 // the outbox
+	outbox     outbox
+}
+
 // audience says who listens to what.
 type audience struct {
 	mu sync.Mutex                                     // held while a message is given to all who get it, so that all get messages in one order
@@ -218,7 +227,7 @@ func (c *client) mayRun(cmd *command.Row) error {
 // publish is PUBLISH and SPUBLISH.
 func (c *client) publish() error {
 	channel, message := c.Args[1], c.Args[2]
-	if err := c.mayPublish(channel); err != nil {
+	if err := mayPublish(c.Grant.Load(), c.user(), channel); err != nil {
 		return err
 	}
 	shard := c.Row.Name == "spublish"
@@ -327,7 +336,7 @@ func (c *client) pubsubChannels() error {
 	a.mu.Lock()
 	names := slices.Sorted(maps.Keys(a.of[c.kindAsked()]))
 	a.mu.Unlock()
-	names = slices.DeleteFunc(names, func(name string) bool { return !c.maySee([]byte(name)) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !maySee(c.Grant.Load(), []byte(name)) })
 	if len(c.Args) == 3 {
 		names = slices.DeleteFunc(names, func(name string) bool { return !glob.Match(c.Args[2], []byte(name)) })
 	}
@@ -347,7 +356,7 @@ func (c *client) pubsubNumsub() error {
 	for _, name := range c.Args[2:] {
 		c.Bulk(name)
 		n := 0
-		if c.maySee(name) {
+		if maySee(c.Grant.Load(), name) {
 			n = len(a.of[c.kindAsked()][string(name)])
 		}
 		c.Int(int64(n))
@@ -360,4 +369,18 @@ func (c *client) pubsubNumpat() error {
 	defer c.s.audience.mu.Unlock()
 	c.Int(int64(len(c.s.audience.of[patterns])))
 	return nil
+}
+
+// heardBytes is what a name takes to which a client listens, beside its bytes.
+const heardBytes = 256
+
+// chargeNames charges the names of a request to which the client will listen.
+func (c *client) chargeNames(kind int) error {
+	n := c.charged.names.Load()
+	for _, name := range c.Args[1:] {
+		if _, again := c.hears[kind][string(name)]; !again {
+			n += int64(len(name) + heardBytes)
+		}
+	}
+	return c.Charge(&c.charged.names, n)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/internal/budget"
-	"github.com/copaldb/copal/internal/sparing"
 	"github.com/copaldb/copal/redisapi/internal/command"
 	"github.com/copaldb/copal/redisapi/internal/server"
 )
@@ -61,57 +60,38 @@ type Server struct {
 
 	Logger *slog.Logger // what happens to connections; nil is nowhere
 
-	once        sync.Once
-	ids         atomic.Int64 // of clients
-	mu          sync.Mutex
-	closing     bool
-	farewell    time.Time      // when clients that have not read their replies are closed; set once, before they end
-	running     sync.WaitGroup // goroutines of clients
-	serving     map[net.Listener]struct{}
-	clients     map[int64]*client
-	counts      counts
-	shared      command.Shared // with the calls of clients
-	memory      *budget.Budget
-	buffers     sync.Pool // of *lent
-	waiting     waiting
-	pausing     pausing
-	audience    audience
-	senders     sync.WaitGroup // goroutines that send messages, compact, or end a pause
-	feed        feed
-	notifyMu    sync.Mutex // held while notices changes
-	notices     atomic.Pointer[notices]
-	tracking    tracking
-	monitors    monitors
-	figures     []figures // of commands, by their numbers
-	errorCounts errorCounts
-	slow        slowlog
-	foreign     sparing.Log // of clients that speak another protocol
-	visitors    *visitors   // nil where everybody is known
-	kept        keptSettings
-	rates       rates
-	peak        atomic.Uint64 // memory, as far as INFO has asked
-	saves       atomic.Int64
-	savedWrites atomic.Int64 // of writes, when SAVE has run last
-	lastSave    atomic.Int64 // in seconds since 1970
-	compacting  atomic.Bool  // BGREWRITEAOF
-	refusing    atomic.Int32 // connections that are told now that there are too many
-	cancel      context.CancelFunc
-	leaving     context.Context // ends when the shutdown begins
-	leave       context.CancelFunc
+	connections
+	statistics
+	news
+	once       sync.Once
+	mu         sync.Mutex
+	shared     command.Shared // with the calls of clients
+	memory     *budget.Budget
+	buffers    sync.Pool // of *lent
+	waiting    waiting
+	pausing    pausing
+	senders    sync.WaitGroup // goroutines that send messages, compact, or end a pause
+	kept       keptSettings
+	compacting atomic.Bool // BGREWRITEAOF
+	cancel     context.CancelFunc
+	leaving    context.Context // ends when the shutdown begins
+	leave      context.CancelFunc
+}
+
+// connections are those of a server.
+type connections struct {
+	ids      atomic.Int64 // of clients
+	closing  bool
+	farewell time.Time      // when clients that have not read their replies are closed; set once, before they end
+	running  sync.WaitGroup // goroutines of clients
+	serving  map[net.Listener]struct{}
+	clients  map[int64]*client
+	visitors *visitors    // nil where everybody is known
+	refusing atomic.Int32 // connections that get the reply now that there are too many
 }
 
 // table has all commands. Some of their functions look at it.
 var table *command.Table
-
-// counts are the counters of INFO.
-type counts struct {
-	connections, rejected atomic.Int64
-	commands              atomic.Int64
-	errors                atomic.Int64
-	in, out               atomic.Int64 // bytes
-	reads, writes         atomic.Int64 // of connections
-	expired               atomic.Int64 // entries, while changes are read for another reason
-}
 
 // ErrServerClosed is what Serve returns after Shutdown.
 var ErrServerClosed = errors.New("redisapi: the server is closed")

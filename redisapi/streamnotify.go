@@ -62,14 +62,14 @@ func (n *streamNews) note(c *copal.Change) {
 	}
 }
 
-// tell sends the events. A group that has got entries has consumers among the changes.
-func (n *streamNews) tell(s *Server) {
+// send sends the events. A group that has got entries has consumers among the changes.
+func (n *streamNews) send(to func(name string, key []byte, seq uint64)) {
 	if n.key == nil {
 		return
 	}
 	event := func(happened bool, name string) {
 		if happened {
-			s.event(notifyStream, name, subject{n.key, n.seq})
+			to(name, n.key, n.seq)
 		}
 	}
 	event(n.added, "xadd")

@@ -30,6 +30,15 @@ type tracking struct {
 	bytes int // of keys
 }
 
+// tracker is the part of a client for CLIENT TRACKING.
+type tracker struct {
+	tracks       bool
+	trackOptions trackOptions
+	broadcast    broadcast // guarded by tracking.mu
+	broken       bool      // the client that gets the invalidations has gone; guarded by tracking.mu
+	caching      bool      // CLIENT CACHING, for the next command
+}
+
 // trackOptions are what CLIENT TRACKING has asked for.
 type trackOptions struct {
 	bcast, optIn, optOut, noLoop bool

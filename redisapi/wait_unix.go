@@ -11,6 +11,7 @@ import (
 // waiter reads the first bytes of a request. A client that waits for them has no buffer: it gets one
 // when there is something to read.
 type waiter struct {
+	lender
 	raw syscall.RawConn // nil for connections that are no sockets, such as those of TLS
 	try func(fd uintptr) bool
 	put func(fd uintptr) bool
@@ -19,8 +20,9 @@ type waiter struct {
 	err error
 }
 
-func (w *waiter) of(c *client) {
-	sc, ok := c.nc.(syscall.Conn)
+func (w *waiter) of(l lender) {
+	w.lender = l
+	sc, ok := l.nc.(syscall.Conn)
 	if !ok {
 		return
 	}
@@ -30,15 +32,15 @@ func (w *waiter) of(c *client) {
 	}
 	w.raw = raw
 	w.try = func(fd uintptr) bool {
-		c.borrow()
+		room := w.borrow()
 		for {
-			w.n, w.err = syscall.Read(int(fd), c.in[:cap(c.in)])
+			w.n, w.err = syscall.Read(int(fd), room)
 			if !errors.Is(w.err, syscall.EINTR) {
 				break
 			}
 		}
 		if errors.Is(w.err, syscall.EAGAIN) {
-			c.giveBack()
+			w.giveBack()
 			return false // come again when the socket is ready
 		}
 		return true
@@ -82,10 +84,9 @@ func (w *waiter) ended() (yes bool) {
 	return yes || err != nil
 }
 
-func (w *waiter) read(c *client) (n int, err error) {
+func (w *waiter) read() (n int, err error) {
 	if w.raw == nil {
-		c.borrow()
-		return c.nc.Read(c.in[:cap(c.in)])
+		return w.nc.Read(w.borrow())
 	}
 	w.n, w.err = 0, nil
 	switch err := w.raw.Read(w.try); {

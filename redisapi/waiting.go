@@ -122,7 +122,7 @@ func (c *client) Await(kind string, keys [][]byte, most time.Duration) error {
 			b.keys = append(b.keys, string(key))
 		}
 	}
-	b.place = &client{id: c.id, nc: c.nc, inPlaceOf: b}
+	b.place = &client{identity: identity{id: c.id}, nc: c.nc, inPlaceOf: b}
 	b.place.serves(c.s)
 	b.place.V3, b.place.InPlace, b.place.Account = c.V3, true, c.Account
 	b.place.Grows = b.place.replyGrows
@@ -297,4 +297,64 @@ func (c *client) clientUnblock() error {
 	c.s.mu.Unlock()
 	c.Flag(other != nil && other.stopWaiting(reply))
 	return nil
+}
+
+// enter waits until no pause holds the command, and returns its arguments. While a command that writes is carried out
+// no pause begins, until leave. ok is false if the client ends.
+func (c *client) enter(cmd *command.Row, args [][]byte) (_ [][]byte, ok bool) {
+	p := &c.s.pausing
+	writes := cmd.Writes() || cmd.Name == "exec" && c.queue != nil && c.queue.writes()
+	for kept := false; ; {
+		if writes {
+			p.writing.RLock()
+			c.entered = true
+		}
+		if !p.now.Load().holds(writes) {
+			return args, true
+		}
+		c.leave()
+		if !kept {
+			kept, args = true, cloned(args)
+		}
+		if !c.waitOut(writes) {
+			return nil, false
+		}
+	}
+}
+
+// leave lets pauses begin again.
+func (c *client) leave() {
+	if c.entered {
+		c.entered = false
+		c.s.pausing.writing.RUnlock()
+	}
+}
+
+// waitOut waits until the pause is over, and reports whether the client is still there.
+func (c *client) waitOut(writes bool) bool {
+	if err := c.flush(); err != nil || c.Closing {
+		c.Closing = true
+		return false
+	}
+	w := &c.s.waiting
+	b := &blocked{c: c}
+	w.mu.Lock()
+	if !c.s.pausing.now.Load().holds(writes) {
+		w.mu.Unlock()
+		return true
+	}
+	c.setReadDeadline(time.Time{})
+	if w.held == nil {
+		w.held = map[*blocked]struct{}{}
+	}
+	w.held[b] = struct{}{}
+	w.addLocked(b)
+	c.waits.Store(b)
+	w.mu.Unlock()
+	err := c.untilServed(b)
+	c.waits.Store(nil)
+	c.setReadDeadline(time.Time{})
+	c.clock = time.Time{}
+	c.Closing = err != nil
+	return err == nil
 }
