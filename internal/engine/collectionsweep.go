@@ -283,24 +283,14 @@ func (s *Store) goneOrphans(elements *Table, ids map[uint64]bool) (gone []uint64
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	for _, t := range s.Tables() {
-		if !t.hasMetas() {
-			continue
-		}
-		for item := range s.Items(t) {
-			switch {
-			case item.Err == nil:
-				continue
-			case !IsCollection(item.Err): // it may be a meta with one of the ids
-				return nil, s.passOver(item.Err)
-			}
-			switch c, err := s.Collections().Find(item.Key, ""); {
-			case err == nil:
-				delete(ids, c.ID)
-			case err != ErrNotFound && !errors.Is(err, ErrType):
+	for scanned := false; !scanned; {
+		tables := s.Tables()
+		for _, t := range tables {
+			if err := t.withoutOwned(ids); err != nil {
 				return nil, s.passOver(err)
 			}
 		}
+		scanned = len(s.Tables()) == len(tables) // or else metas have moved to the table of a map that was declared meanwhile
 	}
 	for id := range ids {
 		switch _, err := s.isGone(elements, id); {
@@ -313,6 +303,52 @@ func (s *Store) goneOrphans(elements *Table, ids map[uint64]bool) (gone []uint64
 	return gone, nil
 }
 
+// withoutOwned takes the ids of the metas in a table out of a set. It reads the records alone: a writer that replaces a
+// meta notes the id.
+func (t *Table) withoutOwned(ids map[uint64]bool) (err error) {
+	for n := 0; err == nil && n < index.Shards && t.hasMetas(); {
+		n, err = t.withoutOwnedFrom(ids, n)
+	}
+	return err
+}
+
+// withoutOwnedFrom is withoutOwned for some parts of the index from n on. It returns the next one.
+func (t *Table) withoutOwnedFrom(ids map[uint64]bool, n int) (next int, err error) {
+	s := t.store
+	var list []seglog.Address
+	var pins seglog.Pinned
+	defer func() { pins.Unpin() }()
+	for ; err == nil && n < index.Shards && len(list) < mostBatch; n++ {
+		err = s.Inside(func() error {
+			var more seglog.Pinned
+			list, more, err = t.listPart(list, n)
+			pins = append(pins, more...)
+			return err
+		})
+	}
+	slices.Sort(list)
+	ahead := seglog.Lookahead{Log: s.log, List: list, Sparse: seglog.SparseKeys}
+	for i := 0; err == nil && i < len(list); i++ {
+		err = s.Inside(func() error {
+			ahead.Reach(i)
+			c, err := t.collectionAt(list[i])
+			delete(ids, c.ID)
+			return err
+		})
+	}
+	return n, err
+}
+
+// collectionAt returns the collection of the meta at a, the zero one for another record or an expired meta.
+func (t *Table) collectionAt(a seglog.Address) (Collection, error) {
+	s := t.store
+	e, err := s.readAt(a, nil)
+	if err != nil || e.Kind != record.Meta || s.Expired(e.Expiry) {
+		return Collection{}, err
+	}
+	return s.collectionOf(&e, a, "")
+}
+
 // hasMetas reports whether some keys of the table have collections.
 func (t *Table) hasMetas() bool {
 	return slices.ContainsFunc(t.index.Schemas(), func(c index.SchemaCount) bool { return c.Schema == metaSchema && c.Entries > 0 })
@@ -320,9 +356,19 @@ func (t *Table) hasMetas() bool {
 
 // isGone reports whether no key has the collection with this id. Without the owner that is not known: ErrNotFound.
 func (s *Store) isGone(t *Table, id uint64) (bool, error) {
+	name := ownerKey(id)
 	for {
-		r := s.asLogged()
-		owner, err := r.get(t, ownerKey(id))
+		var owner seglog.Record
+		err := s.Inside(func() error {
+			mu := s.lockOf(t.hash(name))
+			mu.Lock()
+			defer mu.Unlock()
+			at, err := t.read(&owner, t.hash(name), name, nil)
+			if at == 0 {
+				err = errOr(err, ErrNotFound)
+			}
+			return err
+		})
 		if err != nil {
 			return false, err
 		}

@@ -142,3 +142,43 @@ func TestCompactAllThatMeetsClose(t *testing.T) {
 		})
 	}
 }
+
+// TestElementsWithoutAnOwner: of elements whose owner is missing those are taken out whose collection no meta names.
+func TestElementsWithoutAnOwner(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	if _, err := s.declareNew("map"); err != nil {
+		t.Fatal(err)
+	}
+	elements := s.spaces[0].elements
+	for _, key := range []string{"gone", "stays", "map:stays", "expired"} {
+		mustChange(t, s, key, hset("a", "1"))
+		c, err := s.Collections().Find([]byte(key), HashType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := ownerKey(c.ID)
+		h, err := elements.find(elements.hash(owner), owner)
+		if err != nil || h.address == 0 {
+			t.Fatal(err)
+		}
+		elements.remove(elements.hash(owner), string(owner), h, 0)
+	}
+	s.sweeper.tracking.Store(false) // the ids that go now are not noted
+	mustRemove(t, s, "gone")
+	s.opts.Clock = &still{now: s.now}
+	if err := s.Expire(nil, nil, []byte("expired"), 1000, Process); err != nil {
+		t.Fatal(err)
+	}
+	s.opts.Clock.(*still).advance(1000)
+	s.sweeper.tracking.Store(true)
+	s.sweeper.before = s.log.Last() + 1
+	if err := s.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if n := elements.index.Len(); n != 2 {
+		t.Errorf("%d elements are left, want 2", n)
+	}
+	wantHash(t, s.Collections(), "stays", "a", "1")
+	wantHash(t, s.Collections(), "map:stays", "a", "1")
+}
