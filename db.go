@@ -90,9 +90,9 @@ func OpenMemory(opts ...Option) (*DB, error) {
 func open(dir string, c config) (*DB, error) {
 	window, windowBytes := c.window()
 	s, err := engine.Open(dir, store.Writing(c.engine(engine.Options{
-		FS: c.fsys, ReadOnly: c.readOnly, Follower: c.follower, FollowEvery: c.followEvery,
+		FS: c.fsys, ReadOnly: c.readOnly, Follower: c.follower, Passing: c.passing, FollowEvery: c.followEvery,
 		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, OnError: c.onError, Progress: c.progress,
-		Window: window, WindowBytes: windowBytes, CompactEvery: c.compactEvery, CompactRatio: c.compactRatio,
+		Window: window, WindowBytes: windowBytes, CompactEvery: c.compactEvery, TooMany: c.tooMany,
 		ExpiryEvents: c.maps.expiry, AcceptCopy: c.acceptCopy,
 	})))
 	if err != nil {

@@ -35,8 +35,10 @@ type config struct {
 	autoCompact  bool // every so often, above a ratio
 	compactEvery time.Duration
 	compactRatio float64
+	tooMany      func(*engine.Store) bool // by compactRatio
 	followEvery  time.Duration
 	follower     func(*engine.Store, *seglog.Recovery) engine.Follower // filled in by ReadOnly
+	passing      func(*engine.Store, *seglog.Recovery)                 // the same
 	maxMemory    int64
 	onError      func(error)
 	progress     func(done, total int64)
@@ -155,7 +157,10 @@ func WithFileMode(mode fs.FileMode) Option {
 // record is copied. every must be positive, and ratio at least 1. The option has no effect with
 // ReadOnly. Records in the window of WithHistory are not removed.
 func WithAutoCompact(every time.Duration, ratio float64) Option {
-	return storeOption(func(c *config) { c.autoCompact, c.compactEvery, c.compactRatio = true, every, ratio })
+	return storeOption(func(c *config) {
+		c.autoCompact, c.compactEvery, c.compactRatio = true, every, ratio
+		c.tooMany = engine.RecordsAbove(ratio)
+	})
 }
 
 // WithMaxMemory bounds the memory of the store in bytes. It covers four things:
@@ -230,7 +235,7 @@ func (c *config) window() (millis, bytes int64) {
 // If no process has opened the directory for writing yet, the error of Open is fs.ErrNotExist.
 // After the first opening for writing it is an empty store.
 func ReadOnly() Option {
-	return storeOption(func(c *config) { c.readOnly, c.follower = true, store.Follower })
+	return storeOption(func(c *config) { c.readOnly, c.follower, c.passing = true, store.Follower, engine.PassDamage })
 }
 
 // WithFollowInterval sets how often a ReadOnly store looks for new records of the writing process:

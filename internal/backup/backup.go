@@ -329,7 +329,7 @@ func (b *backup) begin(readOnly bool) (err error) {
 	if b.at == nil {
 		return b.store.Inside(func() error { b.source = b.log.Prefix(readOnly); return nil })
 	}
-	if b.past, err = b.store.OpenMoment(*b.at, false); err != nil {
+	if b.past, err = b.store.OpenMoment(*b.at); err != nil {
 		return err
 	}
 	b.source = b.past.Log().Prefix(true)

@@ -121,7 +121,7 @@ func (l *lived) want(t *testing.T, dir string, seq uint64) {
 		t.Fatalf("%s, as of %d, ends with record %d", dir, seq, last)
 	}
 	for at := l.from; at <= seq; at += 1 + (seq-l.from)/3 {
-		m, err := s.OpenMoment(seglog.AtSeq(at), false)
+		m, err := s.OpenMoment(seglog.AtSeq(at))
 		if err != nil {
 			t.Fatalf("%s, as of %d: %d: %v", dir, seq, at, err)
 		}

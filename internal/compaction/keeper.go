@@ -123,8 +123,7 @@ func (k *Keeper) due() bool {
 	if k.manyFiles() {
 		return true
 	}
-	r := k.opts.CompactRatio
-	return r > 0 && u.garbage() > leastGarbage && float64(k.log.Records.Load()) > r*float64(max(k.store.Stats().Keys, 1))
+	return k.opts.TooMany != nil && u.garbage() > leastGarbage && k.opts.TooMany(k.store)
 }
 
 // slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten
@@ -394,7 +393,7 @@ func (k *Keeper) sealTail() error {
 // allows, and enough of it to be worth a segment.
 func (k *Keeper) tidyTail() {
 	t := k.log.TailToBe()
-	if t != nil && k.opts.CompactRatio > 0 && k.due() && k.of(t).dead() >= leastGarbage {
+	if t != nil && k.opts.TooMany != nil && k.due() && k.of(t).dead() >= leastGarbage {
 		k.log.ReportError("ending a segment", k.sealTail())
 	}
 }

@@ -107,7 +107,7 @@ func (k *Keeper) openPast(list []*seglog.Segment) (*engine.Store, error) {
 	for _, seg := range list {
 		seq = max(seq, seg.Last)
 	}
-	past, err := k.store.OpenMoment(seglog.AtSeq(seq), false)
+	past, err := k.store.OpenMoment(seglog.AtSeq(seq))
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (w *windowedStore) check(t *testing.T, mem *vfs.Mem, what string, n int) {
 		if i++; i%n != 0 {
 			continue
 		}
-		m, err := s.OpenMoment(seglog.AtSeq(seq), false)
+		m, err := s.OpenMoment(seglog.AtSeq(seq))
 		if err != nil {
 			t.Fatalf("%s, as of %d: %v", what, seq, err)
 		}
@@ -252,7 +252,7 @@ func TestWindowBeginsWithAnIndex(t *testing.T) {
 					if seq < m.History.Seq {
 						continue
 					}
-					past, err := s.OpenMoment(seglog.AtSeq(seq), false)
+					past, err := s.OpenMoment(seglog.AtSeq(seq))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -306,7 +306,7 @@ func TestIndexOfAMoment(t *testing.T) {
 		t.Fatalf("the group has records from %d to %d", first, w.last)
 	}
 	for _, seq := range []uint64{first / 2, first, first + 7, first + 12, first + 19, w.last, 1} {
-		past, err := s.OpenMoment(seglog.AtSeq(seq), false)
+		past, err := s.OpenMoment(seglog.AtSeq(seq))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestIndexOfAMoment(t *testing.T) {
 	}
 	storetest.Close(t, s) // with another one after them
 	s = storetest.Open(t, mem, options)
-	past, err := s.OpenMoment(seglog.AtSeq(first-1), false)
+	past, err := s.OpenMoment(seglog.AtSeq(first - 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,9 @@ func TestRatioOfAnIdleStore(t *testing.T) {
 			storetest.Set(t, s, fmt.Sprint("key ", i%10), fmt.Sprintf("%100d", i))
 		}
 		storetest.Close(t, s)
-		s = storetest.Open(t, mem, func(o *engine.Options) { o.Inline, o.CompactRatio, o.CompactEvery = false, 2, time.Second })
+		s = storetest.Open(t, mem, func(o *engine.Options) {
+			o.Inline, o.TooMany, o.CompactEvery = false, engine.RecordsAbove(2), time.Second
+		})
 		time.Sleep(time.Minute) // of the bubble
 		if n := s.Log().Records.Load(); n > 20 {
 			t.Errorf("%d records for 10 keys", n)

@@ -39,7 +39,21 @@ type Cells struct {
 	table  *cache.Table
 	budget *cache.Budget
 	values Values
+	work   *cellWork
 }
+
+// cellWork is the work on cells of the parts that every program has. Attach alone names it, so programs that open no
+// map do not carry it.
+type cellWork struct {
+	swap     func(now *state, cell *cache.Cell)                              // swapCells
+	flush    func(s *Store, c *Cells, shard int, all *flushed)               // flushNextLocked
+	look     func(t *Table, c *Cells, hash, now uint64) []error              // lookAtCellsLocked
+	knows    func(c *Cells, hash uint64, a seglog.Address) bool              // Cells.knows
+	farewell func(*Store, *Table, *state, *seglog.Record) (*farewell, error) // farewellTo
+	expire   func(now *state, s *Store, f *farewell, tells bool) error       // expireDirtyLocked
+}
+
+var workOnCells = cellWork{(*state).swapCells, (*Store).flushNextLocked, (*Table).lookAtCellsLocked, (*Cells).knows, (*Store).farewellTo, (*state).expireDirtyLocked}
 
 // Values is what a map knows of the values in its cells.
 type Values struct {
@@ -74,7 +88,7 @@ const cellsBytes = int64(unsafe.Sizeof(Cells{}) + unsafe.Sizeof(cache.Table{}))
 
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, values Values) *Cells {
-	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}
+	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values, work: &workOnCells}
 	t.opened.Store(true) // again: it may have been dropped since its table was asked for
 	t.cells.Store(c)
 	s.cellsMu.Lock()

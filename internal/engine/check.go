@@ -143,7 +143,7 @@ func (c *meaning) derived(name string, offset int64, err error) error {
 // entries opens the store as a reader does and reads every entry: whether the
 // segments follow on each other, and the parts of large values are all there.
 func (c *meaning) entries() error {
-	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true, AcceptCopy: true}) // the whole log is to be read
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, Passing: PassDamage, NoSnapshot: true, AcceptCopy: true}) // the whole log is to be read
 	if err != nil {
 		return c.report.Note(err)
 	}

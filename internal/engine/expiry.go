@@ -254,31 +254,10 @@ func (t *Table) reapSomeLocked(d *deadlines, n int, now uint64) (more bool) {
 
 // lookLocked takes out the entries under a hash that have expired, and queues the others that have a deadline.
 func (t *Table) lookLocked(hash, now uint64) error {
-	s, d := t.store, t.queue()
 	var errs []error
-	var stack [4]*cache.Cell
 	c := t.cells.Load()
 	if c != nil {
-		for _, cell := range c.table.Under(stack[:0], hash) {
-			if cell.Dirty && cell.Address != 0 && (cell.Expiry == 0 || now < cell.Expiry) {
-				// The deadline of the record beneath is not known here, and it may come to count again.
-				if err := s.writeLocked(c, []cache.Dirty{{Cell: cell, Encoded: c.table.Encoded(hash, cell)}}); err != nil {
-					t.expect(hash, 0, now+1000)
-					continue
-				}
-			}
-			switch {
-			case cell.Expiry == 0:
-			case now < cell.Expiry:
-				t.expect(hash, 0, cell.Expiry)
-			default:
-				was := state{hash: hash, own: cell.Key(), cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
-				errs = append(errs, t.endLocked(d, &was, now))
-				if was.cell != nil && was.cell.Dirty && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
-					t.expect(hash, 0, now+1000)
-				}
-			}
-		}
+		errs = c.work.look(t, c, hash, now)
 	}
 	var found [4]seglog.Address
 	list, err := t.index.Find(found[:0], hash)
@@ -287,12 +266,39 @@ func (t *Table) lookLocked(hash, now uint64) error {
 		return errors.Join(append(errs, err)...)
 	}
 	for _, a := range list {
-		if c != nil && c.knows(hash, a) {
+		if c != nil && c.work.knows(c, hash, a) {
 			continue
 		}
 		errs = append(errs, t.againLocked(hash, now, t.lookAtLocked(c, hash, a, now)))
 	}
 	return errors.Join(errs...)
+}
+
+// lookAtCellsLocked is lookLocked for the cells under a hash.
+func (t *Table) lookAtCellsLocked(c *Cells, hash, now uint64) (errs []error) {
+	s, d := t.store, t.queue()
+	var stack [4]*cache.Cell
+	for _, cell := range c.table.Under(stack[:0], hash) {
+		if cell.Dirty && cell.Address != 0 && (cell.Expiry == 0 || now < cell.Expiry) {
+			// The deadline of the record beneath is not known here, and it may come to count again.
+			if err := s.writeLocked(c, []cache.Dirty{{Cell: cell, Encoded: c.table.Encoded(hash, cell)}}); err != nil {
+				t.expect(hash, 0, now+1000)
+				continue
+			}
+		}
+		switch {
+		case cell.Expiry == 0:
+		case now < cell.Expiry:
+			t.expect(hash, 0, cell.Expiry)
+		default:
+			was := state{hash: hash, own: cell.Key(), cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
+			errs = append(errs, t.endLocked(d, &was, now))
+			if was.cell != nil && was.cell.Dirty && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
+				t.expect(hash, 0, now+1000)
+			}
+		}
+	}
+	return errs
 }
 
 // againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays
@@ -359,31 +365,17 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 			return err
 		}
 	}
-	f, err := s.farewellTo(t, now, &logged)
-	if err != nil {
-		s.log.ReportError("reading what has expired", err)
+	var f *farewell
+	if now.cells != nil {
+		var err error
+		if f, err = now.cells.work.farewell(s, t, now, &logged); err != nil {
+			s.log.ReportError("reading what has expired", err)
+		}
 	}
 	tells := t.tells(now)
 	switch c := now.cell; {
 	case c != nil && c.Dirty && c.Address != 0: // the log is to learn of it, or would show what it has
-		gone := &cache.Cell{Absent: true, Dirty: true}
-		if tells {
-			gone.Expiry = now.expiry
-		}
-		now.refer(gone)
-		gone.SetKey(c.Key(), 0)
-		now.swap(gone)
-		s.expirer.add(f)
-		*now = state{hash: now.hash, own: now.own, cells: now.cells, cell: gone, hit: hitOfCell(gone)}
-		s.log.Touched()
-		if !tells {
-			return nil
-		}
-		if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: gone}}); err != nil {
-			return err
-		}
-		*now = state{hash: now.hash, own: now.own, cells: now.cells}
-		return nil
+		return now.cells.work.expire(now, s, f, tells)
 	case tells:
 		if err := s.tellLocked(t, now); err != nil {
 			return err
@@ -397,6 +389,29 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 	}
 	now.swap(nil)
 	s.expirer.add(f)
+	*now = state{hash: now.hash, own: now.own, cells: now.cells}
+	return nil
+}
+
+// expireDirtyLocked makes of a dirty cell over a record the cell of a deletion, and writes it where the log has the
+// ends of entries.
+func (now *state) expireDirtyLocked(s *Store, f *farewell, tells bool) error {
+	gone := &cache.Cell{Absent: true, Dirty: true}
+	if tells {
+		gone.Expiry = now.expiry
+	}
+	now.refer(gone)
+	gone.SetKey(now.cell.Key(), 0)
+	now.swap(gone)
+	s.expirer.add(f)
+	*now = state{hash: now.hash, own: now.own, cells: now.cells, cell: gone, hit: hitOfCell(gone)}
+	s.log.Touched()
+	if !tells {
+		return nil
+	}
+	if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: gone}}); err != nil {
+		return err
+	}
 	*now = state{hash: now.hash, own: now.own, cells: now.cells}
 	return nil
 }
@@ -430,7 +445,7 @@ type farewell struct {
 
 // farewellTo is what has expired, as the map showed it; nil where nobody wants to know.
 func (s *Store) farewellTo(t *Table, now *state, logged *seglog.Record) (*farewell, error) {
-	if now.cells == nil || now.cells.values.Expired == nil || s.opts.ReadOnly {
+	if now.cells.values.Expired == nil || s.opts.ReadOnly {
 		return nil, nil
 	}
 	f := &farewell{cells: now.cells, key: []byte(t.name + ":" + now.own)}

@@ -82,7 +82,7 @@ func (s *Store) flush(c *Cells) (all flushed) {
 		if s.closed {
 			all.refused = seglog.ErrClosed
 		} else {
-			s.flushNextLocked(c, n, &all)
+			c.work.flush(s, c, n, &all)
 		}
 		mu.Unlock()
 		if all.refused != nil && !errors.Is(all.refused, seglog.ErrNoSpace) {
@@ -110,7 +110,7 @@ func (s *Store) flushPeriodically() (again bool) {
 // endShardLocked is the last flush of a shard, of several that last is about: what is not written then is gone.
 // The caller holds its lock.
 func (s *Store) endShardLocked(c *Cells, shard int, last *flushed) {
-	s.flushNextLocked(c, shard, last)
+	c.work.flush(s, c, shard, last)
 	c.table.Close(shard)
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"errors"
-	"maps"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -28,6 +27,9 @@ type lostEntry struct {
 	hit
 	key string
 }
+
+// PassDamage lets the recovery of a store go on after damage.
+func PassDamage(s *Store, r *seglog.Recovery) { r.PassDamage(s.lose) }
 
 // lose makes an entry of a key that damaged bytes name. What has changed since stays.
 func (s *Store) lose(l seglog.Lost) error {
@@ -130,10 +132,12 @@ func (s *Store) found(t *Table, hash uint64) {
 
 // lostIn are the entries of a table whose records cannot be read and whose keys begin with prefix.
 func (s *Store) lostIn(t *Table, prefix []byte) map[lostKey]lostEntry {
-	list := maps.Clone(s.lost)
-	maps.DeleteFunc(list, func(k lostKey, l lostEntry) bool {
-		return k.table != t || !bytes.HasPrefix([]byte(l.key), prefix)
-	})
+	list := map[lostKey]lostEntry{}
+	for k, l := range s.lost {
+		if k.table == t && bytes.HasPrefix([]byte(l.key), prefix) {
+			list[k] = l
+		}
+	}
 	return list
 }
 

@@ -54,7 +54,7 @@ func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 	if at.Time != seglog.Unbounded && at.Time > s.now() {
 		return nil, fmt.Errorf("copal: %v has not come yet", time.UnixMilli(int64(at.Time)))
 	}
-	m, err := s.OpenMoment(at, true)
+	m, err := s.openMoment(at, PassDamage, s.opts.Follower)
 	if err != nil {
 		return nil, err
 	}
@@ -84,27 +84,26 @@ func (s *Store) checkMoment(m *Store, at uint64) error {
 		time.UnixMilli(int64(at)), m.log.Last(), s.clockBehind(), m.log.Last())
 }
 
-// OpenMoment opens the store as it was at a moment, to be read alone, whatever this one may do. With pass it goes on
-// behind damage, as a store that is opened read-only does. Its follower, which is what Options.Follower has made, can
-// go on to later records, or follow compaction.
-func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
-	return s.openMoment(at, pass, s.opts.Follower)
+// OpenMoment opens the store as it was at a moment, to be read alone, whatever this one may do, unless something of it
+// is damaged. Its follower, which Options.Follower has made, can go on to later records, or follow compaction.
+func (s *Store) OpenMoment(at seglog.Moment) (*Store, error) {
+	return s.openMoment(at, nil, s.opts.Follower)
 }
 
-// OpenGoingOn is OpenMoment with pass, and with a follower that the store itself may have been opened without.
+// OpenGoingOn is OpenMoment in spite of damage, with a follower that the store itself may have been opened without.
 func (s *Store) OpenGoingOn(at seglog.Moment, follower func(*Store, *seglog.Recovery) Follower) (*Store, error) {
-	return s.openMoment(at, true, follower)
+	return s.openMoment(at, PassDamage, follower)
 }
 
-func (s *Store) openMoment(at seglog.Moment, pass bool, follower func(*Store, *seglog.Recovery) Follower) (*Store, error) {
+func (s *Store) openMoment(at seglog.Moment, passing func(*Store, *seglog.Recovery), follower func(*Store, *seglog.Recovery) Follower) (*Store, error) {
 	opts := s.opts
-	opts.Follower = follower
+	opts.Passing, opts.Follower = passing, follower
 	opts.ReadOnly, opts.Inline, opts.NoCompaction = true, true, true
 	opts.Compaction, opts.Progress = nil, nil
 	opts.MaxMemory /= 4
 	opts.OnError = s.reports.add
 	opts.Until, opts.indexBelow = &at, seglog.Unbounded
-	m, err := s.openUntil(&opts, pass)
+	m, err := s.openUntil(&opts)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +129,9 @@ func (s *Store) Present() func() {
 
 // openUntil opens the store up to a moment. A snapshot of the index lacks what had expired when it was finished. If
 // that was later than the moment turns out to be, whose number alone is known, another one helps, from before.
-func (s *Store) openUntil(opts *Options, pass bool) (*Store, error) {
+func (s *Store) openUntil(opts *Options) (*Store, error) {
 	opened := Open
-	if !pass {
+	if opts.Passing == nil {
 		opened = openIntact
 	}
 	for {

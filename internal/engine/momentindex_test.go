@@ -50,7 +50,7 @@ func TestMomentBeginsFromTheNearestIndex(t *testing.T) {
 	check := func(when string) {
 		for i, want := range moments {
 			for _, at := range []seglog.Moment{seglog.AtSeq(want.seq), seglog.AtTime(want.time)} {
-				m, err := s.OpenMoment(at, true)
+				m, err := s.openMoment(at, PassDamage, s.opts.Follower)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -107,7 +107,7 @@ func TestMomentBeforeWhatASnapshotLacks(t *testing.T) {
 	s.wantKeys(t, "before the snapshot", 40)
 	snapshotNow(t, s)
 	mustSet(t, s, "later", "value")
-	m, err := s.OpenMoment(seglog.AtSeq(last), true)
+	m, err := s.openMoment(seglog.AtSeq(last), PassDamage, s.opts.Follower)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestMomentBeforeWhatASnapshotLacks(t *testing.T) {
 	if m.snapshot != nil {
 		t.Error("it was made from a snapshot of later")
 	}
-	if m, err = s.OpenMoment(seglog.AtSeq(last+1), true); err != nil {
+	if m, err = s.openMoment(seglog.AtSeq(last+1), PassDamage, s.opts.Follower); err != nil {
 		t.Fatal(err)
 	}
 	if m.snapshot == nil {

@@ -134,7 +134,7 @@ func TestIndexOfReplacedSegmentsDoesNotStay(t *testing.T) {
 	at := seglog.AtSeq(s.log.Last())
 	mustSet(t, s, "key 0", "later")
 	snapshotNow(t, s)
-	m, err := s.OpenMoment(at, false)
+	m, err := s.OpenMoment(at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -347,7 +347,8 @@ func (d *deletedKeys) add(hash uint64, key []byte, at *hit) {
 	*list = b
 }
 
-// removal is what a lock of keys has to take out yet.
+// removal is what a lock of keys has to take out yet. The lock names it by an interface, so programs that delete no
+// range do not carry it.
 type removal struct {
 	store  *Store
 	shard  int

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/copaldb/copal/internal/keycodec"
@@ -150,14 +150,19 @@ func (p *coverPart) paint() {
 		}
 		return i
 	}
-	slices.SortFunc(p.ranges, func(a, b *replayedRange) int { return cmp.Compare(b.seq, a.seq) })
+	bySeq := map[uint64][]*replayedRange{}
 	for _, r := range p.ranges {
-		end := len(p.bounds)
-		if r.span.High != nil {
-			end = p.piece(r.span.High)
-		}
-		for i := unpainted(p.piece(r.span.Low)); i < end; i = unpainted(i) {
-			p.newest[i], next[i] = r, i+1
+		bySeq[r.seq] = append(bySeq[r.seq], r)
+	}
+	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(bySeq))) {
+		for _, r := range bySeq[seq] {
+			end := len(p.bounds)
+			if r.span.High != nil {
+				end = p.piece(r.span.High)
+			}
+			for i := unpainted(p.piece(r.span.Low)); i < end; i = unpainted(i) {
+				p.newest[i], next[i] = r, i+1
+			}
 		}
 	}
 }

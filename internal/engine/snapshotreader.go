@@ -52,7 +52,7 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 		}
 	}
 	if s.pass {
-		r.Lose = s.lose
+		s.opts.Passing(s, r)
 	}
 	s.reading = r
 	defer func() { s.reading, s.ranges = nil, nil }()

@@ -125,7 +125,9 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 		sp.raw.leave(m.from, m.key, m.hit, 0)
 		t.enter(m.to, m.key[t.prefix:], hit{}, &m.hit, false, 0)
 	}
-	sp.raw.carryVersions(t, prefix)
+	if sp.raw.versions.Load() != nil {
+		s.views.work.carry(sp.raw, t, prefix)
+	}
 	if o := sp.raw.order.Load(); o != nil {
 		o.endKept()
 	}

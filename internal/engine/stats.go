@@ -56,6 +56,11 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
+// RecordsAbove returns a function that reports whether the log of a store has more than so many records for each entry.
+func RecordsAbove(ratio float64) func(*Store) bool {
+	return func(s *Store) bool { return float64(s.log.Records.Load()) > ratio*float64(max(s.entries(), 1)) }
+}
+
 // clockBehind is by how much the newest record is ahead of the clock.
 func (s *Store) clockBehind() (by time.Duration) {
 	s.still(func() { by = s.log.ClockBehind() })

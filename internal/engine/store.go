@@ -30,8 +30,7 @@ type Options struct {
 	Inline       bool          // no goroutine: tests count operations
 	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
 	NoCompaction bool          // none in the background
-	CompactEvery time.Duration // between two looks whether there are more records than CompactRatio allows
-	CompactRatio float64       // of records to entries, 0 for any
+	CompactEvery time.Duration // between two looks whether TooMany reports true
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
 	ExpiryEvents bool          // the end of an entry at its deadline is a record, in all tables
@@ -43,6 +42,12 @@ type Options struct {
 	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
 	Compaction func(*Store) Compaction                 // gives space back
 	Follower   func(*Store, *seglog.Recovery) Follower // follows another process, in a read-only store
+
+	// TooMany, if not nil, reports whether there are too many records for the entries: RecordsAbove.
+	TooMany func(*Store) bool
+
+	// Passing, if not nil, lets a read-only store open in spite of damage: PassDamage.
+	Passing func(*Store, *seglog.Recovery)
 
 	LogPerIndex int64 // see seglog.Options
 
@@ -125,8 +130,8 @@ type Store struct {
 // keyLock has a cache line to itself.
 type keyLock struct {
 	sync.Mutex
-	due *removal // what is to be taken out before anything else is done under the lock; nil for nothing
-	_   [48]byte
+	due interface{ removeLocked() } // a *removal, to be done before anything else under the lock; nil for none
+	_   [40]byte
 }
 
 // Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.
@@ -140,7 +145,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return s, err
 	}
 	s, err := openIntact(dir, opts)
-	if err == nil || !errors.Is(err, seglog.ErrCorrupt) {
+	if err == nil || !errors.Is(err, seglog.ErrCorrupt) || opts.Passing == nil {
 		return s, err
 	}
 	if s, passed := open(dir, opts, true); passed == nil {

@@ -59,7 +59,7 @@ func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v
 // record.
 func (t *Table) note(hash uint64, own string, a seglog.Address, seq uint64) {
 	if v := &t.store.views; v.open.Load() > 0 && !v.quiet.Load() {
-		t.noteLocked(hash, own, a, seq)
+		v.work.note(t, hash, own, a, seq)
 	}
 }
 
@@ -317,11 +317,7 @@ func (v *View) membersChangedLocked(t *Table, id uint64) (changed bool) {
 // carryVersions gives the versions of keys that begin with the prefix of another table to that. The caller
 // excludes all others.
 func (t *Table) carryVersions(to *Table, prefix string) {
-	all := t.versions.Load()
-	if all == nil {
-		return
-	}
-	views := &t.store.views
+	all, views := t.versions.Load(), &t.store.views
 	type carried struct {
 		own   string
 		place int

@@ -70,11 +70,24 @@ type views struct {
 	opened atomic.Uint64 // how many have been, since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
+	work *viewWork // nil before the first is open
+
 	mu      sync.Mutex  // a leaf; guards the rest, and all changes of open, newest, opened and epoch
 	line    []*View     // that are open, in the order of opening
 	tables  []*Table    // that have versions
 	keepers []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
 }
+
+// viewWork is the work on views of the parts that every program has. The first view brings it, so programs that open
+// none do not carry it.
+type viewWork struct {
+	note  func(t *Table, hash uint64, own string, a seglog.Address, seq uint64) // noteLocked
+	carry func(t, to *Table, prefix string)                                     // carryVersions
+	keep  func(o *ordering, key []byte, gone bool, seq uint64)                  // keepLayersLocked
+	end   func(o *ordering, k *keptLayers)                                      // endLocked
+}
+
+var workOnViews = viewWork{(*Table).noteLocked, (*Table).carryVersions, (*ordering).keepLayersLocked, (*ordering).endLocked}
 
 // OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it
 // could be written to the log, or that the store is closed. The caller must close the view.
@@ -135,6 +148,9 @@ func (s *Store) flushForView() error {
 func (l *views) list(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.work == nil { // else somebody may be reading it
+		l.work = &workOnViews
+	}
 	v.number, v.listed = l.opened.Load()+1, true
 	l.opened.Store(v.number)
 	if len(l.line) == 0 {

@@ -29,9 +29,13 @@ type keptLayers struct {
 // keepLocked is called before a key comes or goes with the record of number seq or, with 0, by itself.
 func (o *ordering) keepLocked(key []byte, gone bool, seq uint64) {
 	views := &o.table.store.views
-	if views.open.Load() == 0 || views.quiet.Load() {
-		return
+	if views.open.Load() > 0 && !views.quiet.Load() {
+		views.work.keep(o, key, gone, seq)
 	}
+}
+
+func (o *ordering) keepLayersLocked(key []byte, gone bool, seq uint64) {
+	views := &o.table.store.views
 	if seq == 0 {
 		seq = o.table.store.log.Last() + 1
 	}
@@ -123,7 +127,7 @@ func (o *ordering) endKept() {
 // endKeptLocked drops all layers that were kept. Views that are open have their keys sorted from now on.
 func (o *ordering) endKeptLocked() {
 	for _, k := range o.kept {
-		o.endLocked(k)
+		o.table.store.views.work.end(o, k)
 	}
 	o.kept, o.since = nil, o.table.store.views.opened.Load()
 }

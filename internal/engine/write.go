@@ -345,9 +345,12 @@ func (now *state) logged() bool {
 
 // swap puts cell in the place of the one that is there; either may be nil.
 func (now *state) swap(cell *cache.Cell) {
-	if cell == nil && now.cell == nil {
-		return
+	if cell != nil || now.cell != nil {
+		now.cells.work.swap(now, cell)
 	}
+}
+
+func (now *state) swapCells(cell *cache.Cell) {
 	if now.cell.Extra() != cell.Extra() { // it comes or goes, and is counted before that can be seen
 		showing := &now.cells.owner.store.showing
 		showing.begin(now.hash)

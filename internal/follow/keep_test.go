@@ -102,7 +102,7 @@ func TestMomentGoesOn(t *testing.T) {
 				}
 			}
 			last := s.Log().Last()
-			m, err := s.OpenMoment(seglog.AtSeq(1), false)
+			m, err := s.OpenMoment(seglog.AtSeq(1))
 			if err != nil {
 				t.Fatal(err)
 			}

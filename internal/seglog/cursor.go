@@ -181,9 +181,13 @@ func (l *Log) TellingFrom(seq uint64, list []*Segment, most int64) map[*Segment]
 	}
 	most = max(most, length)
 	telling := map[*Segment]bool{}
-	newestFirst := slices.Clone(list)
-	slices.SortFunc(newestFirst, func(a, b *Segment) int { return int(int64(b.ID.Order()) - int64(a.ID.Order())) })
-	for _, seg := range newestFirst {
+	places := make([]uint64, len(list)) // in the log, and in the list
+	for i, seg := range list {
+		places[i] = uint64(seg.ID.Order())<<32 | uint64(i)
+	}
+	slices.Sort(places)
+	for _, place := range slices.Backward(places) {
+		seg := list[uint32(place)]
 		if !seg.tellsFrom(seq) {
 			continue
 		}

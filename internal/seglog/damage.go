@@ -27,15 +27,34 @@ type Lost struct {
 	Address Address     // a read there is an error
 }
 
+// passing is the code that goes on after damage. Only PassDamage names it, so programs that never call that do not
+// carry it.
+type passing struct {
+	lose func(Lost) error
+	pass func(r *Recovery, seg *Segment, t *TailReader, cause error, corrupt *CorruptError, cut bool) (more bool, err error)
+	head func(r *Recovery, e ManifestSegment, cause error) (*Segment, error)
+}
+
+// PassDamage lets recovery go on after damage, and call lose with each key that the damaged bytes name. Damage has
+// the errors then.
+func (r *Recovery) PassDamage(lose func(Lost) error) {
+	r.passing = &passing{lose, (*Recovery).passDamage, (*Recovery).passHead}
+}
+
 // pass lets recovery go on after the last record that it has read of a segment, when cause reports
 // a loss. more reports whether there are bytes to read after it. pass returns cause if the caller
 // has not asked to go on, and where that makes no sense: in a file of a newer version, whose
 // records cannot be recognized, and at the end of a file that may have been cut.
 func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
 	corrupt, ok := errors.AsType[*CorruptError](cause)
-	if r.Lose == nil || !ok {
+	if r.passing == nil || !ok {
 		return false, cause
 	}
+	return r.passing.pass(r, seg, t, cause, corrupt, cut)
+}
+
+// passDamage is pass when that is asked for. corrupt is the error in cause.
+func (r *Recovery) passDamage(seg *Segment, t *TailReader, cause error, corrupt *CorruptError, cut bool) (more bool, err error) {
 	from, first, last := seg.End.Load(), r.Next, r.Next
 	next, err := r.resume(seg, t, from)
 	if err != nil || t.GaveUp || cut && next == nil {
@@ -164,7 +183,7 @@ func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last ui
 				c = chain{c.records + 1, at + total}
 			}
 			seg.lose(at, reason)
-			if err = r.Lose(Lost{Head: h, Key: b[head : head+h.KeyBytes], Seq: last, Address: AddressOf(seg.Slot, at)}); err != nil {
+			if err = r.passing.lose(Lost{Head: h, Key: b[head : head+h.KeyBytes], Seq: last, Address: AddressOf(seg.Slot, at)}); err != nil {
 				return c, err
 			}
 		}
@@ -208,7 +227,7 @@ func (s *Segment) lose(offset int64, reason string) {
 func (r *Recovery) loseGroups(a Address, last uint64) error {
 	for _, members := range r.Groups {
 		for _, m := range members {
-			if err := r.Lose(Lost{Head: m.Head, Key: m.Key, Value: m.Value, Seq: last, Address: a}); err != nil {
+			if err := r.passing.lose(Lost{Head: m.Head, Key: m.Key, Value: m.Value, Seq: last, Address: a}); err != nil {
 				return err
 			}
 		}

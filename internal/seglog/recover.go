@@ -61,11 +61,9 @@ type Recovery struct {
 	Until *Moment
 	over  bool // the moment Until is reached
 
-	// Lose, if not nil, lets recovery go on after damage (damage.go), and is called with each key
-	// that the damaged bytes name. Damage has the errors then.
-	Lose    func(Lost) error
-	Damage  []*CorruptError
-	endless bool // the last of it reaches to the end of an open segment
+	passing *passing        // nil unless recovery goes on after damage
+	Damage  []*CorruptError // after which it went on
+	endless bool            // the last of it reaches to the end of an open segment
 
 	Next     uint64                  // expected sequence number
 	whole    uint64                  // from this number on none is missing
@@ -271,8 +269,8 @@ func (r *Recovery) openSegments() error {
 	}
 	for _, e := range r.Log.Manifest.Segments {
 		seg, err := openSegment(r.Log.FS, r.Log.Dir, r.Log.StoreID, e, mode)
-		if r.Lose != nil && errors.Is(err, ErrCorrupt) {
-			seg, err = r.passHead(e, err)
+		if r.passing != nil && errors.Is(err, ErrCorrupt) {
+			seg, err = r.passing.head(r, e, err)
 		}
 		if err != nil {
 			return err
@@ -426,7 +424,7 @@ func (r *Recovery) judgeEnd(seg *Segment, t *TailReader, d *Damage, size int64) 
 	if err := r.judge(seg, d, size); err != nil {
 		return err
 	}
-	if r.Lose != nil && r.ring != nil && r.sameCache && r.ring.Acked >= r.Next && r.later(seg) != r.Next {
+	if r.passing != nil && r.ring != nil && r.sameCache && r.ring.Acked >= r.Next && r.later(seg) != r.Next {
 		return FormatError(seg.Path, end, d.Reason)
 	}
 	r.Torn += max(size-end, 0)

@@ -19,7 +19,7 @@ func Without(why error, opts engine.Options) *engine.Store {
 
 // WithRooms are options by which the engine opens with all rooms at work.
 func WithRooms(opts engine.Options) engine.Options {
-	opts.Follower = Follower
+	opts.Follower, opts.Passing = Follower, engine.PassDamage
 	return Writing(opts)
 }
 
