@@ -185,7 +185,7 @@ func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool
 		if err != nil {
 			return err
 		}
-		span = span.from(first)
+		span = span.From(first)
 	}
 	keys := w.keys(t, elementSpan(w.id, span))
 	defer keys.close()

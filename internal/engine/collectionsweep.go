@@ -186,7 +186,7 @@ func (s *Store) sweepID(id uint64) error {
 		if err := s.takeOut(t, keys); err != nil {
 			return err
 		}
-		span = span.after(keys[len(keys)-1])
+		span = span.After(keys[len(keys)-1])
 	}
 }
 
@@ -258,10 +258,10 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 		}
 		id, ok := CollectionID(keys[0])
 		if !ok { // of a later version
-			span = span.after(keys[0])
+			span = span.After(keys[0])
 			continue
 		}
-		span = span.after(ownerKey(id))
+		span = span.After(ownerKey(id))
 		if id >= before {
 			continue
 		}

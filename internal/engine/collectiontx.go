@@ -210,8 +210,8 @@ func (tx *Tx) sortedElements(t *Table, span Span) keyCursor {
 	if len(tx.elements) == 0 {
 		return keys
 	}
-	from, _ := span.begin()
-	own := &bounded{Cursor: tx.marksOf(sortedBy{t, keycodec.BytesOrder}).tree.Freeze().Walk(from, span.Down), span: span}
+	from, _ := span.First()
+	own := &bounded{Cursor: tx.marksOf(sortedBy{t, keycodec.BytesOrder}).tree.Freeze().Walk(from, span.Down), Span: span}
 	return &mergedCursor{order.Merge([]order.Cursor{own, keys}, span.Down, false), []keyCursor{keys}}
 }
 

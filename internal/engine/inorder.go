@@ -18,101 +18,10 @@ import (
 // A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays
 // throughout is yielded once, in its place. What is under it is looked up when it is its turn.
 
-// Span is a range of sort keys, and the direction in which it is gone through.
-type Span struct {
-	Low, High         []byte // nil for no bound
-	LowOpen, HighOpen bool   // the bound itself is not in the span
-	Down              bool
-	Once              bool // the walk over it begins no order of raw keys: it is not expected to come again
-}
-
-// PrefixSpan is the span of the keys that begin with prefix.
-func PrefixSpan(prefix []byte) Span {
-	if len(prefix) == 0 {
-		return Span{}
-	}
-	sp := Span{Low: prefix, HighOpen: true}
-	for n := len(prefix); n > 0; n-- {
-		if prefix[n-1] != 0xff {
-			sp.High = append([]byte{}, prefix[:n]...)
-			sp.High[n-1]++
-			break
-		}
-	}
-	return sp
-}
-
-// begin is the first bound that a walk comes by, and whether it is left out.
-func (sp *Span) begin() (bound []byte, open bool) {
-	if sp.Down {
-		return sp.High, sp.HighOpen
-	}
-	return sp.Low, sp.LowOpen
-}
-
-// before reports whether a key comes before the span, in its direction.
-func (sp *Span) before(key []byte) bool {
-	bound, open := sp.begin()
-	if bound == nil {
-		return false
-	}
-	c := bytes.Compare(key, bound)
-	if sp.Down {
-		c = -c
-	}
-	return c < 0 || c == 0 && open
-}
-
-// behind reports whether a key comes after it.
-func (sp *Span) behind(key []byte) bool {
-	bound, open, sign := sp.High, sp.HighOpen, 1
-	if sp.Down {
-		bound, open, sign = sp.Low, sp.LowOpen, -1
-	}
-	if bound == nil {
-		return false
-	}
-	c := sign * bytes.Compare(key, bound)
-	return c > 0 || c == 0 && open
-}
-
-// after is what is left of the span behind a key.
-func (sp Span) after(key []byte) Span {
-	if sp.Down {
-		sp.High, sp.HighOpen = bytes.Clone(key), true
-	} else {
-		sp.Low, sp.LowOpen = bytes.Clone(key), true
-	}
-	return sp
-}
-
 // keyCursor goes through the sort keys of a span.
 type keyCursor interface {
 	order.Cursor
 	close()
-}
-
-// bounded is a cursor that may begin at a bound that is not in the span, and goes on behind its end.
-type bounded struct {
-	order.Cursor
-	span  Span
-	in    bool // a key of the span was found
-	ended bool
-}
-
-func (c *bounded) Next() bool {
-	for !c.ended && c.Cursor.Next() {
-		switch key := c.Key(); {
-		case !c.in && c.span.before(key):
-			continue
-		case c.span.behind(key):
-			c.ended = true
-		default:
-			c.in = true
-			return true
-		}
-	}
-	return false
 }
 
 // SortBytes is how much memory is used to sort the keys of one walk, for tests; 0 is for what the store can spare.
@@ -131,59 +40,6 @@ func (s *Store) sortBytes() int {
 	}
 	return int(min(max(s.opts.MaxMemory/sortShare, leastSortBytes), mostSortBytes))
 }
-
-// sortedCursor goes through keys that are read in any order, and sorted.
-type sortedCursor struct {
-	most int                                                  // bytes of memory
-	span Span                                                 // what is left of it
-	each func(first bool, f func(sortKey []byte) error) error // all keys, of the span and others; first on the first pass
-	at   order.Cursor
-	last []byte // of this pass; nil if there is no other
-	all  bool
-	err  error
-}
-
-// sortedKeys sorts the keys that each passes to f, in so many bytes of memory at most. Their bytes need not be
-// valid after f has returned.
-func sortedKeys(most int, span Span, each func(first bool, f func(sortKey []byte) error) error) *sortedCursor {
-	return &sortedCursor{most: most, span: span, each: each}
-}
-
-func (c *sortedCursor) Next() bool {
-	for c.err == nil {
-		switch {
-		case c.at == nil:
-			c.pass(true)
-		case c.at.Next():
-			return true
-		case c.all:
-			return false
-		default:
-			c.span = c.span.after(c.last)
-			c.pass(false)
-		}
-	}
-	return false
-}
-
-// pass reads all keys, and keeps the first of what is left of the span.
-func (c *sortedCursor) pass(first bool) {
-	sorter := order.NewSorter(c.most, c.span.Down)
-	c.err = c.each(first, func(key []byte) error {
-		if !c.span.before(key) && !c.span.behind(key) {
-			sorter.Add(key)
-		}
-		return nil
-	})
-	c.at, c.all = sorter.Cursor()
-	c.last = sorter.Last()
-}
-
-func (c *sortedCursor) Key() []byte { return c.at.Key() }
-func (c *sortedCursor) Gone() bool  { return false }
-func (c *sortedCursor) Fresh() bool { return false }
-func (c *sortedCursor) Err() error  { return c.err }
-func (c *sortedCursor) close()      {}
 
 // InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in
 // memory as the map shows it. Key and value are valid until the next is yielded. Without values the entries are
@@ -297,7 +153,7 @@ func (w *walker) fresh() order.Cursor {
 				return
 			}
 			sortKey = w.by.AppendSortKey(sortKey[:0], c.Key())
-			if w.span.before(sortKey) || w.span.behind(sortKey) {
+			if w.span.Before(sortKey) || w.span.Beyond(sortKey) {
 				return
 			}
 			if tree == nil {
@@ -486,10 +342,11 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if others {
-		c := sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
-		if w.room > 0 {
-			c.most = w.room
+		most := w.room
+		if most <= 0 {
+			most = w.store.sortBytes()
 		}
+		c := sortedKeys(most, w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if len(all) == 1 {

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"bytes"
-
 	"github.com/copaldb/copal/internal/order"
 )
 
@@ -18,7 +16,7 @@ type orderedCursor struct {
 	last     []byte
 	rebuilt  bool // since the last key
 	err      error
-	gone     passed
+	gone     order.Passed
 }
 
 // orderedKeys goes through the sort keys of a table that are in the span. The order is built first if it has to
@@ -33,13 +31,13 @@ func (o *ordering) orderedKeys(span Span) *orderedCursor {
 // begin goes to the beginning of the span.
 func (c *orderedCursor) begin() {
 	if c.stack != nil {
-		from, _ := c.span.begin()
+		from, _ := c.span.First()
 		c.seek(from)
 	}
 }
 
 func (c *orderedCursor) seek(from []byte) {
-	c.at = bounded{Cursor: order.Walk(c.stack.layers, from, c.span.Down, true), span: c.span}
+	c.at = bounded{Cursor: order.Walk(c.stack.layers, from, c.span.Down, true), Span: c.span}
 }
 
 // Next goes on where it was when a run turns out to be damaged, with an order that is made anew, of
@@ -55,7 +53,8 @@ func (c *orderedCursor) Next() bool {
 				c.rebuilt, c.last = false, append(c.last[:0], c.at.Key()...)
 				return true
 			}
-			if next := c.gone.pass(c.at.Key(), c.stack.gaps, c.span.Down); next != nil {
+			passedOver()
+			if next := c.gone.Pass(c.at.Key(), c.stack.gaps, c.span.Down); next != nil {
 				c.seek(next)
 			}
 		}
@@ -75,7 +74,7 @@ func (c *orderedCursor) Next() bool {
 		}
 		c.ordering.lose(err)
 		if c.rebuilt = true; len(c.last) > 0 {
-			c.span = c.span.after(c.last)
+			c.span = c.span.After(c.last)
 		}
 		if c.sort != nil {
 			c.sorted = c.sort(c.span)
@@ -89,51 +88,13 @@ func (c *orderedCursor) Next() bool {
 
 // learn notes the gap that the walk has come through.
 func (c *orderedCursor) learn() {
-	if low, high, keys := c.gone.end(c.span.Down); keys > 0 {
+	if low, high, keys := c.gone.End(c.span.Down); keys > 0 {
 		c.stack.learn(low, high, keys)
 	}
 }
 
-// passed are keys that have gone, and that a walk has stepped over since the last one that is there.
-type passed struct {
-	keys          int
-	first, latest []byte
-}
-
-// manyGone is how many a walk steps over one by one before it notes where they are.
-const manyGone = 16
-
 // passedOver is called for each key that a walk comes by and does not yield. It is a variable for the sake of tests.
 var passedOver = func() {}
-
-// pass notes one more. It returns where the walk goes on if it is in a gap, or nil.
-func (p *passed) pass(key []byte, gaps order.Gaps, down bool) (next []byte) {
-	passedOver()
-	if p.keys == 0 {
-		p.first = append(p.first[:0], key...)
-	}
-	p.keys++
-	p.latest = append(p.latest[:0], key...)
-	if !down {
-		return gaps.After(key)
-	}
-	if next = gaps.Before(key); bytes.Equal(next, key) {
-		return nil
-	}
-	return next
-}
-
-// end begins anew. It returns the ends of a gap if the keys were many.
-func (p *passed) end(down bool) (low, high []byte, keys int) {
-	keys, p.keys = p.keys, 0
-	switch {
-	case keys < manyGone:
-		return nil, nil, 0
-	case down:
-		return p.latest, p.first, keys
-	}
-	return p.first, p.latest, keys
-}
 
 func (c *orderedCursor) Key() []byte {
 	if c.sorted != nil {

@@ -148,8 +148,8 @@ func (v *View) ownKeys(t *Table, by keycodec.Order, span Span) keyCursor {
 	if run == nil {
 		return nil
 	}
-	from, _ := span.begin()
-	return &ownCursor{bounded{Cursor: run.Walk(from, span.Down), span: span}}
+	from, _ := span.First()
+	return &ownCursor{bounded{Cursor: run.Walk(from, span.Down), Span: span}}
 }
 
 // sortOwn sorts the keys of a table that the view has. It returns nil if they are too many.

@@ -64,7 +64,7 @@ func (r *Range) whole(sortKey []byte) []byte {
 }
 
 // all reports whether the range has all keys that begin with the prefix.
-func (r *Range) all() bool { return r.span.unbounded() }
+func (r *Range) all() bool { return r.span.Unbounded() }
 
 // none reports whether the range has no key.
 func (r *Range) none() bool { return r.span.High != nil && bytes.Compare(r.span.Low, r.span.High) >= 0 }
@@ -525,7 +525,7 @@ func (g *together) beginRangesLocked(seq uint64) {
 // caller holds no lock.
 func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) error {
 	if o := t.order.Load(); o != nil {
-		if span, ok := r.ownSpan(t, o.by); ok && !span.unbounded() {
+		if span, ok := r.ownSpan(t, o.by); ok && !span.Unbounded() {
 			if keys := t.store.keptKeys(t, o.by, span, false); keys != nil { // the order may just have been let go
 				return t.orderedKeysOf(keys, o.by, f)
 			}
@@ -568,5 +568,3 @@ func (t *Table) orderedKeysOf(keys *orderedCursor, by keycodec.Order, f func(key
 	}
 	return keys.Err()
 }
-
-func (sp *Span) unbounded() bool { return sp.Low == nil && sp.High == nil }

@@ -96,7 +96,7 @@ func (tx *Tx) InRange(r *Range, after []byte, down bool) iter.Seq[Item] {
 		if !r.by.IsBytes() {
 			sortKey = r.SortKey(after)
 		}
-		span = span.after(sortKey)
+		span = span.After(sortKey)
 	}
 	keys := tx.keysInRange(r, span)
 	return func(yield func(Item) bool) {

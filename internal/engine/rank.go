@@ -41,21 +41,9 @@ func (st *stack) sure() bool {
 	return true
 }
 
-// halfOpen are the bounds of a span that has both, the lower one in it and the other one not.
-func (sp *Span) halfOpen() (low, high []byte) {
-	low, high = sp.Low, sp.High
-	if sp.LowOpen {
-		low = append(low[:len(low):len(low)], 0)
-	}
-	if !sp.HighOpen {
-		high = append(high[:len(high):len(high)], 0)
-	}
-	return low, high
-}
-
 // count counts the keys of a span that has both bounds.
 func (st *stack) count(span Span) (int64, error) {
-	low, high := span.halfOpen()
+	low, high := span.HalfOpen()
 	first, _, err := order.Before(st.layers, low)
 	if err != nil {
 		return 0, err
@@ -66,7 +54,7 @@ func (st *stack) count(span Span) (int64, error) {
 
 // at is the key at an index of a span that has both bounds, in its direction; nil for none.
 func (st *stack) at(span Span, index int64) ([]byte, error) {
-	low, high := span.halfOpen()
+	low, high := span.HalfOpen()
 	first, _, err := order.Before(st.layers, low)
 	if err != nil {
 		return nil, err
@@ -87,8 +75,8 @@ func (st *stack) at(span Span, index int64) ([]byte, error) {
 	if span.Low, span.LowOpen = from.Key, false; span.Down {
 		span.Low, span.High, span.HighOpen, left = low, to.Key, true, to.Before-at
 	}
-	start, _ := span.begin()
-	keys := bounded{Cursor: order.Walk(st.layers, start, span.Down, false), span: span}
+	start, _ := span.First()
+	keys := bounded{Cursor: order.Walk(st.layers, start, span.Down, false), Span: span}
 	for ; keys.Next(); left-- {
 		if left == 0 {
 			return bytes.Clone(keys.Key()), nil

@@ -37,67 +37,9 @@ func (tx *Tx) endScan(span *Span) {
 	if last == 0 || !tx.scans[last-1].ended || tx.scans[last-1].sortedBy != tx.scans[last].sortedBy {
 		return
 	}
-	if both, ok := tx.scans[last-1].span.join(span); ok {
+	if both, ok := tx.scans[last-1].span.Join(span); ok {
 		tx.scans[last-1].span, tx.scans = &both, tx.scans[:last]
 	}
-}
-
-// join is what two spans are together, if that is a span: they have keys in common, or meet at a bound that is
-// in one of them.
-func (sp *Span) join(other *Span) (both Span, ok bool) {
-	first, second := sp, other // by their beginnings
-	if other.beginsBefore(sp) {
-		first, second = other, sp
-	}
-	short, long := sp, other // by their ends
-	if other.endsBefore(sp) {
-		short, long = other, sp
-	}
-	both = Span{Low: first.Low, LowOpen: first.LowOpen, High: long.High, HighOpen: long.HighOpen}
-	if second.Low == nil || short.High == nil {
-		return both, true
-	}
-	c := bytes.Compare(second.Low, short.High)
-	return both, c < 0 || c == 0 && !(second.LowOpen && short.HighOpen)
-}
-
-func (sp *Span) beginsBefore(other *Span) bool {
-	if sp.Low == nil || other.Low == nil {
-		return sp.Low == nil && other.Low != nil
-	}
-	c := bytes.Compare(sp.Low, other.Low)
-	return c < 0 || c == 0 && !sp.LowOpen && other.LowOpen
-}
-
-func (sp *Span) endsBefore(other *Span) bool {
-	if sp.High == nil || other.High == nil {
-		return sp.High != nil && other.High == nil
-	}
-	c := bytes.Compare(sp.High, other.High)
-	return c < 0 || c == 0 && sp.HighOpen && !other.HighOpen
-}
-
-// Has reports whether a key is in the span.
-func (sp *Span) Has(key []byte) bool { return !sp.before(key) && !sp.behind(key) }
-
-// upTo is the part of the span that ends with a key.
-func (sp Span) upTo(key []byte) Span {
-	if sp.Down {
-		sp.Low, sp.LowOpen = bytes.Clone(key), false
-	} else {
-		sp.High, sp.HighOpen = bytes.Clone(key), false
-	}
-	return sp
-}
-
-// from is the part of the span that begins with a key.
-func (sp Span) from(key []byte) Span {
-	if sp.Down {
-		sp.High, sp.HighOpen = key, false
-	} else {
-		sp.Low, sp.LowOpen = key, false
-	}
-	return sp
 }
 
 // scanChangedLocked reports whether anything has changed that an iteration came by.
@@ -257,23 +199,24 @@ func (w *txWalk) walk() {
 	own := w.own.tree.Freeze()
 	keys, at := w.begin(own, *w.span)
 	defer func() { keys.close() }()
-	_, sorted := keys.(*sortedCursor)
+	_, sorted := keys.(sortedCursor)
 	ordered := w.table != nil && !sorted // so that a walk may begin anywhere
 	if w.noted {
 		defer w.tx.endScan(w.span)
 	}
-	var gone passed
+	var gone order.Passed
 	learn := func() {
-		if low, high, keys := gone.end(w.span.Down); keys > 0 && ordered {
+		if low, high, keys := gone.End(w.span.Down); keys > 0 && ordered {
 			w.own.gaps = w.own.gaps.Add(low, high, keys, &w.own.tree) // the loop may have set some of them since
 		}
 	}
 	defer learn()
 	for !w.stop && at.Next() && !w.stop { // errors are yielded inside Next, too
 		if at.Gone() {
-			if next := gone.pass(at.Key(), w.own.gaps, w.span.Down); next != nil {
+			passedOver()
+			if next := gone.Pass(at.Key(), w.own.gaps, w.span.Down); next != nil {
 				keys.close()
-				keys, at = w.begin(own, w.span.from(next))
+				keys, at = w.begin(own, w.span.From(next))
 			}
 			continue
 		}
@@ -293,7 +236,7 @@ func (w *txWalk) walk() {
 		}
 		if !w.yield(item) || ends(item.Err) {
 			if w.noted {
-				*w.span = w.span.upTo(last)
+				*w.span = w.span.UpTo(last)
 			}
 			return
 		}
@@ -309,8 +252,8 @@ func (w *txWalk) begin(own *order.Tree, span Span) (keyCursor, order.Cursor) {
 	if own.Len() == 0 {
 		return keys, keys
 	}
-	from, _ := span.begin()
-	mine := &bounded{Cursor: own.Walk(from, span.Down), span: span}
+	from, _ := span.First()
+	mine := &bounded{Cursor: own.Walk(from, span.Down), Span: span}
 	return keys, order.Merge([]order.Cursor{mine, keys}, span.Down, true)
 }
 
