@@ -364,8 +364,8 @@ func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
 	return r.redate(&everywhere, key, at)
 }
 
-// Persist removes the deadline of the entry under key, if it has one. Durability and errors are
-// those of Expire.
+// Persist removes the deadline of the entry under key, if it has one. The error is ErrNotFound when
+// there is no entry. Other errors, and the durability, are those of Set.
 func (r *Raw) Persist(key []byte) error { return r.redate(&everywhere, key, 0) }
 
 // All yields each entry, those of maps included, in the bytewise order of their keys. Key and value

@@ -117,7 +117,8 @@ func (s *Snapshot) Close() error {
 }
 
 // Seq returns the sequence number of the last record in the snapshot. Of two snapshots of a store
-// the one with the higher number was taken later. With the same number, no write came between them.
+// the one with the higher number was taken later. With the same number, the log got no record
+// between them; entries may have expired.
 func (s *Snapshot) Seq() uint64 { seq, _ := s.moment(); return seq }
 
 // Time returns the moment at which the snapshot was taken; entries that expire later stay in it.

@@ -57,7 +57,8 @@ func (r *ValueReader) Read(p []byte) (int, error) { return r.r.Read(p) }
 // ReadAt fills p with the bytes at offset.
 func (r *ValueReader) ReadAt(p []byte, offset int64) (n int, err error) { return r.r.ReadAt(p, offset) }
 
-// Seek sets the offset of the next Read. It may be beyond the end.
+// Seek sets the offset of the next Read, as an io.Seeker. Beyond the end, Read returns io.EOF. A
+// negative offset is an error, and changes nothing.
 func (r *ValueReader) Seek(offset int64, whence int) (int64, error) { return r.r.Seek(offset, whence) }
 
 // WriteTo writes the rest of the value, from the present offset.

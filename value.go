@@ -28,8 +28,8 @@ func Set[T any](db *DB, name string, v T) error {
 	return err
 }
 
-// Load returns the value that Set has stored under name. The error is ErrNotFound when there is
-// none, and ErrType when the stored value is not a T.
+// Load returns the value under the raw key name, the caller's own. The error is ErrNotFound when
+// there is none, a *CorruptError when it is damaged, and ErrType when it does not fit T.
 func Load[T any](db *DB, name string) (T, error) {
 	var v T
 	t, err := db.typed(reflect.TypeFor[T]())

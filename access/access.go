@@ -168,7 +168,8 @@ type Grant struct {
 	revoke      context.CancelFunc
 }
 
-// Everything is the Grant of each client of a server without tokens.
+// Everything is the Grant of every client of a server without users and password: all rights, never
+// revoked.
 var Everything = &Grant{read: [][]byte{nil}, write: [][]byte{nil}, ctx: context.Background()}
 
 func newGrant(user User) *Grant {

@@ -60,9 +60,10 @@ func Create(ctx context.Context, db *copal.DB, key []byte) (*LargeWriter, error)
 	return &LargeWriter{w, db}, nil
 }
 
-// Commit stores the value in a transaction, which is as durable as d, and returns the sequence
-// number of its record. f, which may be called several times, returns the entry: its Content and
-// Expires are stored, and the rest is ignored. An error of f gives the value up.
+// Commit stores the value in a transaction, and returns the sequence number of its record. d is
+// Write or FSync; Async is as Write. f returns the entry: its Content and Expires are stored, and
+// the rest is ignored. f may run again after a conflict. Any error gives the value up, and nothing
+// is stored; after a failed sync it may be.
 func (w *LargeWriter) Commit(d copal.Durability, f func(tx *copal.Tx) (Entry, error)) (seq uint64, err error) {
 	write, err := w.Finish()
 	if err != nil {

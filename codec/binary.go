@@ -52,8 +52,8 @@ import (
 // may be reordered, added (they come back zero) and removed (they are skipped). Types may change as
 // follows; every other change is an error of Decoder.
 //
-//   - Any integer or float becomes any other, and a complex another. A number that its new type
-//     does not hold exactly is an error of Decode.
+//   - Any integer or float becomes any other, and complex64 and complex128 become one another. A
+//     number that its new type does not hold exactly is an error of Decode.
 //   - A string or text becomes a string, and strings and bytes become one another. Nil bytes
 //     become the empty string.
 //   - A T becomes a pointer to T, which is not nil. A pointer to T becomes a T, where nil is an

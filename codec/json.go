@@ -72,7 +72,8 @@ import (
 //   - Nothing becomes an any that would hold another value.
 //
 // JSON without a schema is read by the rules of encoding/json alone: null leaves a zero, and an
-// array drops elements beyond its length.
+// array drops elements beyond its length. One thing more is an error: for a struct, an object that
+// has names, and none of the struct's.
 //
 // Types made of structs, numbers, strings, lists, maps, times and pointers to them are written by a
 // plan that is compiled once and does not allocate. encoding/json writes types that have parts with

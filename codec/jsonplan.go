@@ -17,7 +17,7 @@ import (
 // encoding/json and the checks around it. So refusals and their reasons are in one place, and the
 // plan may be stricter than that.
 //
-// There is no plan for a type that has a part with methods other than those of time.Time, an
+// There is no plan for a type with a part that has methods for JSON or text (except time.Time), an
 // interface, a json.Number, a json.RawMessage, or a tag that encoding/json follows only in part.
 type jsonPlan struct {
 	code    jsonCode

@@ -27,8 +27,8 @@ import (
 //
 // A missing field is zero. Only the program that has the type knows the zero of one that writes
 // itself, as text or bytes: codec JSON leaves such a field out, and codec Binary refuses the value.
-// Nor does a schema contain the texts that such a type reads, or a tag by which encoding/json
-// quotes a field.
+// Such a type's own check of its text, and the json option string, are not in the schema: a wrong
+// text is stored, and fails when the program reads it.
 type Parser interface {
 	// Parse appends the stored form of the value in text. The error for text that does not fit is a
 	// *MisfitError.

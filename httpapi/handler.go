@@ -69,7 +69,8 @@ func WithPatience(d time.Duration) Option { return func(h *handler) { h.patience
 // nowhere.
 func WithAccessLog(l *slog.Logger) Option { return func(h *handler) { h.requests = l } }
 
-// WithMetrics adds the output of write to GET /metrics: metrics in the text format of Prometheus, of other names.
+// WithMetrics adds the output of write to GET /metrics: metrics in the text format of Prometheus,
+// whose names must differ from the server's own.
 func WithMetrics(write func(io.Writer) error) Option {
 	return func(h *handler) { h.more = append(h.more, write) }
 }

@@ -25,7 +25,8 @@ type kind struct {
 	means  string // on the page
 }
 
-// The kinds of problems.
+// The kinds of problems: the slug, status, title and text of a heading of docs/http.md, which
+// TestManual writes from them.
 var (
 	badRequest   = &kind{"bad-request", 400, "Bad request", "A parameter, a header or the body is malformed. The detail names it. Change the request."}
 	unauthorized = &kind{"unauthorized", 401, "Token required", "The server identifies users by tokens or a password. Send one by `Authorization: Bearer`, or as the password of Basic."}

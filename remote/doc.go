@@ -71,8 +71,9 @@
 // With Config.CacheBytes, or ?cache=67108864 in the URL, maps cache entries that Get, Load and Peek
 // have read and decoded, until the server reports a change (CLIENT TRACKING, of RESP3), this DB
 // writes the entry, its deadline comes by the clock of this machine, room is needed, or a minute
-// has passed. A read of a cached entry sends nothing. When a connection ends, the cache is emptied.
-// A program sees its own writes at once, and those of others a moment after they were acknowledged.
+// has passed. Without it there is no cache. A read of a cached entry sends nothing. When a
+// connection ends, the cache is emptied. This DB sees its own writes at once, and those of others a
+// moment after they were acknowledged, at the latest after a minute.
 //
 // # Errors
 //

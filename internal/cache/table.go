@@ -9,8 +9,8 @@ import (
 // Shards is the number of parts of a table. A key is in the part that the lowest bits of its hash name.
 const Shards = 256
 
-// Table is the cells of one map. Find needs no lock. Every other method that is about a
-// key or a shard needs the lock that its callers have for it, of which there are Shards.
+// Table is the cells of one map. Find and Empty need no lock. Every other method with a hash or a
+// shard needs the lock of that shard, which the owner has (the engine: Store.keys).
 type Table struct {
 	budget *Budget
 	hash   func(key string) uint64

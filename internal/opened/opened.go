@@ -51,7 +51,7 @@ type Fitter = func(key, value []byte) (stored []byte, schema uint64, err error)
 type Shape struct {
 	// Take returns the stored form of a value, and the number of its schema.
 	Take func(value []byte) (stored []byte, schema uint64, err error)
-	// Show appends a value that is stored by the schema of a number.
+	// Show appends to dst the form of a value that is stored under the schema of this number.
 	Show func(dst, stored []byte, schema uint64) ([]byte, error)
 }
 

@@ -160,7 +160,7 @@ func (r *Reply) Verbatim(s string) {
 	}
 }
 
-// Null is no value.
+// Null adds the reply for a missing value: _ in RESP3, $-1 before.
 func (r *Reply) Null() {
 	if r.V3 {
 		r.text("_\r\n")

@@ -179,8 +179,8 @@ func (c *Coverage) IsOf(l *Log) bool {
 	return true
 }
 
-// Cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place
-// in the list.
+// Cover makes recovery begin in each segment where the snapshot's part of it ends. slots[i] is the
+// slot of c.Segments[i].
 func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
 	l := r.Log
 	for i := range c.Segments {

@@ -11,7 +11,8 @@ type Looks struct {
 // mostLooks bounds them, should damage be another each time.
 const mostLooks = 1000
 
-// Again reports whether it is worth looking again after an error.
+// Again counts an attempt that ended with err, and reports whether to make another. It reports true
+// for the first two, then only while err differs from the one before, up to 1,000.
 func (l *Looks) Again(err error) bool {
 	same := err.Error() == l.told
 	l.n, l.told = l.n+1, err.Error()

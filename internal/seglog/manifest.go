@@ -27,9 +27,9 @@ import (
 // where the manifest says. The line is there before the first record that could be missed without
 // it, and goes when all records are durable in the segments. It names the manifest's own file, too,
 // so that no copy of it passes for the original: the page cache proves nothing about a copied
-// directory. Nor does it have all that the process had acknowledged: tools that copy files compare
-// lengths and times, and a store to a mapping changes neither. So the caller must accept such a
-// copy (ErrCopied).
+// directory. Nor does a copied directory have all that the process had acknowledged: tools that
+// copy files compare lengths and times, and a store to a mapping changes neither. So the caller
+// must accept such a copy (ErrCopied).
 
 const (
 	ManifestName = "MANIFEST"

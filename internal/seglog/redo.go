@@ -158,7 +158,8 @@ func (r *replaceable) replace(f vfs.File) error { return (*r.now.Swap(&f)).Close
 
 func (r *replaceable) file() vfs.File { return *r.now.Load() }
 
-// ReadAt reads again the bytes that it did not get because the file was replaced meanwhile.
+// ReadAt reads, and again if the file was replaced meanwhile. If the file cannot be opened, it reads
+// the mapping.
 func (r *replaceable) ReadAt(p []byte, off int64) (int, error) {
 	for {
 		f := r.file()

@@ -115,8 +115,8 @@ func (l *Log) releaseLocked(s *Segment, keep bool) error {
 	return err
 }
 
-// Lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for
-// deletions: those that come meanwhile use the rest.
+// Lend gives back the room that the tail has reserved, so that a new manifest finds some. Of the
+// room for deletions it keeps roomLeast, for those that come meanwhile.
 func (l *Log) Lend() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -19,7 +19,7 @@ type segmentSet struct {
 // Segment returns the segment that has a slot, nil if it has gone.
 func (l *Log) Segment(slot int) *Segment { return l.set.Load().bySlot[slot] }
 
-// ByID returns the readable segment with a name, nil for none.
+// ByID returns the readable segment with this id, or nil.
 func (l *Log) ByID(id record.SegmentID) *Segment { return l.set.Load().byID[id] }
 
 // Segments returns the segments that are the log, in order. The list is not to be changed.

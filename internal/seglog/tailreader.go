@@ -97,7 +97,7 @@ func (r *RingReader) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// Place returns the place in the file of the byte at the segment's offset.
+// Place returns the offset in the ring's file of the byte at offset off of the segment.
 func (r *RingReader) Place(off int64) int64 { return RingHead + off%r.Size }
 
 // Record looks for a record of the segment with that salt at offset off. The entry and
@@ -159,7 +159,8 @@ func NewTailReader(file vfs.File, salt record.Salt, offset, end int64) *TailRead
 	return &TailReader{Scanner: Scanner{File: file, Salt: salt, Offset: offset, End: end}, Segment: file}
 }
 
-// WithRing lets the reader use the ring, for the part after the mark.
+// WithRing lets the reader of segment id use r after the mark m: everywhere if m is nil, or in an
+// earlier segment. If r is nil, or the mark is in a later segment, it changes nothing.
 func (t *TailReader) WithRing(r *RingReader, id record.SegmentID, m *files.Mark) *TailReader {
 	switch {
 	case r == nil || m != nil && m.Segment > id:

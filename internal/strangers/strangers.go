@@ -28,8 +28,8 @@ type Place struct {
 	left   bool // guarded by lot.mu
 }
 
-// Enter returns a place for a stranger. end ends its connection for another stranger, and is called at most once, with
-// no lock held.
+// Enter gives a stranger a place, and closes another's connection by its end if all are taken. end
+// closes this one's for a later stranger, and is called at most once, with no lock held.
 func (l *Lot) Enter(remote net.Addr, end func()) *Place {
 	p := &Place{lot: l, origin: sparing.Origin(remote.String()), end: end}
 	if last := l.enter(p); last != nil {

@@ -247,7 +247,8 @@ func (l *Tails) openMarkLocked(log uint64) (err error) {
 	return err
 }
 
-// BeginMark notes, before the first append of this process, where it will be.
+// BeginMark sets the durable part to upTo and the mark to m, and writes the mark. It is called
+// before the first append of this process.
 func (l *Tails) BeginMark(upTo uint64, m files.Mark) {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()

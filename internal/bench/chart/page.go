@@ -44,7 +44,7 @@ type Table struct {
 	Best    []Cell // these are emphasised
 }
 
-// Cell is a place in a table; the header is no row.
+// Cell is a place in Table.Rows, both numbers from 0; the header is not counted.
 type Cell struct{ Row, Column int }
 
 // policy forbids a browser whatever would leave the file.

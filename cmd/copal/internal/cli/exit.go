@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Exit codes. They are part of the command's interface and do not change.
+// Exit codes. They are part of the command's interface and do not change. 4 is not used.
 const (
 	ExitOK       = 0
 	ExitError    = 1

@@ -80,7 +80,8 @@ func ShowDays(millis int64) string {
 	return fmt.Sprintf("%dd", (millis/halfDay+1)/2)
 }
 
-// ShowSpan returns a time as ParseTTL reads it, from two days on with its days: 36h, 2d, 3d1h30m.
+// ShowSpan formats d as ParseTTL reads it, with days for exactly one day and from two days on: 36h,
+// 1d, 2d, 3d1h30m.
 func ShowSpan(d time.Duration) string {
 	const day = 24 * time.Hour
 	days := ""

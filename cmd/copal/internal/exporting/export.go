@@ -93,7 +93,8 @@ type Result struct {
 	Unreadable int64  `json:"unreadable,omitempty"`
 }
 
-// Parse makes ranges of keys of what the flags say.
+// Parse makes spans of keys of the flags. after reports whether --after was given, which may be the
+// empty key.
 func (x *Export) Parse(after bool) error {
 	var words []string
 	for _, name := range x.maps {
