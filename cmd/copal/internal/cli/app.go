@@ -19,15 +19,15 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// App is one run of the command: where it reads and writes, and what went wrong on the way.
+// App is one run of the command: its streams, and the errors on the way.
 type App struct {
-	Ctx    context.Context // done when the user has had enough; see CatchSignals
+	Ctx    context.Context // done when the user interrupts; see CatchSignals
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
 	Now    func() time.Time // the clock by which moments are meant
 
-	Host host // nil when the command stands alone
+	Host host // nil for a command that runs alone
 
 	started   bool // the command line was in order and a command runs
 	onServers bool // the command works with stores on servers
@@ -39,13 +39,13 @@ type App struct {
 
 	Collection func(*copal.CollectionError) // takes the collections that a walk over values comes by; nil for none
 
-	mu       sync.Mutex           // guards what follows
+	mu       sync.Mutex           // guards the fields below
 	reported int                  // exit code of the first error that went to report
 	places   []copal.CorruptError // where damage was reported
 }
 
-// host is what a command runs in that does not stand alone: it has a store, and somebody who
-// answers questions.
+// host is the environment of a command that does not run alone. It has a store, and answers
+// questions.
 type host interface {
 	Adapt(root *cobra.Command)
 	View(f func(db *copal.DB) error) error
@@ -68,13 +68,13 @@ func (a *App) CarryOut(root *cobra.Command, args []string) int {
 	code := a.finish(cmd, err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if code == ExitNotFound && a.reported != 0 { // what was not found may be what is damaged
+	if code == ExitNotFound && a.reported != 0 { // the damage may be in the missing entry
 		return a.reported
 	}
 	return cmp.Or(code, a.reported)
 }
 
-// finish tells the user about err and returns its exit code.
+// finish prints err and returns its exit code.
 func (a *App) finish(cmd *cobra.Command, err error) int {
 	switch {
 	case err == nil:
@@ -86,8 +86,8 @@ func (a *App) finish(cmd *cobra.Command, err error) int {
 		errors.As(err, &line)
 		return int(line)
 	case isClosedPipe(err):
-		return ExitError // whoever read the output has seen enough, and needs no message
-	case !a.started && !errors.As(err, new(*fs.PathError)) || isUsage(err): // an error of a file is one of the output
+		return ExitError // the reader of the output has seen enough, and needs no message
+	case !a.started && !errors.As(err, new(*fs.PathError)) || isUsage(err): // an error of a file comes from the output
 		a.Tell(err)
 		fmt.Fprintf(a.Stderr, "Run '%s' for usage.\n", a.helpFor(cmd))
 		return ExitUsage
@@ -96,7 +96,7 @@ func (a *App) finish(cmd *cobra.Command, err error) int {
 	return exitCode(err)
 }
 
-// Note tells the user something that is no error.
+// Note prints a message that is no error.
 func (a *App) Note(text string) {
 	fmt.Fprintln(a.Stderr, PainterFor(a.Stderr).Paint(StyleDim, "copal:"), Plain(text))
 }
@@ -107,7 +107,7 @@ func (a *App) Tell(err error) {
 	fmt.Fprintln(a.Stderr, prefix, Message(err))
 }
 
-// helpFor is the command that explains cmd.
+// helpFor returns the command that explains cmd.
 func (a *App) helpFor(cmd *cobra.Command) string {
 	if a.Host == nil {
 		return cmd.CommandPath() + " --help"
@@ -131,7 +131,8 @@ func (a *App) Runs(f func(args []string, out *bufio.Writer) error) func(*cobra.C
 	}
 }
 
-// Report is the store's error handler: it prints err and makes the exit code tell of it, unless nothing is lost.
+// Report is the store's error handler: it prints err and sets the exit code, unless nothing is
+// lost.
 func (a *App) Report(err error) {
 	if c := (*copal.CollectionError)(nil); errors.As(err, &c) && a.Collection != nil { // from a walk, in its goroutine
 		a.Collection(c)
@@ -151,8 +152,8 @@ func (a *App) Report(err error) {
 	}
 }
 
-// toldLocked reports whether an error says of a place that is damaged what the user knows, and notes the place. Each
-// entry that a walk comes by may say so of the same place.
+// toldLocked reports whether the user knows the damaged place of an error already, and notes the
+// place. A walk may return an error for the same place with each entry.
 func (a *App) toldLocked(err error) bool {
 	var c *copal.CorruptError
 	if !errors.As(err, &c) {

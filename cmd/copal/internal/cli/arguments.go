@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// AnyNumber stands for no upper limit.
+// AnyNumber means no upper limit.
 const AnyNumber = -1
 
 // Arguments refuses a number of arguments that the command's synopsis does not allow.
@@ -60,7 +60,7 @@ func CompleteDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 // ImpliedAnnotation is on commands whose first argument, the store, the shell gives.
 const ImpliedAnnotation = "copal.implied"
 
-// allowNegative makes of the -3 of incr DIR KEY -3, which looks like a flag, one that is.
+// allowNegative replaces the -3 of incr DIR KEY -3, which looks like a flag, by --by=-3.
 func allowNegative(args []string) []string {
 	if len(args) == 0 || args[0] != "incr" {
 		return args

@@ -11,7 +11,7 @@ import (
 
 // Consent are the flags of a command that destroys something.
 type Consent struct {
-	DryRun bool // only tell what would be done
+	DryRun bool // only show the effect
 	Yes    bool // do not ask
 }
 
@@ -25,8 +25,8 @@ func (c *Consent) Flags(cmd *cobra.Command) {
 // ErrDeclined is the answer no.
 var ErrDeclined = errors.New("nothing was done")
 
-// Confirm returns nil if the user has said --yes or answers the question with y or yes. Where
-// nobody can answer, the command line lacks --yes.
+// Confirm returns nil if the user has given --yes or answers the question with y or yes. Without a
+// terminal it returns a UsageError that asks for --yes.
 func (a *App) Confirm(c Consent, question string) error {
 	if c.Yes {
 		return nil
@@ -38,7 +38,7 @@ func (a *App) Confirm(c Consent, question string) error {
 		return UsageError(question + " There is nobody to ask: say --yes, or --dry-run to see what would be done")
 	}
 	fmt.Fprint(a.Stderr, question+" [y/N] ")
-	answer, _ := bufio.NewReader(a.Input()).ReadString('\n') // what is no yes is a no
+	answer, _ := bufio.NewReader(a.Input()).ReadString('\n') // only a yes is a yes
 	return Affirmed(answer)
 }
 

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// knowsColours reports whether the terminal behind w takes the sequences of painter.
+// knowsColours reports whether the terminal of w takes the sequences of painter.
 func knowsColours(io.Writer) bool { return os.Getenv("TERM") != "" }

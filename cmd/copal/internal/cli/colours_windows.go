@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// knowsColours reports whether the terminal behind w takes the sequences of painter. A
-// console of Windows has to be asked to.
+// knowsColours reports whether the terminal of w takes the sequences of painter. A console of
+// Windows does so on request.
 func knowsColours(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

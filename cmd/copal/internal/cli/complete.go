@@ -14,18 +14,18 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// Completion of a command line asks the store. It must never keep the user waiting, nor say anything: whatever
-// goes wrong, nothing is offered.
+// Completion of a command line asks the store. It must never block the user or print anything: on
+// any error it offers nothing.
 
 const (
 	completeMost = 200                    // candidates
-	completeFor  = 400 * time.Millisecond // after which what there is has to do
+	completeFor  = 400 * time.Millisecond // then nothing is offered
 )
 
 type completion func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
 
-// CompleteKey completes the first argument as a directory, and as many behind it as said, or
-// any number, as keys of the store there.
+// CompleteKey completes the first argument as a directory, and up to keys arguments after it as
+// keys of the store there. AnyNumber means no limit.
 func (a *App) CompleteKey(keys int) completion {
 	return func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -49,7 +49,7 @@ func (a *App) CompleteKey(keys int) completion {
 	}
 }
 
-// lend is view without a word of what goes wrong.
+// lend does the work of View without printing errors.
 func (a *App) lend(dir string, f func(db *copal.DB) error) error {
 	if a.Host != nil {
 		return a.Host.View(f)
@@ -61,7 +61,7 @@ func (a *App) lend(dir string, f func(db *copal.DB) error) error {
 	return errors.Join(f(db), db.Close())
 }
 
-// inTime is what f returns, or nothing if that takes too long. f then goes on until the process ends.
+// inTime returns the result of f, or nil after completeFor. f then goes on until the process ends.
 func inTime(f func() []string) []string {
 	done := make(chan []string, 1)
 	go func() { done <- f() }()
@@ -73,8 +73,9 @@ func inTime(f func() []string) []string {
 	}
 }
 
-// offered are the keys that begin with word, and instead of those of a map whose name is not complete yet that name
-// and a colon. In a shell of ours each is written as a word of it; elsewhere those are left out that isWord refuses.
+// offered returns the keys that begin with word. A map whose name is not complete yet is offered as
+// its name and a colon, in place of its keys. In copal's own shell each key is written as a word of
+// it; elsewhere keys that isWord refuses are left out.
 func (a *App) offered(db *copal.DB, word string) (list []string) {
 	maps := map[string]bool{}
 	for name := range db.Maps() {
@@ -90,8 +91,8 @@ func (a *App) offered(db *copal.DB, word string) (list []string) {
 	return list
 }
 
-// appendKeys appends the keys from from on, up to the first that is in one of the maps. What comes behind that
-// map is next; nil is for nothing.
+// appendKeys appends the keys from from on, up to the first that is in one of the maps. next is the
+// first key after that map, nil at the end.
 func (a *App) appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[string]bool) (_ []string, next []byte) {
 	for b, err := range admin.Keys(db, from, Behind([]byte(word)), false) {
 		if err != nil {
@@ -114,9 +115,10 @@ func (a *App) appendKeys(list []string, db *copal.DB, from []byte, word string, 
 	return list, nil
 }
 
-// isWord reports whether a key and each beginning of it are one word in bash, zsh, fish and PowerShell. Bash puts the
-// common beginning of candidates on the line without quotes, and evaluates the line at the next completion: a key such
-// as $(reboot) would run. A key that begins with a dash would be a flag.
+// isWord reports whether a key and each beginning of it are one word in bash, zsh, fish and
+// PowerShell. Bash puts the common beginning of candidates on the line without quotes, and
+// evaluates the line at the next completion: a key such as $(reboot) would run. A key that begins
+// with a dash would be a flag.
 func isWord(key string) bool {
 	return key != "" && !strings.ContainsAny(key[:1], "-=") && utf8.ValidString(key) && !strings.ContainsFunc(key, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:%+=", r)

@@ -38,16 +38,16 @@ func isUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
-// silent is an error of which the exit code alone tells.
+// silent is an error that only sets the exit code.
 type silent struct{ err error }
 
 func (e silent) Error() string { return e.err.Error() }
 func (e silent) Unwrap() error { return e.err }
 
-// Quiet makes err one that is not printed.
+// Quiet wraps err so that it is not printed.
 func Quiet(err error) error { return silent{err} }
 
-// exitCode is the code that tells err to a script.
+// exitCode returns the exit code of err, for scripts.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -76,10 +76,11 @@ func Message(err error) string {
 	return Plain(strings.Join(lines, "; "))
 }
 
-// ErrInterrupted ends a run that the user has had enough of.
+// ErrInterrupted ends a run that the user interrupts.
 var ErrInterrupted = errors.New("interrupted")
 
-// FailedLine is the end of a script by an error that has been printed. It is the exit code of the line.
+// FailedLine is the end of a script by an error that has been printed. It is the exit code of the
+// line.
 type FailedLine int
 
 func (e FailedLine) Error() string {

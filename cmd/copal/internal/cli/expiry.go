@@ -74,7 +74,7 @@ func ShowTTL(left time.Duration) string {
 	return left.Round(time.Millisecond).String()
 }
 
-// ShowDays is ShowTTL of many days, also of more than a time.Duration holds.
+// ShowDays does the same as ShowTTL for many days, also for more than a time.Duration holds.
 func ShowDays(millis int64) string {
 	const halfDay = 12 * 60 * 60 * 1000
 	return fmt.Sprintf("%dd", (millis/halfDay+1)/2)

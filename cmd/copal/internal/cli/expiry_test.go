@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestShowTTL: what is shown is rounded to what a person wants to know, and can be given back to the command.
+// TestShowTTL: the text is rounded for a person, and the command reads it.
 func TestShowTTL(t *testing.T) {
 	const day = 24 * time.Hour
 	for left, want := range map[time.Duration]string{

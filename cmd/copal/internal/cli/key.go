@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// A key is any bytes; a line of output and an argument are not. Where a key would
-// not be seen as it is, it is written as a Go string literal in double quotes. A
-// key that begins with a double quote is written so too, which makes the form
-// unambiguous: --quoted reads it back.
+// A key is any bytes; a line of output and an argument are not. A key that would not be visible in
+// itself is written as a Go string literal in double quotes. So is a key that begins with a double
+// quote, which makes the form unambiguous: --quoted reads it back.
 
 // ShowKey returns key for a person: on one line, and different for different keys.
 func ShowKey(key []byte) string {
@@ -20,7 +19,7 @@ func ShowKey(key []byte) string {
 	return strconv.Quote(string(key))
 }
 
-// isPlain reports whether key can be shown as it is.
+// isPlain reports whether key is shown without quotes.
 func isPlain(key string) bool {
 	return key != "" && key[0] != '"' && isVisible(key)
 }
@@ -33,7 +32,7 @@ func isVisible(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
-// ParseKey returns arg or, with quoted, the key of which ShowKey has made arg.
+// ParseKey returns arg or, with quoted, the key that ShowKey has written as arg.
 func ParseKey(arg string, quoted bool) ([]byte, error) {
 	if !quoted || !strings.HasPrefix(arg, `"`) {
 		return []byte(arg), nil
@@ -45,7 +44,7 @@ func ParseKey(arg string, quoted bool) ([]byte, error) {
 	return []byte(key), nil
 }
 
-// ParseKeys is ParseKey for each argument.
+// ParseKeys calls ParseKey for each argument.
 func ParseKeys(args []string, quoted bool) (keys [][]byte, err error) {
 	for _, arg := range args {
 		key, err := ParseKey(arg, quoted)
@@ -60,7 +59,7 @@ func ParseKeys(args []string, quoted bool) (keys [][]byte, err error) {
 // QuotedUsage is the help of --quoted for one key.
 const QuotedUsage = `read the key as ls shows it: a Go string literal if it begins with "`
 
-// Base64JSON stands in JSON for bytes that have no other form there.
+// Base64JSON is the form in JSON of bytes that are not UTF-8.
 type Base64JSON struct {
 	Base64 string `json:"base64"`
 }

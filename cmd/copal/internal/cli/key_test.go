@@ -26,7 +26,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// Whoever reads {"key":…,"value":…} gets key and value back, to the bit, and a line is a line.
+// A reader of {"key":…,"value":…} gets key and value back, to the bit, and an entry is one line.
 func FuzzEntryLine(f *testing.F) {
 	for _, value := range []string{"", "1", `"a"`, "{}", "null", `{"base64":"AA=="}`, `{ "b" : 1.0 }`, "\"\xff\"", " 1", "nul", "1e400", "a\nb", "{\n}", "\u2028"} {
 		f.Add([]byte("key"), []byte(value))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// meter shows how many entries a walk has come by, also while it sorts keys and comes by none. The nil meter
+// meter shows the number of entries in a walk so far, also while the walk sorts keys. The nil meter
 // shows nothing.
 type meter struct {
 	bar   *Progress
@@ -63,8 +63,8 @@ func (m *meter) End() {
 	m.stop = nil
 }
 
-// NewOutputMeter is for what prints a line for each entry: where a person reads the lines, the meter is to end
-// before the first.
+// NewOutputMeter is for commands that print a line for each entry. endFirst means that a person
+// reads the lines, so that the meter must end before the first.
 func (a *App) NewOutputMeter(what, noun string, s Selection, total int) (m *meter, endFirst bool) {
 	most := int64(-1)
 	if s.Everything() {

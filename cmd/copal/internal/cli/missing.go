@@ -11,9 +11,11 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// What is not found may be mistyped: the key of a map in a spelling that none of its keys has, or the name of the map.
+// A missing key may be mistyped: a map's key in a spelling that none of its keys has, or the name
+// of the map.
 
-// Missing names the key of an ErrNotFound, and says what may be mistyped. Any other error it returns as it is.
+// Missing returns an ErrNotFound with its key, and with the part that may be mistyped. It returns
+// any other error unchanged.
 func (a *App) Missing(s Source, err error, key []byte) error {
 	if !IsGone(err) {
 		return err
@@ -48,8 +50,8 @@ func (f *ExistsFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar((*bool)(f), "exists", false, "fail with exit code 3 if there is no such map")
 }
 
-// Check returns an error if the map that a prefix names is unknown, and on a terminal says so without the flag. Of a
-// prefix without a colon it is not known whether it is the name of a map.
+// Check returns an error if the map of a prefix is unknown. Without the flag it prints a note on a
+// terminal. A prefix without a colon is not checked, since it may be part of a name.
 func (f ExistsFlag) Check(a *App, s Source, prefixes ...[]byte) error {
 	if !bool(f) && !IsTerminal(a.Stderr) {
 		return nil
@@ -67,8 +69,8 @@ func (f ExistsFlag) Check(a *App, s Source, prefixes ...[]byte) error {
 	return nil
 }
 
-// UnknownMap says that the store has no map of the name that a key begins with, and which name is the nearest. It is
-// empty where there is such a map, or the key names none.
+// UnknownMap reports that the store has no map of the name that a key begins with, and the nearest
+// name. It returns "" if there is such a map, or the key names none.
 func UnknownMap(s Source, key []byte) string {
 	prefix, _, is := strings.Cut(string(key), ":")
 	if !is || s.Far != nil {
@@ -94,8 +96,8 @@ func UnknownMap(s Source, key []byte) string {
 	return text
 }
 
-// distance is how many bytes have to be put in, taken out, replaced, or exchanged with their neighbours to make one
-// string of the other. It may be any number above most if it is above that.
+// distance returns the number of bytes to insert, remove, replace, or swap with their neighbours,
+// to turn one string into the other. Above most it may be any number above most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1
@@ -125,7 +127,7 @@ func distance(a, b string, most int) int {
 	return rows[2][len(b)]
 }
 
-// IsGone reports whether err says that an entry has gone since its key was found.
+// IsGone reports whether err means that an entry has gone since its key was found.
 func IsGone(err error) bool { return errors.Is(err, copal.ErrNotFound) }
 
 // Named adds the key to ErrNotFound.
@@ -136,8 +138,8 @@ func Named(err error, key []byte) error {
 	return err
 }
 
-// HaveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map
-// that no program has opened yet.
+// HaveKeys reports whether a key begins with prefix: entries that set or import has written are
+// those of a map that no program has opened yet.
 func HaveKeys(s Source, prefix []byte) bool {
 	if s.Far != nil {
 		for range s.Far.Entries(prefix, Behind(prefix)) {

@@ -10,10 +10,10 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Moment is a state of a store that the command line names: by the number of its last record, by a time, or as it
-// is now.
+// Moment is a state of a store that the command line names: by the number of its last record, by a
+// time, or the present.
 type Moment struct {
-	text string // as it was written, "" for none
+	text string // the argument, "" for none
 	Seq  *uint64
 	time time.Time // zero for a record and for now
 }
@@ -27,10 +27,11 @@ const MomentHelp = `Some commands take a MOMENT of the past, as far as copal his
                                                  in copal log
   now                                            the present`
 
-// momentForms is what a message says of them.
+// momentForms lists the forms, for messages.
 const momentForms = `one is written like 10m, "2 days ago", 10:00, "2026-11-24 10:00", 2026-11-24T10:00:00Z, or as the number of a record, or now`
 
-// parseMoment reads a moment of the past. Where a date or a zone is missing, the clock of the app gives it.
+// parseMoment reads a moment of the past. Where a date or a zone is missing, the clock of the app
+// gives it.
 func (a *App) parseMoment(text string) (Moment, error) {
 	now := a.Now()
 	m := Moment{text: text}
@@ -79,7 +80,7 @@ func parseAgo(text string) (ago time.Duration, ok bool) {
 
 var spanPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([a-z]+)[ ,]*`)
 
-// unitOf is the time that a word or a letter stands for, 0 for none.
+// unitOf returns the time of a unit's word or letter, 0 for none.
 func unitOf(word string) time.Duration {
 	if len(word) > 2 {
 		word = strings.TrimSuffix(word, "s")

@@ -91,7 +91,7 @@ func TestParseMomentRefuses(t *testing.T) {
 	}
 }
 
-// A moment opens the store as it was at the record, at the time, and now.
+// A moment opens the store's state at the record, at the time, and now.
 func TestOpenMoment(t *testing.T) {
 	var out, errs bytes.Buffer
 	a := NewApp(nil, &out, &errs)

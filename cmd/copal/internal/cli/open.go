@@ -25,10 +25,10 @@ func (a *App) View(dir string, f func(db *copal.DB) error) error {
 	return a.With(dir, f, copal.ReadOnly())
 }
 
-// Update opens the store in dir for writing, lends it to f and closes it, which makes all that
-// was written durable. If a copal serve has the store open so, it is updated through that where the command can
-// do so. Otherwise the error is copal.ErrLocked, and names the process. Signals end a.Ctx meanwhile, so that the
-// store is always closed.
+// Update opens the store in dir for writing, lends it to f and closes it, which makes all writes
+// durable. If a copal serve has the store's lock, Update writes through that server where the
+// command can. Otherwise the error is copal.ErrLocked, and names the process. Signals end a.Ctx
+// meanwhile, so that the store is always closed.
 func (a *App) Update(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	if a.Host == nil && !IsServer(dir) {
 		if err := RequireStore(dir); err != nil {
@@ -38,7 +38,7 @@ func (a *App) Update(dir string, f func(db *copal.DB) error, opts ...copal.Optio
 	return a.UpdateOrCreate(dir, f, opts...)
 }
 
-// UpdateOrCreate is Update, and makes a store where there is none.
+// UpdateOrCreate does the same as Update, and makes a store where there is none.
 func (a *App) UpdateOrCreate(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
 	if a.Host != nil {
 		return a.Host.Update(f, opts...)
@@ -74,7 +74,7 @@ func (a *App) OpenStore(dir string, opts ...copal.Option) (*copal.DB, error) {
 	return a.Open(dir, append(opts, copal.WithErrorHandler(a.Report), copal.WithProgress(bar.Show))...)
 }
 
-// Open is copal.Open with the options of the command line for all stores.
+// Open calls copal.Open with the options of the command line for all stores.
 func (a *App) Open(dir string, opts ...copal.Option) (*copal.DB, error) {
 	if a.Copied {
 		opts = append(opts, copal.AcceptCopy())
@@ -82,8 +82,8 @@ func (a *App) Open(dir string, opts ...copal.Option) (*copal.DB, error) {
 	return copal.Open(dir, append(opts, a.WithMode())...)
 }
 
-// RequireStore tells a mistyped path from a store that is empty: a directory in which
-// none of a store's files is would be read as one without entries.
+// RequireStore distinguishes a mistyped path from an empty store: a directory without any file of a
+// store would be read as a store without entries.
 func RequireStore(dir string) error {
 	if dir == "" {
 		return ErrNoDir
@@ -119,7 +119,7 @@ func isStoreFile(name string) bool {
 	return name == "LOCK" || name == "MANIFEST" || filepath.Ext(name) == ".log"
 }
 
-// RequireRoom refuses to make a store among files of other kinds: nobody means that.
+// RequireRoom refuses to make a store among files of other kinds, which is always a mistake.
 func RequireRoom(dir string) error {
 	if dir == "" {
 		return ErrNoDir
@@ -137,7 +137,7 @@ func RequireRoom(dir string) error {
 	return fmt.Errorf("there is no store in the directory %s, and it is not empty, so none is made there", dir)
 }
 
-// ViewOther is View for a second store, beside the one of the shell.
+// ViewOther does the same as View for a second store, beside the store of the shell.
 func (a *App) ViewOther(dir string, f func(db *copal.DB) error) error {
 	if IsServer(dir) {
 		return a.Reach(dir, f)

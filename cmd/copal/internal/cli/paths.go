@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Inside returns the path of a file in a directory as the user names it. It leaves ".." to the system.
+// Inside returns the path of a file in a directory as the user names it. It leaves ".." to the
+// system.
 func Inside(dir, name string) string {
 	return strings.TrimSuffix(dir, string(filepath.Separator)) + string(filepath.Separator) + name
 }
@@ -19,7 +20,7 @@ func ParentOf(file string) string {
 	return "."
 }
 
-// Exists reports whether there is a file at path, be it a broken link.
+// Exists reports whether there is a file at path. A broken link counts.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

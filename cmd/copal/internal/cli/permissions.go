@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Permissions are those of a file, in octal digits as chmod takes them. Without a value they are 0600.
+// Permissions are permissions of files, in octal digits as chmod takes them. The default is 0600.
 type Permissions fs.FileMode
 
 // Bits returns the permissions, with those of the owner.

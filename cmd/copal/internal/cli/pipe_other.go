@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// isClosedPipe reports whether err says that nobody reads the output any more. For the
-// real standard output the Go runtime ends the process with SIGPIPE before that.
+// isClosedPipe reports whether err means that the reader of the output has gone. For the real
+// standard output the Go runtime ends the process with SIGPIPE before that.
 func isClosedPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

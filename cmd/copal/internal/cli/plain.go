@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns a text that does nothing to a terminal: control characters, marks of the direction of writing, and
-// bytes that are no UTF-8 are written as in Go, \x1b, \u202e. Lines and tabs stay.
+// Plain returns a text that does nothing to a terminal: control characters, marks of the direction
+// of writing, and bytes that are no UTF-8 are written as in Go, \x1b, \u202e. Lines and tabs stay.
 func Plain(s string) string {
 	i := strings.IndexFunc(s, acts)
 	if i < 0 {
@@ -30,8 +30,8 @@ func Plain(s string) string {
 	return b.String()
 }
 
-// acts reports whether a terminal may do something else with a character than show it. Bytes that are no UTF-8 are
-// utf8.RuneError, and some terminals take them for control characters.
+// acts reports whether a terminal may do something else with a character than show it. Bytes that
+// are no UTF-8 are utf8.RuneError, and some terminals take them for control characters.
 func acts(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError)
 }

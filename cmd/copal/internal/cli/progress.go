@@ -9,24 +9,24 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Progress shows on standard error how far a command is, if a person looks at it. The
-// nil progress shows nothing.
+// Progress shows the progress of a command on standard error, if that is a terminal. The nil
+// Progress shows nothing.
 type Progress struct {
 	out  *later
 	what string
 	unit []progressbar.Option
-	next time.Time                // when it is to be drawn again
+	next time.Time                // time of the next drawing
 	bar  *progressbar.ProgressBar // nil until there is a total
 }
 
-// What is done in a moment shows no bar.
+// A short run shows no bar.
 const (
 	progressAfter = 250 * time.Millisecond
 	progressEvery = 100 * time.Millisecond
 )
 
-// later drops what is written to it up to a moment. A bar that begins with the command, but is shown later, knows how
-// quick it has been since then.
+// later drops writes up to a moment. A bar that begins with the command, but is shown later, has
+// its rate since the beginning.
 type later struct {
 	io.Writer
 	from   time.Time
@@ -46,7 +46,8 @@ func (a *App) NewProgress(what string) *Progress {
 	return a.NewBar(what, progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true))
 }
 
-// NewCount counts entries, or what noun says: "keys". It returns nil unless standard error is a terminal.
+// NewCount counts entries, or units of noun, such as "keys". It returns nil unless standard error
+// is a terminal.
 func (a *App) NewCount(what, noun string) *Progress {
 	return a.NewBar(what, progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(noun))
 }
@@ -63,13 +64,13 @@ func newProgressOn(w io.Writer, from time.Time, what string, unit ...progressbar
 	return &Progress{out: &later{Writer: w, from: from}, what: what, unit: unit}
 }
 
-// Show says that done of total have been dealt with. A total that is negative is not known.
+// Show sets the progress: done of total. A negative total is unknown.
 func (p *Progress) Show(done, total int64) {
 	if p == nil {
 		return
 	}
 	if total == 0 {
-		total = 1 // of nothing all is done
+		total = 1 // so that 0 of 0 shows as done
 	}
 	if p.bar == nil {
 		p.begin(total)
@@ -102,7 +103,7 @@ func (p *Progress) set(done, total int64) {
 	p.bar.Set64(done)
 }
 
-// Describe says what is done now, before the bar.
+// Describe sets the text before the bar.
 func (p *Progress) Describe(what string) {
 	if p == nil {
 		return
@@ -113,14 +114,14 @@ func (p *Progress) Describe(what string) {
 	}
 }
 
-// wait says that nothing can be counted yet, since something else is done first.
+// wait shows the step that comes first, while nothing can be counted yet.
 func (p *Progress) wait(first string, since time.Time) {
 	if p != nil && p.bar == nil {
 		fmt.Fprintf(p.out, "\r%s: %s [%v]   ", p.what, first, time.Since(since).Round(time.Second))
 	}
 }
 
-// Clear removes what was shown from the terminal.
+// Clear removes the bar from the terminal.
 func (p *Progress) Clear() {
 	switch {
 	case p == nil || !p.out.passed:

@@ -12,8 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/glob"
 )
 
-// Selection says which entries of a store a command is about. In each field nil stands for
-// no bound.
+// Selection selects entries of a store for a command. A nil field means no bound.
 type Selection struct {
 	Prefix   []byte
 	From, To []byte // half-open: from is in it, and to is not
@@ -57,7 +56,7 @@ func (f *SelectionFlags) AddRange(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.Reverse, "reverse", "r", false, "go backward, from the last key")
 }
 
-// Parse makes a selection of what the command line says, of which args is a prefix or nothing.
+// Parse returns the selection of the command line. args is a prefix or nothing.
 func (f *SelectionFlags) Parse(cmd *cobra.Command, args []string) (s Selection, err error) {
 	s.reverse, s.Limit = f.Reverse, -1
 	if cmd.Flags().Changed("limit") {
@@ -84,8 +83,8 @@ func (f *SelectionFlags) Parse(cmd *cobra.Command, args []string) (s Selection, 
 	return s, err
 }
 
-// bounds is the range of keys outside of which there are none of the selection. An empty one
-// has low not before high.
+// bounds returns the range of keys that has all selected keys. An empty one has low not before
+// high.
 func (s Selection) bounds() (low, high []byte) {
 	low, high = s.From, s.To
 	for _, prefix := range [][]byte{s.Prefix, glob.Literal(s.Pattern)} {
@@ -108,7 +107,8 @@ func (s Selection) empty(low, high []byte) bool {
 	return s.Limit == 0 || high != nil && bytes.Compare(low, high) >= 0
 }
 
-// Keys yields the selected keys in order. It ends when a.Ctx does, and the caller looks whether it did.
+// Keys yields the selected keys in order. It ends when a.Ctx does, and the caller looks whether it
+// did.
 func (a *App) Keys(from Source, s Selection) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		n := int64(0)
@@ -120,7 +120,8 @@ func (a *App) Keys(from Source, s Selection) iter.Seq[[]byte] {
 	}
 }
 
-// candidates yields the selected keys whatever the limit is, but none for a limit of 0.
+// candidates yields the selected keys without regard to the limit, except that a limit of 0 yields
+// none.
 func (a *App) candidates(from Source, s Selection) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		low, high := s.bounds()
@@ -145,7 +146,8 @@ func (a *App) candidates(from Source, s Selection) iter.Seq[[]byte] {
 	}
 }
 
-// Entries yields the selected entries as keys does. An error of reading one is reported, and the others go on.
+// Entries yields the selected entries as keys does. An error of reading one is reported, and the
+// others go on.
 func (a *App) Entries(from Source, s Selection) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n := int64(0)
@@ -161,14 +163,15 @@ func (a *App) candidateEntries(from Source, s Selection) iter.Seq2[[]byte, []byt
 	low, high := s.bounds()
 	switch {
 	case s.Pattern != nil || s.empty(low, high) || a.Served:
-		return a.ValuesOf(from, a.candidates(from, s)) // no value is read of what is not selected
+		return a.ValuesOf(from, a.candidates(from, s)) // values of unselected keys are not read
 	case s.reverse:
 		return from.Raw().Backward().Between(low, high)
 	}
 	return from.Raw().Between(low, high)
 }
 
-// ValuesOf yields keys with their values. An error of reading one is reported, and the others follow.
+// ValuesOf yields keys with their values. An error of reading one is reported, and the others
+// follow.
 func (a *App) ValuesOf(from Source, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range keys {

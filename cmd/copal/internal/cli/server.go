@@ -24,16 +24,17 @@ import, copy, stat, schema, sync and shell take servers; the others are about fi
 past, and name the command that does their work there. Writes to a store that your copal
 serve has open go through that server, and the command says so.`
 
-// IsServer reports whether the place of a store is a server, and no directory.
+// IsServer reports whether the place of a store is the URL of a server, and not a directory.
 func IsServer(place string) bool {
 	scheme, _, ok := strings.Cut(place, "://")
 	return ok && (scheme == "redis" || scheme == "rediss" || scheme == "unix")
 }
 
-// OnServers are the commands that work with stores on servers. They write to a directory through its server, too.
+// OnServers are the commands that work with stores on servers. They write to a directory through
+// its server, too.
 var OnServers = []string{"get", "set", "del", "has", "incr", "ttl", "ls", "scan", "range", "count", "watch", "copy", "export", "import", "diff", "stat", "schema", "sync", "shell"}
 
-// Instead says of commands that need a directory what does their work on a server.
+// Instead has, for each command that needs a directory, the way to do its work on a server.
 var Instead = map[string]string{
 	"log":     "a server tells no past; copal watch tells what changes from now on, and from a copal serve what its log still has",
 	"history": "how long the past is kept is said where the server runs, by copal serve --history",
@@ -47,7 +48,7 @@ var Instead = map[string]string{
 	"serve":   "it has the files open; a client reaches the server itself",
 }
 
-// needsDirectory refuses a server where a command needs a directory.
+// needsDirectory refuses a server for a command that needs a directory.
 func (a *App) needsDirectory(cmd *cobra.Command, args []string) error {
 	a.onServers = slices.Contains(OnServers, cmd.Name())
 	if a.onServers {
@@ -104,8 +105,8 @@ func (a *App) OpenServer(server string) (*copal.DB, error) {
 	return openRemote(a.Ctx, server, copal.WithErrorHandler(a.Report))
 }
 
-// openServed opens a store by the server that has its lock. Where that cannot be reached, the error is locked, with
-// which the store was refused.
+// openServed opens a store by the server that has its lock. Where that cannot be reached, the error
+// is locked, with which the store was refused.
 func (a *App) openServed(dir string, locked error) (*copal.DB, error) {
 	whole, err := files.Path(dir)
 	path := SocketOf(whole)
@@ -124,8 +125,9 @@ func (a *App) openServed(dir string, locked error) (*copal.DB, error) {
 	return db, nil
 }
 
-// FitsServed refuses a value that the typed map of its key would not read, of a store in a directory that is written to
-// through its server. The types stand in the log, which can be read beside the server.
+// FitsServed refuses a value that does not fit the typed map of its key, for a store in a directory
+// that is written to through its server. The types are in the log, which can be read beside the
+// server.
 func (a *App) FitsServed(dir string, key, value []byte) error {
 	if !a.Served || IsServer(dir) {
 		return nil
@@ -137,15 +139,15 @@ func (a *App) FitsServed(dir string, key, value []byte) error {
 	return errors.Join(admin.Fit(db, &admin.Entry{Key: key, Value: value}), db.Close())
 }
 
-// escaped has in a URL what a path may have.
+// escaped escapes a path for a URL.
 var escaped = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23")
 
-// A server listens at a socket in the directory of its store, too. So a second process that wants to write finds the
-// server by the directory alone, and what it finds there is of this server: only the process with the store's lock
-// makes the socket, and takes away one that a killed server has left.
+// A server also listens at a socket in the directory of its store. A second process that wants to
+// write finds the server by the directory alone. The socket is always of this server: only the
+// process with the store's lock makes it, and removes one that a killed server has left.
 //
-// The socket is for processes of the same user, and of root. They could read the files, and end the server, so it asks
-// them for no password, whatever users there are at the other doors.
+// The socket is for processes of the same user, and of root. They could read the files, and end the
+// server, so it asks them for no password, even if the other ports have users.
 const socketName = "SOCKET"
 
 // SocketOf returns the path of the socket of the server of a store.

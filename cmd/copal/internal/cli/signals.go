@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// CatchSignals makes a.Ctx end at the first SIGINT or SIGTERM, so that what has been begun
-// can be ended in order; a second one ends the process. The returned function takes that
-// back. A command that only reads has nothing to end, and the first signal ends it.
+// CatchSignals makes a.Ctx end at the first SIGINT or SIGTERM, so that a command can end its work
+// in order; a second one ends the process. The returned function undoes that. A command that only
+// reads has nothing to end, and the first signal ends it.
 func (a *App) CatchSignals() (release func()) { return a.Catch(os.Interrupt, syscall.SIGTERM) }
 
-// Catch is CatchSignals for other signals.
+// Catch does the same as CatchSignals for other signals.
 func (a *App) Catch(signals ...os.Signal) (release func()) {
 	before := a.Ctx
 	ctx, stop := signal.NotifyContext(before, signals...)
@@ -25,8 +25,8 @@ func (a *App) Catch(signals ...os.Signal) (release func()) {
 	}
 }
 
-// Input returns standard input, of which a read ends with an error when a.Ctx does. A caller
-// must not read from a.Stdin as well.
+// Input returns standard input. A read of it ends with an error when a.Ctx does. The caller must
+// not read from a.Stdin as well.
 func (a *App) Input() io.Reader {
 	return &input{ctx: a.Ctx, from: a.Stdin, reads: make(chan readResult, 1)}
 }
@@ -39,7 +39,7 @@ type input struct {
 	reads  chan readResult // its outcome
 	under  bool            // it is under way
 	unread []byte
-	err    error // behind unread
+	err    error // after the unread bytes
 }
 
 type readResult struct {

@@ -46,7 +46,8 @@ func (s Source) Entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 	return admin.Entries(s.At, from, to)
 }
 
-// Moment returns the sequence number and the time of Entries, 0 and now where they are of no moment.
+// Moment returns the sequence number and the time of Entries, 0 and now where they are of no
+// moment.
 func (s Source) Moment() (seq uint64, at time.Time) {
 	if s.Far != nil {
 		seq, at, _ = s.Far.Moment()
@@ -78,7 +79,7 @@ type MomentFlag struct {
 	Moment *Moment // nil for the present
 }
 
-// AddAt gives a command the flag --at, for what it does.
+// AddAt gives a command the flag --at. does is the command's verb for the help.
 func (a *App) AddAt(cmd *cobra.Command, does string) *MomentFlag {
 	return a.AddMoment(cmd, "at", does+" the store as it was at this `MOMENT`, such as 10m or \"2 days ago\"")
 }
@@ -142,7 +143,8 @@ func (f *MomentFlag) View(dir string, read func(s Source) error) error {
 // IsFar reports whether a store is on a server.
 func IsFar(db *copal.DB) bool { return opened.DriverOf(db) != nil }
 
-// ReadWhole lends all that a store has at one moment, or on a server without moments in the present.
+// ReadWhole lends all that a store has at one moment, or on a server without moments in the
+// present.
 func (a *App) ReadWhole(db *copal.DB, f func(Source) error) error {
 	if !IsFar(db) {
 		now, err := db.Snapshot()
@@ -159,7 +161,8 @@ func (a *App) ReadWhole(db *copal.DB, f func(Source) error) error {
 	return f(Source{DB: db, Far: far})
 }
 
-// ExplainLost says of a moment that can be read no more since when moments can, and how more are kept.
+// ExplainLost adds the reason to an ErrHistoryLost, and the command that changes it. It returns any
+// other error unchanged.
 func ExplainLost(db *copal.DB, err error) error {
 	if !errors.Is(err, copal.ErrHistoryLost) {
 		return err

@@ -25,7 +25,7 @@ func Disjoint(spans []Span) (list []Span) {
 	return list
 }
 
-// CompareEnds compares the ends of two ranges, of which nil is the last.
+// CompareEnds compares the ends of two ranges. nil is the last.
 func CompareEnds(a, b []byte) int {
 	switch {
 	case a == nil && b == nil:
@@ -52,7 +52,7 @@ func SpansAfter(spans []Span, key []byte) (list []Span) {
 	return list
 }
 
-// Behind returns the first key after all that begin with prefix, nil if there is none.
+// Behind returns the first key after all keys with prefix, nil if there is none.
 func Behind(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {

@@ -28,8 +28,8 @@ const styleEnd = "\x1b[0m"
 // Painter gives words a style, or leaves them alone.
 type Painter bool
 
-// PainterFor paints what a person reads, if it is not against colours and the terminal
-// knows them: see https://no-color.org.
+// PainterFor returns a painter that paints if a person reads w, and is not against colours, and the
+// terminal knows them: see https://no-color.org.
 func PainterFor(w io.Writer) Painter {
 	return Painter(os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(w) && knowsColours(w))
 }

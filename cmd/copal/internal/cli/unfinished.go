@@ -11,8 +11,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// An import and a copy into a new store say in the directory that it has a part, before the first write, and that
-// it has all when everything is durable. So each opening in between, of a command or a program, says so, too.
+// An import and a copy into a new store note in the directory that it has a part, before the first
+// write, and that it has all when everything is durable. So each opening in between, by a command
+// or a program, reports that, too.
 
 // NoteNew notes work on a store that has never been written to, and is open.
 func (a *App) NoteNew(dir string, db *copal.DB, u seglog.Unfinished) error {

@@ -24,7 +24,8 @@ func (a *App) ReadValue(arg string) ([]byte, error) {
 }
 
 // ShowValue returns value for a person: on one line, and different for different values. JSON and
-// other text is shown as it is; what is empty, or would not be seen as it is, as a Go string literal behind a b.
+// other visible text is unchanged. An empty or partly invisible value is a Go string literal after
+// a b.
 func ShowValue(value []byte) string {
 	s := string(value)
 	if s == "" || strings.HasPrefix(s, `b"`) || !isVisible(s) {

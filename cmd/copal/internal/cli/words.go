@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// A line of the shell is divided into words by spaces. A word that begins with a double quote is a Go string
-// literal, as ls shows a key that cannot be seen as it is; one that begins with a single quote goes to the next
-// one, and is taken as it is. Within a word no character has a meaning, so that {"a":1} and C:\store need no
-// quotes.
+// A line of the shell is divided into words by spaces. A word that begins with a double quote is a
+// Go string literal, as ls shows an invisible key. A word that begins with a single quote goes to
+// the next single quote, without escapes. Within a word no character has a meaning, so that {"a":1}
+// and C:\store need no quotes.
 
 // SplitWords divides a line. A line that begins with # has no words.
 func SplitWords(line string) (words []string, err error) {
@@ -58,7 +58,7 @@ func nextWord(line string) (word, rest string, err error) {
 	return word, after, nil
 }
 
-// quoteWord is how word is written on a line, if it is not as it is.
+// quoteWord returns word as written on a line, quoted if it needs quotes.
 func quoteWord(word string) string {
 	if isPlain(word) && word[0] != '\'' && word[0] != '#' && !strings.ContainsFunc(word, unicode.IsSpace) {
 		return word
