@@ -25,16 +25,18 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The library meets damage in four ways: by a panic in a goroutine of its own, which ends the process; by a line in
-// its log, after which it leaves out the table or the value; by removing the tables that a damaged MANIFEST does not
-// name, though it reads only; and by an error. So a child reads the directory (badgerchild.go), looks through it before
-// the library does, verifies the checksums, and takes a line of the log for an error.
+// The library meets damage in four ways: by a panic in a goroutine of its own, which ends the
+// process; by a line in its log, after which it leaves out the table or the value; by removing the
+// tables that a damaged MANIFEST does not name, though it reads only; and by an error. So a child
+// reads the directory (badgerchild.go), looks through it before the library does, verifies the
+// checksums, and takes a line of the log for an error.
 
 var errCrashed = errors.New("a crash has left it, or somebody has it open: open it once with the program that wrote it, which cuts off " +
 	"unfinished writes, close it, and import it then")
 
-// writeBadger writes the newest version of each key, with its deadline, as lines of an export, and returns how many
-// had a user meta byte. The directory is opened read-only, so it must have been closed.
+// writeBadger writes the newest version of each key, with its deadline, as lines of an export, and
+// returns the number of those with a user meta byte. The directory is opened read-only, so it must
+// have been closed.
 func writeBadger(out io.Writer, name string) (marked int, err error) {
 	defer recovered(&err)
 	dir, err := files.Path(name) // the library drops the name before ".."
@@ -97,7 +99,8 @@ func writeBadger(out io.Writer, name string) (marked int, err error) {
 // badgerFiles are the names of files, or the ends of names.
 var badgerFiles = []string{badger.ManifestFilename, badger.KeyRegistryFileName, "DISCARD", "LOCK", ".sst", ".vlog", ".mem"}
 
-// checkBadger finds a reason for the library to wait, to follow a link, to leave out a table, or to remove one.
+// checkBadger finds a reason for the library to wait, to follow a link, to leave out a table, or to
+// remove one.
 func checkBadger(dir string) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {

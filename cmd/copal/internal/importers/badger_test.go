@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// smallBadger makes a directory with two tables and values in its value log, and returns its entries.
+// smallBadger makes a directory with two tables and values in its value log, and returns its
+// entries.
 func smallBadger(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -49,7 +50,7 @@ func smallBadger(t *testing.T, dir string) map[string]string {
 	return want
 }
 
-// sums are the checksums of a directory's files, by name.
+// sums returns the checksums of a directory's files, by name.
 func sums(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -63,8 +64,8 @@ func sums(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// A directory of badger that is damaged in any file is read right, or is an error. No damage ends the process, and the
-// import changes no file.
+// A directory of badger that is damaged in any file is read right, or is an error. No damage ends
+// the process, and the import changes no file.
 func TestBadgerDamaged(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	want := smallBadger(t, whole)
@@ -149,7 +150,8 @@ func damageBadger(t *testing.T, whole, name string, each int, want map[string]st
 	t.Logf("%s, %d bytes: %d of %d are refused", name, len(content), refused, each)
 }
 
-// wantRefused imports a directory of which the import must say so much, and change nothing.
+// wantRefused imports a directory. The import must fail with an error that has these texts, and
+// change nothing.
 func wantRefused(t *testing.T, dir string, says ...string) {
 	t.Helper()
 	g, err := readAll(t, "badger", Source{Path: dir})
@@ -163,8 +165,8 @@ func wantRefused(t *testing.T, dir string, says ...string) {
 	}
 }
 
-// The library removes tables that the MANIFEST does not name, and skips a table whose checksum is wrong. The import
-// does neither.
+// The library removes tables that the MANIFEST does not name, and skips a table whose checksum is
+// wrong. The import does neither.
 func TestBadgerKeepsTables(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	smallBadger(t, dir)

@@ -19,11 +19,13 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// A child of the same binary reads badger's directories, since a damaged one may end the process that reads it. The
-// child writes the lines of an export to its standard output. An error or a note is on its standard error, and its exit
-// code says which. It ends with its standard input, which its parent holds open, so that no child outlives its parent.
+// A child of the same binary reads badger's directories, since a damaged one may end the process
+// that reads it. The child writes the lines of an export to its standard output. An error or a note
+// is on its standard error, and its exit code says which. It ends with its standard input, which
+// its parent holds open, so that no child outlives its parent.
 
-// badgerVariable is the order of the child: its bound of memory in bytes, a space, and the directory.
+// badgerVariable is the order of the child: its bound of memory in bytes, a space, and the
+// directory.
 const badgerVariable = "COPAL_IMPORT_BADGER"
 
 // The exit codes of the child. The library's are others.
@@ -34,15 +36,15 @@ const (
 
 const mostOfStderr = 64 << 10
 
-// childBytes is more than the memory that the library takes for a small directory. Twice the size of the directory is
-// added.
+// childBytes is more than the memory that the library takes for a small directory. Twice the size
+// of the directory is added.
 var childBytes uint64 = 1 << 30
 
-// beChildCalled is whether the main function of this binary knows of children.
+// beChildCalled reports whether the main function of this binary has called BeChild.
 var beChildCalled bool
 
-// BeChild ends the process, if it is one that reads a directory of badger for an import. The main function calls it
-// first.
+// BeChild ends the process, if it is one that reads a directory of badger for an import. The main
+// function calls it first.
 func BeChild() {
 	beChildCalled = true
 	order, ok := os.LookupEnv(badgerVariable)
@@ -75,7 +77,7 @@ func failChild(reason string) {
 	os.Exit(childFailed)
 }
 
-// sizeOf is how many bytes the files of a directory have.
+// sizeOf returns the number of bytes in the files of a directory.
 func sizeOf(dir string) (n uint64) {
 	list, _ := os.ReadDir(dir)
 	for _, e := range list {
@@ -86,8 +88,8 @@ func sizeOf(dir string) (n uint64) {
 	return n
 }
 
-// boundMemory ends the child when it has more memory than a whole directory takes: the library believes the lengths
-// in one.
+// boundMemory ends the child when it has more memory than a whole directory takes: the library
+// believes the lengths in one.
 func boundMemory(most uint64) {
 	used := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	for range time.Tick(20 * time.Millisecond) {
@@ -162,7 +164,7 @@ func (b *beginning) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reason is the line with which a process of Go ends, or how it ended.
+// reason returns the first line of the output, or else the text of ended.
 func (b *beginning) reason(ended error) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(b.String()), "\n")
 	if line == "" {

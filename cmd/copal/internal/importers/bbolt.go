@@ -13,11 +13,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// patience is how long the lock of another process is waited for.
+// patience is the time to wait for the lock of another process.
 const patience = time.Second
 
-// readBbolt makes of each bucket what a map of that name is: its keys get the name in front. The file is opened
-// read-only, beside others who read it.
+// readBbolt turns each bucket into a map: its keys get the bucket's name in front. The file is
+// opened read-only, beside others that read it.
 func readBbolt(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
 	defer vfs.Caught(vfs.Catch(), nil, &err) // of a file that is cut meanwhile
@@ -52,8 +52,8 @@ func readBbolt(s *Source, emit func(*Item) error) (err error) {
 	})
 }
 
-// refuseNested is an error for a bucket with another in it: before anything is imported, for a map of half of
-// what there is is worse than none.
+// refuseNested returns an error for a bucket with another in it, before anything is imported: half
+// of a map is worse than none.
 func refuseNested(name []byte, b *bolt.Bucket) error {
 	return b.ForEachBucket(func(key []byte) error {
 		return fmt.Errorf("the bucket %q is in bucket %q; with --nested / it is imported as %q", key, name, string(name)+"/"+string(key))

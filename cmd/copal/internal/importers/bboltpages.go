@@ -6,8 +6,9 @@ import (
 	"io"
 )
 
-// A file of bbolt is a tree of pages, which the library trusts: a page that is its own child takes all memory, and one
-// beyond the end of the file ends the process. So the tree is looked through before the library reads it.
+// A file of bbolt is a tree of pages, which the library trusts: a page that is its own child takes
+// all memory, and one beyond the end of the file ends the process. So the tree is looked through
+// before the library reads it.
 
 // Flags and sizes of the format.
 const (

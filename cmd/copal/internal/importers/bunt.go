@@ -10,8 +10,9 @@ import (
 	"github.com/tidwall/buntdb"
 )
 
-// readBunt reads a buntdb file. The library cuts off what a crash has left at the end of one, so it gets a
-// copy. Deadlines that an old version has written count from the time of the file, which the copy has, too.
+// readBunt reads a buntdb file. The library cuts off the end that a crash has left, so it gets a
+// copy. Deadlines that an old version has written count from the time of the file, which the copy
+// has, too.
 func readBunt(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
 	dir, err := os.MkdirTemp("", "copal-import-")
@@ -61,7 +62,7 @@ func readBunt(s *Source, emit func(*Item) error) (err error) {
 	return errors.Join(failed, err)
 }
 
-// deadline is the time, ttl from now: in whole seconds, as files have it, if that is near.
+// deadline returns the time, ttl from now: in whole seconds, as files have it, if that is near.
 func deadline(now time.Time, ttl time.Duration) time.Time {
 	t := now.Round(0).Add(ttl)
 	if s := t.Round(time.Second); t.Sub(s).Abs() < 5*time.Millisecond {

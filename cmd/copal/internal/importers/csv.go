@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// readCSV reads a table with a first row of names. Each row becomes a JSON object with the names as its fields,
-// in their order.
+// readCSV reads a table with a first row of names. Each row becomes a JSON object with the names as
+// its fields, in their order.
 func readCSV(s *Source, emit func(*Item) error) error {
 	whole := bufio.NewReader(s.In)
 	mark := int64(0) // with which some programs begin UTF-8, also before a quote
@@ -67,7 +67,8 @@ func readCSV(s *Source, emit func(*Item) error) error {
 				continue
 			}
 		}
-		// A quote that is not closed takes all rows behind it along: that is no row that was cut.
+		// A quote that is not closed takes all later rows along, so that row is not reported as
+		// cut.
 		if err := s.bad(line, offset+mark, !open && end.at == in.InputOffset() && end.ended, "%v", err); err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ type lastByte struct {
 	most  int64 // where a row has to end
 }
 
-// mostRow is how long a row is, at most: a quote without an end would take all memory.
+// mostRow is the length of a row, at most: a quote without an end would take all memory.
 const mostRow = 64 << 20
 
 var errLongRow = fmt.Errorf("a row of more than %d bytes; a quote may have no end", mostRow)
@@ -134,7 +135,7 @@ func newRow(s *Source, names []string) (*row, error) {
 	return r, nil
 }
 
-// item is the entry that a row is.
+// item returns the entry of a row.
 func (r *row) item(fields []string) (*Item, error) {
 	it := &r.entry
 	it.Key = append(append(it.Key[:0], r.Prefix...), fields[r.key]...)
@@ -166,7 +167,7 @@ func isNumber(s string) bool {
 	return last >= '0' && last <= '9' && json.Valid([]byte(s))
 }
 
-// quote is s, which is UTF-8, as JSON without escaping what HTML would.
+// quote returns s, which is UTF-8, as JSON without escaping the characters of HTML.
 func quote(s string) []byte {
 	out := make([]byte, 0, len(s)+2)
 	out = append(out, '"')

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// HeadBytes is how much of the beginning of a file Detect wants to see.
+// HeadBytes is the length of the beginning of a file that Detect needs.
 const HeadBytes = 32 << 10
 
 // ErrUnknown is a format that was not recognized.
@@ -22,7 +22,7 @@ var ErrUnknown = errors.New("it cannot be told what it is")
 // ErrStore is a store.
 var ErrStore = errors.New("it is a store: 'copal export' writes what import reads, and 'copal backup' copies a store as it is")
 
-// Detect tells the format by what a file begins with and by its name, "" for a stream.
+// Detect recognizes the format by the first bytes of a file and by its name, "" for a stream.
 func Detect(path string, head []byte) (Format, error) {
 	name := ""
 	switch {
@@ -48,7 +48,7 @@ func Detect(path string, head []byte) (Format, error) {
 	return f, nil
 }
 
-// DetectDir is Detect for a directory.
+// DetectDir does the same as Detect for a directory.
 func DetectDir(dir string) (Format, error) {
 	dir, err := files.Path(dir)
 	if err != nil {
@@ -69,7 +69,8 @@ func DetectDir(dir string) (Format, error) {
 	return Format{}, fmt.Errorf("%w, for a directory", ErrUnknown)
 }
 
-// isBbolt looks for the meta pages: a page has 16 bytes in front, and one of the first two is whole.
+// isBbolt looks for the meta pages: a page has 16 bytes in front, and one of the first two is
+// whole.
 func isBbolt(head []byte) bool {
 	const magic, front = 0xED0CDAED, 16
 	for _, page := range []int{0, 4 << 10, 8 << 10, 16 << 10} {

@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// readExport reads what copal export has written.
+// readExport reads the output of copal export.
 func readExport(s *Source, emit func(*Item) error) error {
 	r := ndjson.NewReader(s.In)
 	if err := s.readEntries(r, emit); err != nil {
@@ -22,7 +22,8 @@ func readExport(s *Source, emit func(*Item) error) error {
 	return nil
 }
 
-// readEntries hands on what a Reader reads. When the last line is none, there is nothing behind it.
+// readEntries hands on the entries of a Reader. After a last line that is no entry there is nothing
+// to read.
 func (s *Source) readEntries(r *ndjson.Reader, emit func(*Item) error) error {
 	for {
 		l, err := r.Next()
@@ -47,8 +48,8 @@ func (s *Source) readEntries(r *ndjson.Reader, emit func(*Item) error) error {
 	}
 }
 
-// readLines reads JSON objects, one on each line. Without a field for the key they have the form of an export's
-// entries.
+// readLines reads JSON objects, one on each line. Without a field for the key they have the form of
+// an export's entries.
 func readLines(s *Source, emit func(*Item) error) error {
 	if s.Key == "" {
 		r := ndjson.NewReader(s.In)
@@ -88,7 +89,7 @@ func readLines(s *Source, emit func(*Item) error) error {
 	}
 }
 
-// keyOf is the key of the object that line is.
+// keyOf returns the key of the object in line.
 func (s *Source) keyOf(line []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {

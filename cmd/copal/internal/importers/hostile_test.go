@@ -15,8 +15,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A file of bbolt that somebody has made is read, or is an error: whatever it is cut to, whatever its bytes are, and if
-// a page is its own child.
+// A hostile file of bbolt is read, or is an error: with any length, with any bytes, and with a page
+// that is its own child.
 func TestBboltHostile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hostile.bolt")
 	db, err := bolt.Open(file, 0o600, &bolt.Options{NoSync: true})
@@ -70,7 +70,7 @@ func TestBboltHostile(t *testing.T) {
 	for range 300 {
 		b := bytes.Clone(whole)
 		for range 1 + random.IntN(8) {
-			// In what the library reads: headers and elements of pages.
+			// In the parts that the library reads: headers and elements of pages.
 			i := 2*int(page) + random.IntN(len(b)/int(page)-2)*int(page) + random.IntN(256)
 			b[i] = byte(random.Uint32())
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// got is what a format has read.
+// got has the items that a format has read.
 type got struct {
 	entries map[string]string
 	expires map[string]time.Time
@@ -83,7 +83,7 @@ func wantEntries(t testing.TB, g *got, want map[string]string) {
 	}
 }
 
-// sample are keys and values of all bytes.
+// sample returns keys and values of all bytes.
 func sample(n int) map[string]string {
 	all := map[string]string{"k": "", "\x00\xff:\n": "\xff\x00", "users:alice": `{"Name":"Alice"}`, "large": strings.Repeat("0123456789", 30_000)}
 	for i := range n {
@@ -127,7 +127,7 @@ func TestBbolt(t *testing.T) {
 	db, err = bolt.Open(file, 0o600, &bolt.Options{NoSync: true})
 	check(t, err)
 	check(t, db.Update(func(tx *bolt.Tx) error {
-		inner, err := tx.Bucket([]byte("users")).CreateBucket([]byte("inner")) // behind the entries of another bucket
+		inner, err := tx.Bucket([]byte("users")).CreateBucket([]byte("inner")) // after the entries of another bucket
 		check(t, err)
 		return inner.Put([]byte("k"), []byte("v"))
 	}))
@@ -206,7 +206,7 @@ func TestBadger(t *testing.T) {
 	if len(g.notes) != 1 || !strings.Contains(g.notes[0], "1 entries have a user meta byte") {
 		t.Errorf("notes %q", g.notes)
 	}
-	wantEntries(t, mustRead(t, "badger", Source{Path: dir}), want) // it was left as it was
+	wantEntries(t, mustRead(t, "badger", Source{Path: dir}), want) // the import has left it unchanged
 }
 
 func TestBuntdb(t *testing.T) {
@@ -244,7 +244,7 @@ func TestBuntdb(t *testing.T) {
 		t.Errorf("deadlines %v, want one from %v to %v, in seconds; %v", g.expires, least, most, g.bad)
 	}
 
-	// What a crash has left at the end is told of, and not cut off.
+	// An incomplete end after a crash is reported, and not cut off.
 	add := "*3\r\n$3\r\nset\r\n$4\r\nlast\r\n$5\r\nval"
 	g = mustRead(t, "buntdb", Source{Path: file, In: strings.NewReader(string(whole) + add)})
 	wantEntries(t, g, want)
@@ -298,7 +298,7 @@ func TestPersist(t *testing.T) {
 	}
 }
 
-// A log that is cut anywhere gives the records that are whole, and says of the rest where it begins.
+// A log that is cut anywhere gives the whole records, and the position of the rest.
 func TestPersistCutAtEveryByte(t *testing.T) {
 	var ends []int // of records
 	for at, n := len(persistHeader)+1, 0; at < len(log); n++ {
@@ -459,7 +459,7 @@ func FuzzPersist(f *testing.F) {
 				t.Fatalf("the value %q", v)
 			}
 		}
-		// Written by itself, what was read is read again.
+		// Written back, the entries are read again.
 		out := bytes.NewBufferString(persistHeader + "\n")
 		for k, v := range g.entries {
 			fmt.Fprintf(out, "S %s\n%s\n", k, v)
@@ -510,7 +510,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// A directory that a crash has left is told from one that was closed, and the error says what to do.
+// A directory after a crash is distinguished from a closed one, and the error says how to go on.
 func TestBadgerAfterACrash(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the library cannot open read-only here")
@@ -520,7 +520,7 @@ func TestBadgerAfterACrash(t *testing.T) {
 	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(8 << 20).WithValueLogFileSize(16 << 20))
 	check(t, err)
 	check(t, db.Update(func(tx *badger.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
-	check(t, os.CopyFS(crashed, os.DirFS(dir))) // what a kill would leave now
+	check(t, os.CopyFS(crashed, os.DirFS(dir))) // the directory after a kill
 	check(t, os.Remove(filepath.Join(crashed, "LOCK")))
 	check(t, db.Close())
 	if _, err = readAll(t, "badger", Source{Path: crashed}); err == nil || !strings.Contains(err.Error(), "a crash has left it") || !strings.Contains(err.Error(), "close it, and import it then") {

@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestBadgerOfAStranger: in a directory of badger stands a link, a pipe, a device or a directory in the place of a
-// file. The import ends with an error, and follows no link.
+// TestBadgerOfAStranger: a directory of badger has a link, a pipe, a device or a directory in the
+// place of a file. The import ends with an error, and follows no link.
 func TestBadgerOfAStranger(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	smallBadger(t, whole)

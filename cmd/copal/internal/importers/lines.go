@@ -9,12 +9,12 @@ import (
 // maxLine bounds the memory for one line.
 const maxLine = 1 << 30
 
-// lines reads a file line by line, and knows where each stands.
+// lines reads a file line by line, and keeps the position of each.
 type lines struct {
 	in     *bufio.Reader
 	number int64 // of the line that was read last, from 1
 	at     int64 // its offset
-	next   int64 // the offset behind it
+	next   int64 // the offset after it
 	text   []byte
 	back   bool
 	torn   bool // it has no line feed: the file ends in it
@@ -22,7 +22,8 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// read reads a line, without its line feed. It is valid until the next call. The error is io.EOF behind the last.
+// read reads a line, without its line feed. It is valid until the next call. The error is io.EOF
+// after the last.
 func (l *lines) read() ([]byte, error) {
 	if l.back {
 		l.back = false

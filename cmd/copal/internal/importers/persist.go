@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// A log of go-persist begins with a line that names it. A record is two lines: an operation, a space and the
-// key, taken as they are; and the value as JSON, or an empty line where the key is deleted. The later record of
-// a key counts. The line feed of the second line says that the record is whole: what ends before it was being
-// written when the program died, and does not count.
+// A log of go-persist begins with a line that names it. A record is two lines: an operation, a
+// space and the key, without escapes; and the value as JSON, or an empty line where the key is
+// deleted. The later record of a key counts. The line feed of the second line means that the record
+// is whole: a record without it was being written when the program died, and does not count.
 const persistHeader = "go-persist 1"
 
 // persistLog goes through the records of a log.
 type persistLog struct {
 	*Source
 	*lines
-	searching bool // for the beginning of a record, behind something that is none
+	searching bool // for the beginning of a record, after an invalid part
 }
 
 // readPersist carries out the records one after the other.
@@ -51,7 +51,8 @@ func readPersist(s *Source, emit func(*Item) error) error {
 	}
 }
 
-// record reads the next record; nil for what is none, which Bad has been told of.
+// record reads the next record. It returns nil for an invalid part, and reports the beginning of
+// one to Bad.
 func (l *persistLog) record() (*Item, error) {
 	head, err := l.read()
 	if err != nil {

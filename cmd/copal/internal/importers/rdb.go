@@ -10,22 +10,22 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// readRDB reads a file of Redis. One that is cut is an error: Redis renames a file that is whole, and a length that was
-// changed looks the same.
+// readRDB reads a file of Redis. One that is cut is an error: Redis renames a file that is whole,
+// and a length that was changed looks the same.
 func readRDB(s *Source, emit func(*Item) error) error {
 	k := keys{Source: s, emit: emit}
 	return rdb.Read(s.In, k.entry)
 }
 
-// keys makes items of what Redis has under its keys.
+// keys converts keys of Redis into items.
 type keys struct {
 	*Source
 	emit func(*Item) error
 	last []byte // the position of the last element of the list that is read
 }
 
-// keyOf is where a key of a numbered database stands in a store. Those of more databases than a store serves are in
-// maps of the same kind.
+// keyOf returns a store's key for a key of a numbered database. Databases beyond those that a store
+// serves are in maps of the same kind.
 func keyOf(database int, key []byte) []byte {
 	if database < redisapi.Databases {
 		return redisapi.Key(database, key)
@@ -83,7 +83,7 @@ func (k *keys) value(item *Item, v *rdb.Value, begins bool) error {
 	return nil
 }
 
-// list hands on elements, each at the position behind the one before.
+// list hands on elements, each at the position after the previous one.
 func (k *keys) list(elements [][]byte) error {
 	for _, value := range elements {
 		k.last = positions.Between(k.last, nil, 1, 1)[0]

@@ -26,7 +26,7 @@ func IsServer(path string) bool {
 	return strings.HasPrefix(path, "redis://") || strings.HasPrefix(path, "rediss://") || strings.HasPrefix(path, "redis+unix://") || strings.HasPrefix(path, "unix://")
 }
 
-// Redacted is a URL of a server without its password.
+// Redacted returns a URL of a server without its password.
 func Redacted(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -35,7 +35,7 @@ func Redacted(server string) string {
 	return u.Redacted()
 }
 
-// scanCount is about how many keys are asked for at once.
+// scanCount is about the number of keys to read at once.
 const scanCount = 64
 
 // server is a connection to a server of Redis, or to one that speaks as it does.
@@ -47,7 +47,7 @@ type server struct {
 	exact bool // it knows PEXPIRETIME, as Redis does from 7.0 on
 }
 
-// readServer reads all keys of a server that SCAN finds, with DUMP, which leaves them as they are.
+// readServer reads all keys of a server that SCAN finds, with DUMP, which does not change them.
 func readServer(s *Source, emit func(*Item) error) error {
 	at, err := parseServer(s.Path)
 	if err != nil {
@@ -58,7 +58,7 @@ func readServer(s *Source, emit func(*Item) error) error {
 		return err
 	}
 	defer c.conn.Close()
-	defer context.AfterFunc(s.Ctx, func() { c.conn.Close() })() // it ends what waits
+	defer context.AfterFunc(s.Ctx, func() { c.conn.Close() })() // it ends waiting reads and writes
 	c.in = bufio.NewReaderSize(c.conn, 64<<10)
 	databases, err := c.begin(at)
 	for _, n := range databases {
@@ -69,7 +69,7 @@ func readServer(s *Source, emit func(*Item) error) error {
 	return err
 }
 
-// address says which server, and by which user.
+// address has the address of a server, and the user.
 type address struct {
 	network, host  string
 	tls            bool
@@ -77,8 +77,9 @@ type address struct {
 	database       int // -1 for all
 }
 
-// parseServer reads a URL: redis://user:password@host:port/database, rediss:// for TLS, unix:///path or
-// redis+unix:///path. The password may stand in the variable of the environment that redis-cli reads, too.
+// parseServer reads a URL: redis://user:password@host:port/database, rediss:// for TLS,
+// unix:///path or redis+unix:///path. The password may be in the variable of the environment that
+// redis-cli reads, too.
 func parseServer(text string) (a address, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -108,7 +109,8 @@ func (a *address) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, a.network, a.host)
 }
 
-// send writes requests, beside the replies that are read meanwhile: neither side waits for the other.
+// send writes requests, beside the replies that are read meanwhile: neither side waits for the
+// other.
 func (c *server) send(requests []byte) (wait func() error) {
 	sent := make(chan error, 1)
 	go func() {
@@ -118,7 +120,7 @@ func (c *server) send(requests []byte) (wait func() error) {
 	return func() error { return <-sent }
 }
 
-// read reads a reply; an error of the server's is one.
+// read reads a reply. It returns an error reply as an error.
 func (c *server) read() (any, error) {
 	v, err := resp.ReadReply(c.in)
 	if refused, ok := v.(resp.ErrorReply); ok {
@@ -142,7 +144,7 @@ func (c *server) do(args ...string) (any, error) {
 	return v, wait()
 }
 
-// begin makes the server known, and returns which databases are to be read.
+// begin logs in to the server, and returns the databases to read.
 func (c *server) begin(at address) (databases []int, err error) {
 	if at.password != "" {
 		auth := []string{"AUTH", at.user, at.password}
@@ -210,7 +212,7 @@ func (c *server) database(n int) error {
 	}
 }
 
-// values reads what stands under keys.
+// values reads the values of keys.
 func (c *server) values(names []any) error {
 	requests := resp.AppendRequest(nil, "TIME")
 	for _, name := range names {
@@ -238,7 +240,7 @@ func (c *server) values(names []any) error {
 	return wait()
 }
 
-// time reads the reply of TIME: by whose clock deadlines are told that are not exact.
+// time reads the reply of TIME, from which inexact deadlines count.
 func (c *server) time() (time.Time, error) {
 	v, err := c.read()
 	if err != nil {

@@ -50,7 +50,7 @@ func TestDetectRedis(t *testing.T) {
 	}
 }
 
-// answering is a server that has one answer to each command.
+// answering starts a server that has one answer to each command, and returns its URL.
 func answering(t *testing.T, answers map[string]func(r *resp.Reply)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +86,7 @@ func answering(t *testing.T, answers map[string]func(r *resp.Reply)) (url string
 	return "redis://" + l.Addr().String() + "/0"
 }
 
-// What a server answers is not believed.
+// The answers of a server are not trusted.
 func TestServerThatAnswersNonsense(t *testing.T) {
 	text := func(s string) func(*resp.Reply) { return func(r *resp.Reply) { r.BulkString(s) } }
 	page := func(keys ...string) func(*resp.Reply) {

@@ -54,11 +54,12 @@ func (in *Intake) endCollection() error {
 	return nil
 }
 
-// MostName is the length of the longest name of an element, whatever its collection: a key has the number of the
-// collection in front of it, and in a sorted set a score.
+// MostName is the length of the longest name of an element. A key has the number of the collection
+// in front of the name, and in a sorted set a score.
 const MostName = copal.MaxKeyBytes - 32
 
-// nameTooLong reports whether an element of Redis, where names are as long as values, cannot be one of the store.
+// nameTooLong reports whether an element of Redis, where names are as long as values, cannot be one
+// of the store.
 func (in *Intake) nameTooLong(item *importers.Item) bool {
 	return in.format.Redis && len(item.Element.Name) > MostName
 }

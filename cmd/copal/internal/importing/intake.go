@@ -95,19 +95,19 @@ type input struct {
 	file   *os.File
 	size   int64 // of the input in bytes, -1 if it is not known
 	read   *countingReader
-	head   []byte // what the input begins with
+	head   []byte // the first bytes of the input
 	bar    *cli.Progress
 
 	next    func() (*importers.Item, error, bool) // goes on in the input
 	stop    func()                                // ends that
-	first   *importers.Item                       // what it begins with
+	first   *importers.Item                       // its first item
 	pending bool                                  // if it has anything
 }
 
 // collection is the collection whose elements are being read.
 type collection struct {
-	whole    admin.Entry     // the collection that the elements are of
-	elements []admin.Element // that are to be written
+	whole    admin.Entry     // the collection of the elements
+	elements []admin.Element // elements to write
 	scores   []float64       // theirs, in a sorted set that has them
 	at       int64           // its place among the items
 	anew     bool            // nothing of it is in the store
@@ -127,27 +127,27 @@ type Intake struct {
 	DB      *copal.DB       // nil in a dry run
 	To      copying.Target  // the same
 	Far     bool            // it is on a server
-	types   *copal.DB       // that tells the types of maps, nil for none
-	near    *copal.DB       // that elements are put into: of a server the scratch
+	types   *copal.DB       // with the types of maps, nil for none
+	near    *copal.DB       // gets the elements: of a server the scratch
 	scratch scratch.Scratch // for collections of a server
 	batch   []*admin.Entry
 	bytes   int   // in batch and elements
 	skip    int64 // items that an earlier run has dealt with
-	unsaved int64 // bytes that count towards the next note of how far it is
+	unsaved int64 // bytes that count towards the next note of the progress
 	seen    int64 // items
 	added   int64 // of them, that are in the store or in the batch, or need not be
 	done    int64 // of them, that are in the store, or need not be
 
 	collection
 
-	wrong   []string // keys that differ from what was read
+	wrong   []string // keys that differ from the source
 	lasting int64    // entries without a deadline
 	misfit  error    // why the entry that was read last cannot be one of the store
 
 	Result Result
 }
 
-// countingReader knows how much was read.
+// countingReader counts the bytes that are read.
 type countingReader struct {
 	r io.Reader
 	n int64
@@ -159,7 +159,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open opens the input and finds out what it is.
+// Open opens the input and detects its format.
 func (in *Intake) Open() error {
 	in.Result.Complete, in.Result.DryRun = true, in.dryRun
 	in.source = importers.Source{Ctx: in.Ctx, Key: in.key, Numbers: in.numbers, Text: in.text, Nested: in.nested, Bad: in.bad, Note: in.note, LeftOut: in.leftOut}
@@ -264,7 +264,7 @@ func (in *Intake) openStream(r io.Reader) error {
 	return nil
 }
 
-// checkFlags refuses what has no meaning for the format.
+// checkFlags refuses flags that have no meaning for the format.
 func (in *Intake) checkFlags() error {
 	name := in.format.Name
 	for _, flag := range []struct {
@@ -317,7 +317,8 @@ func (in *Intake) Close() {
 	}
 }
 
-// readFirst reads up to the first item before a store is opened, so that a refused import makes and changes none.
+// readFirst reads up to the first item before a store is opened, so that a refused import makes and
+// changes none.
 func (in *Intake) readFirst() (err error) {
 	if in.size >= 0 {
 		in.bar = in.NewProgress("importing")
@@ -338,7 +339,7 @@ func (in *Intake) Run() error {
 	return in.UpdateOrCreate(in.Dir, in.Into)
 }
 
-// items yields what the input has, and at last an error if there is one.
+// items yields the items of the input, and at last an error if there is one.
 func (in *Intake) items(yield func(*importers.Item, error) bool) {
 	err := in.format.Read(&in.source, func(item *importers.Item) error {
 		if !yield(item, nil) {
@@ -379,7 +380,7 @@ func (in *Intake) Into(db *copal.DB) (err error) {
 		}
 	}
 	if err := in.take(); err != nil {
-		return in.stopped(errors.Join(err, in.flush())) // what has arrived stays
+		return in.stopped(errors.Join(err, in.flush())) // items read so far stay
 	}
 	if err := errors.Join(in.endCollection(), in.flush()); err != nil {
 		return in.stopped(err)
@@ -395,8 +396,8 @@ func (in *Intake) Into(db *copal.DB) (err error) {
 	return in.Verify()
 }
 
-// openTypes opens the log of a store in a directory that a server has open: it tells the types of maps. A server
-// elsewhere does not.
+// openTypes opens the log of a store in a directory that a server has open, for the types of maps.
+// A server elsewhere does not have them.
 func (in *Intake) openTypes() (closed func() error, err error) {
 	if in.types = nil; in.Host != nil || cli.IsServer(in.Dir) {
 		return func() error { return nil }, nil
@@ -407,7 +408,7 @@ func (in *Intake) openTypes() (closed func() error, err error) {
 	return in.types.Close, nil
 }
 
-// ending is for what is to be ended in order when the user has had enough.
+// ending returns the context of work that must end in order after the user interrupts.
 func (in *Intake) ending() context.Context { return context.WithoutCancel(in.Ctx) }
 
 // take reads the input to its end.
@@ -451,7 +452,7 @@ func (in *Intake) item(item *importers.Item) error {
 	return err
 }
 
-// deal is item for an entry or a deletion.
+// deal handles an entry or a deletion.
 func (in *Intake) deal(item *importers.Item) error {
 	if item.Element == nil {
 		in.misfit = in.fits(&item.Entry)
@@ -491,7 +492,8 @@ func (in *Intake) deal(item *importers.Item) error {
 	return in.Put(item)
 }
 
-// fits returns an error for a key that is too long, or an entry of Redis that the typed map of its key refuses.
+// fits returns an error for a key that is too long, or an entry of Redis that the typed map of its
+// key refuses.
 func (in *Intake) fits(e *admin.Entry) error {
 	switch {
 	case len(e.Key) > copal.MaxKeyBytes:
@@ -512,7 +514,8 @@ func (in *Intake) fits(e *admin.Entry) error {
 	return err
 }
 
-// countReplaced counts entries that are about to take the place of others. A server is asked for many at once.
+// countReplaced counts entries that are about to take the place of others. A server is asked for
+// many at once.
 func (in *Intake) countReplaced(keys ...[]byte) error {
 	if !in.Far {
 		for _, key := range keys {
@@ -545,7 +548,7 @@ func (in *Intake) countReplaced(keys ...[]byte) error {
 	return nil
 }
 
-// atOnce is how many keys a server is asked for at a time.
+// atOnce is the number of keys to ask a server for at a time.
 const atOnce = 256
 
 func expired(e *admin.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
@@ -563,7 +566,8 @@ const batchBytes = 1 << 20
 // BatchEntries is the most entries of one write. Tests lower it.
 var BatchEntries = 4096
 
-// Put adds an item to the batch, which is written when it is full. A large value is written by itself.
+// Put adds an item to the batch, which is written when it is full. A large value is written by
+// itself.
 func (in *Intake) Put(item *importers.Item) error {
 	size := len(item.Key) + len(item.Value)
 	in.unsaved += int64(size) + 64
@@ -585,7 +589,7 @@ func (in *Intake) Put(item *importers.Item) error {
 	return in.more(size)
 }
 
-// more writes what is to be written together when it is enough.
+// more writes the batch and the elements when they are enough.
 func (in *Intake) more(size int) error {
 	if in.bytes += size; in.bytes < batchBytes && len(in.batch)+len(in.elements) < BatchEntries {
 		return nil
@@ -596,10 +600,10 @@ func (in *Intake) more(size int) error {
 	return in.save()
 }
 
-// flush writes what is to be written together.
+// flush writes the batch and the elements.
 func (in *Intake) flush() error {
 	if in.broken {
-		return nil // its error was told
+		return nil // its error has been returned
 	}
 	if err := in.flushElements(); err != nil {
 		return in.broke(err)
@@ -616,21 +620,21 @@ func (in *Intake) flush() error {
 		in.batch = in.batch[:0]
 	}
 	in.bytes = 0
-	if in.done = in.added; in.anew { // elements, the first of which replaces what the key holds
+	if in.done = in.added; in.anew { // elements, the first of which replaces the old content of the key
 		in.done = in.at - 1
 	}
 	return nil
 }
 
-// broke notes that the store has not taken what was to be written, which is not tried once more.
+// broke notes that the store has refused a write, so that flush does not try again.
 func (in *Intake) broke(err error) error {
 	in.broken = true
 	return err
 }
 
-// countBatch is countReplaced for the batch, in which a key may come several times.
+// countBatch does the same as countReplaced for the batch, in which a key may come several times.
 func (in *Intake) countBatch() error {
-	before := map[string]bool{} // what the batch has made of keys so far
+	before := map[string]bool{} // whether the key has an entry in the batch so far
 	var first [][]byte
 	for _, e := range in.batch {
 		is, known := before[string(e.Key)]

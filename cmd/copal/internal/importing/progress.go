@@ -14,26 +14,27 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// How far an import has come stands in a file of the store's directory, from the first sync on until it is
-// through. It is written behind what it speaks of: the store is synced first. So an import that is resumed does
-// again what came after, which changes nothing.
+// ProgressName is a file in the store's directory that has the progress of an import, from the
+// first sync until the import ends. It is written after a sync of the store. So a resumed import
+// repeats the later entries, which changes nothing.
 const ProgressName = "IMPORT"
 
 // saveEvery is about how many bytes of entries may have to be read again.
 const saveEvery = 64 << 20
 
-// importProgress is what stands there.
+// importProgress is the content of the file.
 type importProgress struct {
 	File   string `json:"file"` // its whole path, "-" for standard input
 	Format string `json:"format"`
-	Head   uint32 `json:"head"` // CRC-32C of its first 4 KiB, or of what there is
+	Head   uint32 `json:"head"` // CRC-32C of its first 4 KiB, or of all bytes of a shorter one
 	Bytes  int    `json:"headBytes"`
 	Items  int64  `json:"items"` // that were dealt with
 }
 
 const headBytes = 4 << 10
 
-// progressNow is how far this run is. Every format gives its entries in the same order each time.
+// progressNow returns the progress of this run. Every format gives its entries in the same order
+// each time.
 func (in *Intake) progressNow() importProgress {
 	p := importProgress{File: in.Path, Format: in.format.Name, Items: in.done}
 	if abs, err := files.Path(in.Path); err == nil && in.Path != "-" {
@@ -44,12 +45,12 @@ func (in *Intake) progressNow() importProgress {
 	return p
 }
 
-// work is what the store says while it has a part of the import.
+// work returns the note that the store has while it has a part of the import.
 func (in *Intake) work() seglog.Unfinished {
 	return seglog.Unfinished{Work: seglog.ImportWork, Source: in.progressNow().File}
 }
 
-// findProgress finds out what can be skipped.
+// findProgress finds the number of items to skip.
 func (in *Intake) findProgress() error {
 	switch {
 	case !in.Resume:
@@ -83,7 +84,7 @@ var errResumeFar = cli.UsageError("--resume needs a directory that no server has
 
 func (in *Intake) progressPath() string { return cli.Inside(in.Dir, ProgressName) }
 
-// save notes how far the import is, when enough has come since the last time.
+// save notes the progress of the import when enough has come since the last time.
 func (in *Intake) save() error {
 	if in.unsaved < saveEvery {
 		return nil
@@ -91,7 +92,7 @@ func (in *Intake) save() error {
 	return in.saveNow()
 }
 
-// saveNow makes durable what was written, and notes it. The batch is empty.
+// saveNow makes the writes durable, and notes the progress. The batch is empty.
 func (in *Intake) saveNow() error {
 	in.unsaved = 0
 	if in.Far {
@@ -110,7 +111,7 @@ func (in *Intake) saveNow() error {
 	})
 }
 
-// stopped notes how far an import is that ends before its time.
+// stopped notes the progress of an import that ends early.
 func (in *Intake) stopped(err error) error {
 	if in.Far {
 		return fmt.Errorf("%w; the server has what was read before that, of the last %d entries perhaps a part, and the import done again from the beginning gives the same", err, BatchEntries)
@@ -127,7 +128,7 @@ func (in *Intake) stopped(err error) error {
 	return fmt.Errorf("%w; what stands before that is in the store, and --resume goes on there", err)
 }
 
-// forgetProgress is for an import that is through.
+// forgetProgress removes the file of an import that has ended.
 func (in *Intake) forgetProgress() error {
 	if in.Far {
 		return nil

@@ -22,7 +22,7 @@ type Result struct {
 	Resumed  int64  `json:"resumed,omitempty"`
 	Bad      int64  `json:"bad,omitempty"`
 
-	LeftOut   map[string]int64 `json:"leftOut,omitempty"`   // by what they are: "library of functions"
+	LeftOut   map[string]int64 `json:"leftOut,omitempty"`   // by kind: "library of functions"
 	Verified  int64            `json:"verified,omitempty"`  // entries that were read again and are in the store as they were read
 	Different int64            `json:"different,omitempty"` // those that are not
 	Gone      int64            `json:"gone,omitempty"`      // entries without a deadline that were not there when it was read again
@@ -43,17 +43,17 @@ func (r *Result) leftOut() (n int64) {
 	return n
 }
 
-// tornJSON is where the input was cut.
+// tornJSON is the place at which the input was cut.
 type tornJSON struct {
 	Line   int64  `json:"line,omitempty"`
 	Offset int64  `json:"offset"`
 	Reason string `json:"reason"`
 }
 
-// mostShown is how many of many problems are shown.
+// mostShown is the number of problems to show of many.
 const mostShown = 20
 
-// bad hears of what is no entry.
+// bad handles a part of the input that is no entry.
 func (in *Intake) bad(e *ndjson.LineError) error {
 	in.Result.Bad++
 	switch where := *e; {
@@ -72,7 +72,7 @@ func (in *Intake) bad(e *ndjson.LineError) error {
 	return nil
 }
 
-// position is a LineError of a file that may have no lines.
+// position returns the text of a LineError in a file that may have no lines.
 func position(e *ndjson.LineError) string {
 	switch {
 	case e.Line > 0:
@@ -83,7 +83,7 @@ func position(e *ndjson.LineError) string {
 	return e.Reason
 }
 
-// leftOut hears of what Redis has and a store has not.
+// leftOut handles a thing of Redis that a store does not have.
 func (in *Intake) leftOut(what string, key []byte) {
 	if in.Result.LeftOut == nil {
 		in.Result.LeftOut = map[string]int64{}
@@ -101,7 +101,7 @@ func (in *Intake) leftOut(what string, key []byte) {
 
 func (in *Intake) note(text string) { in.Result.Notes = append(in.Result.Notes, text) }
 
-// warn tells of something that is no error.
+// warn prints a message that is no error.
 func (in *Intake) warn(format string, args ...any) {
 	in.bar.Clear()
 	fmt.Fprintln(in.Stderr, "copal:", cli.Plain(fmt.Sprintf(format, args...)))

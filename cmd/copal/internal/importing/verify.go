@@ -23,18 +23,18 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// What was imported is verified by reading the source once more: each of its entries is compared with the entry of the
-// store as it is then. Of a collection there are two sums, one of all elements that were read and one of all that the
-// store has, so nothing is kept and no order is needed.
+// An import is verified by a second reading of the source: each of its entries is compared with the
+// present entry of the store. A collection has two sums, one of all elements that were read and one
+// of all that the store has, so nothing is kept and no order is needed.
 
-// verifier compares what is read with the store.
+// verifier compares the source with the store.
 type verifier struct {
 	*Intake
-	now  *copal.Snapshot // of a server the scratch, with what is compared next
+	now  *copal.Snapshot // of a server the scratch, with the next entries to compare
 	seed maphash.Seed
 
 	server *copying.View    // nil for a directory
-	items  []importers.Item // values that are compared next
+	items  []importers.Item // next values to compare
 	bytes  int              // in them
 
 	of     importers.Item  // the collection whose elements are read; none if it has no type
@@ -53,7 +53,7 @@ type tally struct {
 // Verify reads the source again.
 func (in *Intake) Verify() (err error) {
 	source := in.source
-	source.Bad = func(*ndjson.LineError) error { return nil } // it was told before
+	source.Bad = func(*ndjson.LineError) error { return nil } // the import has reported it
 	source.LeftOut = func(string, []byte) {}
 	source.Note = func(string) {}
 	switch {
@@ -107,8 +107,9 @@ func (in *Intake) Verify() (err error) {
 	return nil
 }
 
-// collect is item for a server. It gathers values, of which many are asked for at once. Of a collection, elements are
-// only added up: the server is asked for it when all were read.
+// collect does the same as item for a server. It gathers values, and asks for many at once.
+// Elements of a collection are only added up: the server is asked for the collection when all were
+// read.
 func (v *verifier) collect(item *importers.Item) error {
 	if item.Element != nil {
 		return v.item(item)
@@ -131,7 +132,7 @@ func (v *verifier) collect(item *importers.Item) error {
 	return v.compare()
 }
 
-// endFar is end for a server.
+// endFar does the same as end for a server.
 func (v *verifier) endFar() error {
 	if v.of.Collection == "" {
 		return v.end()
@@ -157,7 +158,7 @@ func (v *verifier) compare() error {
 	return err
 }
 
-// with calls f while v.now has what the server has under keys.
+// with calls f while v.now has the server's entries of keys.
 func (v *verifier) with(keys [][]byte, f func() error) error {
 	list, errs := make([]*admin.Entry, len(keys)), make([]error, len(keys))
 	for at := 0; at < len(keys); at += atOnce {
@@ -289,7 +290,8 @@ func (t *tally) add(seed maphash.Seed, name, value []byte) {
 	t.sum += h.Sum64()
 }
 
-// judge counts an entry. It is the same if its value is, which was looked up with err, and its deadline.
+// judge counts an entry. It is the same if its value is, which was looked up with err, and its
+// deadline.
 func (v *verifier) judge(item *importers.Item, same bool, err error) error {
 	deadline, absent := v.now.Raw().Deadline(item.Key)
 	if absent == nil && deadline.IsZero() {
@@ -319,13 +321,14 @@ func sameTime(a, b time.Time, within time.Duration) bool {
 	return a.Sub(b).Abs() <= within
 }
 
-// different is the error of an import whose verification has found differences.
+// different returns the error of an import whose verification has found differences.
 func (in *Intake) different() error {
 	return errors.Join(in.changedThere(), in.deletedThere())
 }
 
-// deletedThere is the error of entries that were there when they were read, and not when they were verified. They are
-// counted and not known. Those with a deadline are not among them, for they may have expired.
+// deletedThere returns the error of entries that the source had at the import and not at the
+// verification. They are counted and not known. Those with a deadline are not among them, for they
+// may have expired.
 func (in *Intake) deletedThere() error {
 	switch n := in.Result.Gone; n {
 	case 0:
