@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// change is what watch and log tell of an entry, or of a range of them.
+// change is a change of an entry, or of a range of them, as watch and log print it.
 type change struct {
 	seq        uint64 // 0 for a deadline that came without a record
 	time       time.Time
@@ -26,7 +26,7 @@ type change struct {
 	fields     []fields.Field
 }
 
-// What a change does, in text and in JSON.
+// The kinds of changes, in text and in JSON.
 const (
 	opSet      = "set"
 	opDel      = "del"
@@ -35,7 +35,7 @@ const (
 	opExpired  = "expired"
 )
 
-// changeOf is what a watch tells.
+// changeOf converts a change of a watch.
 func changeOf(c *copal.Change) (change, error) {
 	out := change{seq: c.Seq, time: c.Time, op: opSet, key: c.Key, to: c.To, deadline: c.Deadline, collection: c.Collection, more: c.More,
 		element: c.Element, created: c.Created, from: c.From}
@@ -62,7 +62,7 @@ func (c *change) hasValue() bool {
 	return c.op == opSet && (c.collection == "" || c.element != nil && c.collection != "set")
 }
 
-// show is the change without its time, as a person reads it.
+// show returns the change without its time, for a person.
 func (c *change) show(paint cli.Painter) string {
 	switch {
 	case c.op == opDrop:
@@ -85,7 +85,7 @@ func (c *change) show(paint cli.Painter) string {
 	return line
 }
 
-// name is the key, and the element in brackets.
+// name returns the key, with the element in brackets.
 func (c *change) name() string {
 	switch {
 	case c.element == nil:
@@ -96,7 +96,7 @@ func (c *change) name() string {
 	return cli.ShowKey(c.key) + "[" + cli.ShowKey(c.element) + "]"
 }
 
-// showEnd is the end of a range.
+// showEnd returns the end of a range.
 func showEnd(key []byte) string {
 	if key == nil {
 		return "∞"
@@ -140,7 +140,7 @@ func (c *change) appendJSON(line []byte) []byte {
 	return append(line, "}\n"...)
 }
 
-// AppendFields appends what differs within a value: parts of it, which are JSON.
+// AppendFields appends the parts of a value that differ. They are JSON.
 func AppendFields(line []byte, list []fields.Field) []byte {
 	if len(list) == 0 || list[0].Path == "" {
 		return line
@@ -162,7 +162,8 @@ func AppendFields(line []byte, list []fields.Field) []byte {
 	return append(line, ']')
 }
 
-// ShowField returns the change of a part of a value for a person. Without a path it is the whole value.
+// ShowField returns the change of a part of a value for a person. Without a path it is the whole
+// value.
 func ShowField(paint cli.Painter, f fields.Field) string {
 	name := ""
 	if f.Path != "" {

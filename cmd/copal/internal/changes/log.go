@@ -8,7 +8,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// terminalLimit is how many changes a terminal gets unless it asks for more.
+// terminalLimit is the number of changes that a terminal gets by default.
 const terminalLimit = 50
 
 // Log has the flags of log.
@@ -28,7 +28,7 @@ func DefaultLimit(a *cli.App, asJSON bool) int64 {
 	return -1
 }
 
-// showWhen is the time and the number of a record, as a person reads them.
+// showWhen returns the time and the number of a record, for a person.
 func showWhen(paint cli.Painter, at time.Time, seq uint64) string {
 	number := "—"
 	if seq > 0 {
@@ -37,7 +37,7 @@ func showWhen(paint cli.Painter, at time.Time, seq uint64) string {
 	return paint.Paint(cli.StyleDim, at.Format("2006-01-02 15:04:05.000")+"  "+fmt.Sprintf("%-8s", number))
 }
 
-// tellMore says on a terminal that there is more than was printed.
+// tellMore prints a note on a terminal that --limit has cut the output.
 func (f *Log) tellMore(a *cli.App, out *bufio.Writer, what string) {
 	if !f.JSON && cli.IsTerminal(a.Stdout) {
 		fmt.Fprintln(out, cli.PainterFor(a.Stdout).Paint(cli.StyleDim, what+": --limit shows more"))

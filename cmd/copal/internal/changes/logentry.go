@@ -12,7 +12,8 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/fields"
 )
 
-// The versions of an entry come newest first, and each is compared with the one before, which comes after it.
+// The versions of an entry come newest first, and each is compared with the one before, which comes
+// after it.
 
 // life prints the versions of an entry.
 type life struct {
@@ -20,10 +21,10 @@ type life struct {
 	flags *Log
 	out   *bufio.Writer
 	key   []byte
-	newer *copal.Version[[]byte] // not told yet; nil at first
-	after *copal.Version[[]byte] // told last
+	newer *copal.Version[[]byte] // not printed yet; nil at first
+	after *copal.Version[[]byte] // printed last
 	told  int64
-	full  bool // as many are told as are wanted
+	full  bool // as many are printed as are wanted
 }
 
 // LogEntry prints the versions of an entry, the newest first.
@@ -42,7 +43,7 @@ func LogEntry(a *cli.App, db *copal.DB, key []byte, f *Log, out *bufio.Writer) e
 	return nil
 }
 
-// nothing says that there is no version.
+// nothing returns the error for a key without a version.
 func (l *life) nothing(db *copal.DB) error {
 	if wrong := admin.CheckKey(db, l.key); wrong != nil {
 		return wrong
@@ -72,7 +73,7 @@ func (l *life) all(db *copal.DB) error {
 	return l.tell(nil)
 }
 
-// tell tells the newer version, of which older is the one before, nil for none.
+// tell prints the newer version. The version before it is older, nil for none.
 func (l *life) tell(older *copal.Version[[]byte]) error {
 	v := l.newer
 	l.newer = nil
@@ -90,7 +91,7 @@ func (l *life) tell(older *copal.Version[[]byte]) error {
 	return l.write(&c, deadlineChange(v, older))
 }
 
-// changeOf is a version as a change of the one before.
+// changeOf returns a version as a change of the previous one.
 func (l *life) changeOf(v, older *copal.Version[[]byte]) change {
 	c := change{seq: v.Seq, time: v.Time, op: opSet, key: l.key, deadline: v.Deadline, collection: v.Collection, value: v.Value}
 	switch {
@@ -100,14 +101,14 @@ func (l *life) changeOf(v, older *copal.Version[[]byte]) change {
 		c.op = opDel
 	}
 	was := valueOf(older)
-	if older != nil && older.Expired && !(v.Deleted && v.Expired) { // it had gone by then
+	if older != nil && older.Expired && !(v.Deleted && v.Expired) { // it had expired before
 		was = nil
 	}
 	c.fields = fields.Compare(was, valueOf(v))
 	return c
 }
 
-// valueOf is the value of a version, nil for none.
+// valueOf returns the value of a version, nil for none.
 func valueOf(v *copal.Version[[]byte]) []byte {
 	if v == nil || v.Deleted || v.Collection != "" {
 		return nil
@@ -118,7 +119,7 @@ func valueOf(v *copal.Version[[]byte]) []byte {
 	return v.Value
 }
 
-// deadlineChange says how the deadline has changed.
+// deadlineChange returns the change of the deadline, in words.
 func deadlineChange(v, older *copal.Version[[]byte]) string {
 	was := time.Time{}
 	if older != nil && !older.Deleted && !older.Expired {

@@ -26,7 +26,7 @@ type changes struct {
 	totals map[string]*total
 }
 
-// total is how many changes there were of the keys that begin alike.
+// total has the counts of changes for the keys with a prefix.
 type total struct {
 	Prefix  string `json:"prefix"` // up to the first colon; "" for keys without one
 	Set     int64  `json:"set"`
@@ -63,7 +63,8 @@ func LogStore(a *cli.App, db *copal.DB, prefix []byte, f *Log, out *bufio.Writer
 	return l.end()
 }
 
-// logFrom is the number of the record behind which the log is read: of the moment, or where history begins.
+// logFrom returns the number of the record after which the log is read: the moment if it is a
+// number, else the beginning of history.
 func logFrom(a *cli.App, db *copal.DB, since *cli.Moment) (uint64, error) {
 	w, some := admin.History(db)
 	if !some && (since == nil || since.Seq == nil) { // a number may be one that the log has not lost
@@ -138,7 +139,7 @@ func (l *changes) count(c *copal.Change) {
 	}
 }
 
-// end prints what was held back, and the totals.
+// end prints the changes held back, and the totals.
 func (l *changes) end() error {
 	if n := int64(len(l.last)); n > 0 {
 		if l.told > n {

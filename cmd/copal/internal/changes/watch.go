@@ -27,7 +27,7 @@ func Follow(a *cli.App, db *copal.DB, s cli.Selection, f *Watch, opts []copal.Wa
 	for c, err := range db.Watch(a.Ctx, opts...) {
 		switch {
 		case errors.Is(err, context.Canceled):
-			return nil // it is how a watch ends
+			return nil // a watch always ends so
 		case errors.Is(err, copal.ErrHistoryLost):
 			return fmt.Errorf("%w; without --after what comes from now on is told, and copal export has what there is", err)
 		case errors.Is(err, errors.ErrUnsupported):

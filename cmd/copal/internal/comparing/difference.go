@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
-// A difference is printed as values are shown by get, so that a person sees what a program would: the values of
+// A difference shows values as get does, so that a person sees the values of a program: those of
 // codecs as JSON.
 
 // write prints an entry that differs, and counts it.
@@ -21,8 +21,8 @@ func (p *differences) write(d *admin.Difference) error {
 	return p.writeNoted(d, "", 0)
 }
 
-// writeNoted prints an entry that differs, with a note for a person and the number of its changes, 0 if that is not
-// known.
+// writeNoted prints an entry that differs, with a note for a person and the number of its changes,
+// 0 if that is unknown.
 func (p *differences) writeNoted(d *admin.Difference, note string, changes int) error {
 	before, err := load(p.before, d.Key, d.A)
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *differences) writeNoted(d *admin.Difference, note string, changes int) 
 	return err
 }
 
-// load is the value of an entry as get shows it, nil for a collection and for no entry.
+// load returns the value of an entry as get shows it, nil for a collection and for no entry.
 func load(s cli.Source, key []byte, e *admin.Entry) ([]byte, error) {
 	if e == nil || e.Collection != "" {
 		return nil, nil
@@ -78,7 +78,7 @@ func (p *differences) line(s cli.Style, text string) error {
 	return err
 }
 
-// fieldsOf are the parts in which an entry that both have differs.
+// fieldsOf returns the parts in which an entry of both states differs.
 func (p *differences) fieldsOf(d *admin.Difference, before, after []byte) (list []fields.Field) {
 	switch {
 	case d.A.Collection != d.B.Collection:
@@ -107,7 +107,7 @@ func showExpires(e *admin.Entry) []byte {
 	return []byte(e.Expires.Format("2006-01-02 15:04:05.000"))
 }
 
-// showEntry is a whole entry as a person sees it.
+// showEntry returns a whole entry, for a person.
 func showEntry(e *admin.Entry, value []byte) string {
 	if e.Collection != "" {
 		return fmt.Sprintf("(%s of %d)", e.Collection, countElements(e))
@@ -115,7 +115,8 @@ func showEntry(e *admin.Entry, value []byte) string {
 	return cli.ShowValue(cut(value))
 }
 
-// countElements is the number of elements that a user knows of: a member of a sorted set is two to the store.
+// countElements returns the number of elements for a user: a member of a sorted set is two to the
+// store.
 func countElements(e *admin.Entry) int64 {
 	if e.Collection == "zset" {
 		return e.Elements / 2
@@ -123,10 +124,10 @@ func countElements(e *admin.Entry) int64 {
 	return e.Elements
 }
 
-// mostOfValue is how much of a value a line of text has.
+// mostOfValue is the length of a value in a line of text, at most.
 const mostOfValue = 200
 
-// cut is a value, or the beginning of a long one.
+// cut returns a value, or the beginning of a long one.
 func cut(value []byte) []byte {
 	if len(value) <= mostOfValue {
 		return value
@@ -185,7 +186,8 @@ func (p *differences) elementText(collection string, e *admin.ElementDifference,
 	return p.field(fields.Field{Path: name, Before: before, After: after})
 }
 
-// element is the value of an element as a program sees it, nil for none. A member of a set has an empty value.
+// element returns the value of an element as a program reads it, nil for none. A member of a set
+// has an empty value.
 func element(s cli.Source, key []byte, collection string, e *admin.Element, at int64) ([]byte, error) {
 	switch {
 	case e == nil:
@@ -198,7 +200,8 @@ func element(s cli.Source, key []byte, collection string, e *admin.Element, at i
 	return append([]byte{}, e.Value...), nil
 }
 
-// elementName is what a person knows an element by: of a list the index, in the second state where it is there.
+// elementName returns the name of an element for a person. In a list that is the index, in the
+// second state if the element is there.
 func elementName(collection string, e *admin.ElementDifference) string {
 	switch {
 	case collection == "list":
@@ -263,7 +266,8 @@ func appendChange(line []byte, had, has bool) []byte {
 	return append(append(append(line, `,"change":"`...), word...), '"')
 }
 
-// appendEntry appends what a state has under a key, in the forms of an export; nothing if that is nothing.
+// appendEntry appends the content of a key in one state, in the forms of an export; nothing for no
+// entry.
 func appendEntry(line []byte, name string, e *admin.Entry, value []byte) []byte {
 	if e == nil {
 		return line

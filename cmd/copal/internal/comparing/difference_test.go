@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A long value is cut where no character is, and bytes that are no text stay what they are.
+// A long value is cut between characters, and bytes that are not text stay unchanged.
 func TestCut(t *testing.T) {
 	for value, want := range map[string]string{
 		strings.Repeat("x", 200):            strings.Repeat("x", 200),

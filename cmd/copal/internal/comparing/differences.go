@@ -64,7 +64,7 @@ func diffMoments(a *cli.App, args []string, f *Diff, out *bufio.Writer) error {
 	})
 }
 
-// diffStores compares two stores as they are.
+// diffStores compares the present states of two stores.
 func diffStores(a *cli.App, args []string, f *Diff, out *bufio.Writer) error {
 	prefix, err := cli.ParseKeys(args[2:], f.Quoted)
 	if err != nil {
@@ -92,7 +92,7 @@ func snapshotOf(a *cli.App, dir string, view func(string, func(*copal.DB) error)
 	})
 }
 
-// diffFar compares two stores of which one at least is on a server.
+// diffFar compares two stores, at least one of them on a server.
 func diffFar(a *cli.App, args []string, prefix [][]byte, f *Diff, out *bufio.Writer) error {
 	look := func(place string, view func(string, func(*copal.DB) error) error, f func(cli.Source) error) error {
 		return view(place, func(db *copal.DB) error {
@@ -113,7 +113,7 @@ func diffFar(a *cli.App, args []string, prefix [][]byte, f *Diff, out *bufio.Wri
 	})
 }
 
-// printDiff prints what two states do not have alike.
+// printDiff prints the differences of two states.
 func printDiff(a *cli.App, before, after cli.Source, prefix [][]byte, f *Diff, out *bufio.Writer) (err error) {
 	p := newDifferences(a, before, after, f.JSON, out)
 	defer func() { err = errors.Join(err, p.scratch[0].Close(), p.scratch[1].Close()) }()
@@ -139,8 +139,8 @@ func newDifferences(a *cli.App, before, after cli.Source, asJSON bool, out *bufi
 	return &differences{app: a, before: before, after: after, json: asJSON, out: out, paint: cli.PainterFor(a.Stdout)}
 }
 
-// each calls f with each entry that differs and has a key that begins so. An entry that cannot be read is told, and the
-// others follow.
+// each calls f with each entry that differs and whose key has the prefix. An entry that cannot be
+// read is reported, and the others follow.
 func (p *differences) each(prefix [][]byte, f func(d *admin.Difference) error) error {
 	from, to := prefixBounds(prefix)
 	if p.before.Far != nil {
@@ -163,7 +163,7 @@ func (p *differences) each(prefix [][]byte, f func(d *admin.Difference) error) e
 	return nil
 }
 
-// eachFar is each where one state is on a server.
+// eachFar does the same as each if a state is on a server.
 func (p *differences) eachFar(from, to []byte, f func(d *admin.Difference) error) error {
 	for d, err := range copying.Differences(p.before.Far, p.after.Far, from, to) {
 		switch {
@@ -184,7 +184,8 @@ func (p *differences) eachFar(from, to []byte, f func(d *admin.Difference) error
 	return nil
 }
 
-// near calls f with a difference of two stores as one of two directories, which have that entry alone.
+// near calls f with a difference of two stores as one of two directories, which have that entry
+// alone.
 func (p *differences) near(d *admin.Difference, f func(d *admin.Difference) error) error {
 	before, after := p.before, p.after
 	defer func() { p.before, p.after = before, after }()
@@ -219,14 +220,15 @@ func (p *differences) near(d *admin.Difference, f func(d *admin.Difference) erro
 	})
 }
 
-// asWritten gives an entry the number and the time of the one that it was made of, zero where a server does not tell.
+// asWritten gives an entry the number and the time of its original, zero where a server does not
+// have them.
 func asWritten(e, of *admin.Entry) {
 	if e != nil {
 		e.Seq, e.Time = of.Seq, of.Time
 	}
 }
 
-// prefixBounds are the bounds of the keys that begin with a prefix, which may not be given.
+// prefixBounds returns the bounds of the keys that begin with a prefix, which may be missing.
 func prefixBounds(prefix [][]byte) (from, to []byte) {
 	if len(prefix) == 0 || len(prefix[0]) == 0 {
 		return nil, nil

@@ -19,7 +19,7 @@ type Undo struct {
 	JSON         bool
 }
 
-// Run takes back, or shows what that would do. The arguments are those of the command.
+// Run undoes changes, or shows the effect. The arguments are those of the command.
 func (f *Undo) Run(a *cli.App, args []string, out *bufio.Writer) error {
 	if f.Since.Moment == nil {
 		return cli.UsageError(`since when? Say --since MOMENT, such as --since "10 minutes ago"`)
@@ -82,10 +82,10 @@ func (u *undoing) run(db *copal.DB, out *bufio.Writer) error {
 	return u.tell(&report, out)
 }
 
-// mostListed is how many entries are printed before the question, and how many of those that were left.
+// mostListed is the number of entries to print before the question, and of those that were left.
 const mostListed = 20
 
-// show prints what would be done.
+// show prints the changes that the undo would make.
 func (u *undoing) show(db *copal.DB, p *differences) error {
 	changes, later, err := u.counts(db, p)
 	if err != nil {
@@ -108,7 +108,7 @@ func (u *undoing) show(db *copal.DB, p *differences) error {
 	return u.sum(p)
 }
 
-// counts tell how often an entry has changed up to --until, and later.
+// counts returns functions for the number of changes of an entry: up to --until, and later.
 func (u *undoing) counts(db *copal.DB, p *differences) (changes, later func(key []byte) int, err error) {
 	present, err := db.Snapshot()
 	if err != nil {
@@ -122,8 +122,9 @@ func (u *undoing) counts(db *copal.DB, p *differences) (changes, later func(key 
 	return changes, later, err
 }
 
-// noteOf is what a person is to know of an entry that has changed so many times, and of one that has changed later
-// than what is to be undone: a value stays then, and of a collection the elements that have changed.
+// noteOf returns a note for an entry that has changed several times, or after the changes to undo.
+// stays means that the entry keeps its value; of a collection only the elements with later changes
+// stay.
 func (u *undoing) noteOf(d *admin.Difference, changes int, later bool) (note string, stays bool) {
 	isCollection := d.A != nil && d.A.Collection != "" || d.B != nil && d.B.Collection != ""
 	switch {
@@ -155,10 +156,10 @@ func (u *undoing) noteOften(d *admin.Difference, n int) string {
 	return "\t! " + note
 }
 
-// sum prints the numbers of what would be done, and what to look at before.
+// sum prints the counts of the undo, and the entries to look at before it.
 func (u *undoing) sum(p *differences) error {
 	if p.json && !u.flags.DryRun {
-		return nil // the numbers of what was done come last
+		return nil // the final counts come last
 	}
 	if p.json || p.all()+u.stays == 0 {
 		return p.writeCounts("there is nothing to undo: nothing has changed since " + cli.ShowTime(p.after.At.Time()))
@@ -189,7 +190,7 @@ func haveChanged(n int64) string {
 	return fmt.Sprintf("%d entries have changed", n)
 }
 
-// tell prints what was done.
+// tell prints the result.
 func (u *undoing) tell(r *admin.UndoReport, out *bufio.Writer) error {
 	if u.flags.JSON {
 		left := make([]any, len(r.Changed))

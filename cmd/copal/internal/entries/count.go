@@ -24,7 +24,7 @@ func Count(a *cli.App, from cli.Source, s cli.Selection, asJSON bool, out *bufio
 	return err
 }
 
-// countKeys counts the selected entries. On a terminal it shows how far it is, as what.
+// countKeys counts the selected entries. On a terminal it shows its progress, with a label.
 func countKeys(a *cli.App, from cli.Source, s cli.Selection, what string) (n int64, err error) {
 	if s.Everything() {
 		return int64(from.Raw().Len()), nil

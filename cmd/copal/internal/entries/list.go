@@ -63,7 +63,7 @@ func (f *List) entries(a *cli.App, from cli.Source, s cli.Selection) iter.Seq2[[
 	}
 }
 
-// writeCollection writes what has no value, and no size.
+// writeCollection writes a collection, which has no value and no size.
 func (f *List) writeCollection(c *copal.CollectionError, out *bufio.Writer) {
 	if f.JSON {
 		out.Write(ndjson.AppendKey([]byte(`{"key":`), c.Key))

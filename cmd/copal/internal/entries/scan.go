@@ -52,7 +52,8 @@ func (f *Scan) write(from cli.Source, paint cli.Painter, key, value []byte, out 
 	return err
 }
 
-// writeCollection writes what holds no value. An error of out shows at the next entry, or at the end.
+// writeCollection writes a collection, which has no value. An error of out shows at the next entry,
+// or at the end.
 func (f *Scan) writeCollection(paint cli.Painter, c *copal.CollectionError, out *bufio.Writer) {
 	if f.JSON {
 		out.Write(ndjson.AppendKey([]byte(`{"key":`), c.Key))

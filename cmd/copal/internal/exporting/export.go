@@ -75,7 +75,7 @@ type Export struct {
 	*cli.App
 	Flags
 	after []byte     // the key
-	spans []cli.Span // what is asked for, in order, without overlaps
+	spans []cli.Span // the selected ranges, in order, without overlaps
 	of    string     // the same in words, "" for all
 
 	scratch scratch.Scratch // for collections of a server
@@ -93,8 +93,8 @@ type Result struct {
 	Unreadable int64  `json:"unreadable,omitempty"`
 }
 
-// Parse makes spans of keys of the flags. after reports whether --after was given, which may be the
-// empty key.
+// Parse makes spans of keys from the flags. after reports whether --after was given, which may be
+// the empty key.
 func (x *Export) Parse(after bool) error {
 	var words []string
 	for _, name := range x.maps {
@@ -162,7 +162,7 @@ func (x *Export) head(s cli.Source) ndjson.Head {
 	return ndjson.Head{Seq: seq, Time: at, From: x.of}
 }
 
-// haveMaps refuses the name of a map that there is not: it is mistyped.
+// haveMaps refuses the name of a map that does not exist: it is mistyped.
 func (x *Export) haveMaps(s cli.Source) error {
 	known, err := x.known(s)
 	if err != nil {
@@ -176,7 +176,7 @@ func (x *Export) haveMaps(s cli.Source) error {
 	return nil
 }
 
-// known are the maps that the store says it has, and whether they have entries.
+// known returns the maps of the store, and whether they have entries.
 func (x *Export) known(s cli.Source) (map[string]bool, error) {
 	names := map[string]bool{}
 	if s.Far == nil {
@@ -192,7 +192,7 @@ func (x *Export) known(s cli.Source) (map[string]bool, error) {
 	return names, err
 }
 
-// write writes what is asked for, and the last line.
+// write writes the selected entries, and the last line.
 func (x *Export) write(from cli.Source, w *ndjson.Writer) error {
 	w.Seq = x.seq
 	if w.State().Entries == 0 {
@@ -229,7 +229,8 @@ func (x *Export) write(from cli.Source, w *ndjson.Writer) error {
 	return w.End()
 }
 
-// bad deals with what cannot be read: with --skip-bad it is told, counted and left out.
+// bad returns the error of an unreadable entry or element. With --skip-bad it reports and counts
+// it, and returns nil.
 func (x *Export) bad(what string, name []byte, err error) error {
 	if place := (*copal.CorruptError)(nil); name != nil && (errors.As(err, &place) || errors.Is(err, copal.ErrTooLarge)) { // else it names the key
 		err = fmt.Errorf("%s %s: %w", what, cli.ShowKey(name), err)
@@ -300,7 +301,7 @@ func (x *Export) writeEntry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry)
 	return nil
 }
 
-// countReadable counts the elements of a collection that can be read: their number is written before them.
+// countReadable counts the readable elements of a collection: their number is written before them.
 func (x *Export) countReadable(s *copal.Snapshot, e *admin.Entry) error {
 	e.Elements = 0
 	for _, err := range admin.Elements(s, e.Key) {
@@ -316,7 +317,7 @@ func (x *Export) countReadable(s *copal.Snapshot, e *admin.Entry) error {
 	return nil
 }
 
-// writeMaps names the maps of which something may follow.
+// writeMaps names the maps that may have entries in the export.
 func (x *Export) writeMaps(s cli.Source, w *ndjson.Writer) error {
 	of, err := x.known(s)
 	if err != nil {
@@ -336,7 +337,7 @@ func (x *Export) writeMaps(s cli.Source, w *ndjson.Writer) error {
 	return nil
 }
 
-// total is how many entries there are to come, -1 if that is not known.
+// total returns the number of entries to export, -1 if it is unknown.
 func (x *Export) total(s cli.Source) int64 {
 	if s.Far != nil {
 		if x.of == "" && s.IsMoment() { // else the server would go through all keys once more

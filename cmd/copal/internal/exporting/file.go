@@ -13,11 +13,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// An export to a file is written to FILE.part, synced, and renamed. What is interrupted stays there, whole
-// lines of it, to be continued.
+// An export to a file is written to FILE.part, synced, and renamed. An interrupted one stays there,
+// in whole lines, and can be continued.
 
-// toFile exports to a file that appears when it is whole. A device or a named pipe is written to as it is: a
-// rename would put a file in its place.
+// toFile exports to a file that appears when it is whole. A device or a named pipe is written to
+// directly: a rename would put a file in its place.
 func (x *Export) toFile(from cli.Source, file string) (*ndjson.Writer, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return x.through(from, file, info)
@@ -75,8 +75,8 @@ func (x *Export) through(from cli.Source, path string, info os.FileInfo) (*ndjso
 	return w, errors.Join(err, f.Close())
 }
 
-// prepare refuses to replace what the user may want, and puts a file that is to be continued where it is made.
-// It returns where that goes on.
+// prepare refuses to replace a file without --force. It renames a file to continue to part, and
+// returns the state from which it goes on.
 func (x *Export) prepare(file, part string, s cli.Source) (at ndjson.State, err error) {
 	havePart, have := cli.Exists(part), cli.Exists(file)
 	switch {
@@ -117,8 +117,8 @@ func (x *Export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s cli.Sou
 	return ndjson.ContinueWriter(out, at, x.head(s))
 }
 
-// resumable reads how far a file is in order, which must be an export of what is asked for now. Only its last
-// line may be none.
+// resumable reads the valid part of a file, which must be an export of the same keys. Only its last
+// line may be invalid.
 func (x *Export) resumable(path string, s cli.Source) (at ndjson.State, err error) {
 	f, err := vfs.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -131,7 +131,7 @@ func (x *Export) resumable(path string, s cli.Source) (at ndjson.State, err erro
 	return at, err
 }
 
-// whole reads a file up to where it is in order.
+// whole reads a file up to the end of its valid part.
 func (x *Export) whole(f *os.File) (ndjson.State, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -159,7 +159,7 @@ func (x *Export) whole(f *os.File) (ndjson.State, error) {
 	}
 }
 
-// fits refuses to write behind an export of something else.
+// fits refuses to append to an export of something else.
 func (x *Export) fits(path string, at ndjson.State, s cli.Source) error {
 	switch {
 	case at.Head.From != x.of:

@@ -12,16 +12,16 @@ import (
 
 // Field is a part of a value that differs.
 type Field struct {
-	// Path names the part: Address.City, tags[2]; "" is the whole value. The index of an element that is gone counts
-	// in the array before, that of any other in the array after.
+	// Path names the part: Address.City, tags[2]; "" is the whole value. The index of a removed
+	// element counts in the array before, any other index in the array after.
 	Path string
 
-	Before, After []byte // the part as it is spelt, nil where there is none
+	Before, After []byte // the part in its spelling, nil where there is none
 }
 
-// Compare returns the parts in which two values differ, in the order of the value before, new members behind them.
-// nil is no value. Values that are not both objects or both arrays are compared as a whole, and so is what is no
-// JSON.
+// Compare returns the parts in which two values differ, in the order of the value before, with new
+// members last. nil is no value. Values that are not both objects or both arrays are compared as a
+// whole, and so are values that are not JSON.
 func Compare(before, after []byte) []Field {
 	if before == nil && after == nil {
 		return nil
@@ -35,7 +35,7 @@ func Compare(before, after []byte) []Field {
 	return compare(nil, "", bytes.TrimSpace(before), bytes.TrimSpace(after))
 }
 
-// compare appends the parts in which two texts of JSON differ that stand at path. Either may be nil.
+// compare appends the parts in which two texts of JSON at path differ. Either may be nil.
 func compare(list []Field, path string, before, after []byte) []Field {
 	if bytes.Equal(before, after) {
 		return list
@@ -101,7 +101,8 @@ func compareArrays(list []Field, path string, old, now []json.RawMessage) []Fiel
 
 func same(a, b []byte) bool { return len(compare(nil, "", a, b)) == 0 }
 
-// sameString reports whether two JSON strings stand for the same. What encoding/json cannot spell may be anything.
+// sameString reports whether two JSON strings have the same text. A text that encoding/json cannot
+// spell equals none.
 func sameString(a, b []byte) bool {
 	var s, t string
 	return json.Unmarshal(a, &s) == nil && json.Unmarshal(b, &t) == nil && s == t && !strings.ContainsRune(s, utf8.RuneError)
@@ -129,7 +130,7 @@ func elementsOf(text []byte) (list []json.RawMessage) {
 	return slices.Clip(list)
 }
 
-// member is the path of a member.
+// member returns the path of a member.
 func member(path, name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N) && r != '_' && r != '-' }) {
 		name = strconv.Quote(name)

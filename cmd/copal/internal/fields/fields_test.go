@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// nil is no value, which differs from each, an empty one among them.
+// nil is no value. It differs from each value, also an empty one.
 func TestCompareWithNone(t *testing.T) {
 	for _, c := range []struct {
 		before, after []byte
@@ -77,7 +77,8 @@ func spell(list []Field) string {
 	return strings.Join(parts, "; ")
 }
 
-// Whatever the values are, one is equal to itself however it is indented, and differs in what differs.
+// Each part of a comparison differs, both directions have as many, and values without a difference
+// decode to the same.
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"c"}],"d":null}`), []byte(`{"a":[{"b":"c"}],"e":1}`))
 	f.Add([]byte(`[1,[2],"\ud800"]`), []byte(`"`))

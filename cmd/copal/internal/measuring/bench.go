@@ -76,8 +76,8 @@ func RunBench(a *cli.App, b *Bench, out *bufio.Writer) error {
 	return r.WriteRatios(out)
 }
 
-// page is a file that appears when it is whole. It is begun before anything is measured, so that two minutes are not in
-// vain. The nil page is none.
+// page is a file that appears when it is whole. It is created before the measurements, so that an
+// error does not waste two minutes. The nil page is none.
 type page struct{ *os.File }
 
 func newPage(file string) (*page, error) {

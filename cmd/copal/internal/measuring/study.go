@@ -104,7 +104,7 @@ func RunStudy(a *cli.App, f Study, args []string, sized bool, out *bufio.Writer)
 	return err
 }
 
-// studyOptions are what the flags say.
+// studyOptions returns the options of the flags.
 func studyOptions(a *cli.App, f Study, args []string, sized bool) (o study.Options, err error) {
 	o = study.Options{Sizes: f.Sizes, Reps: f.Reps, Strategies: f.Strategies, Limit: f.Limit}
 	for _, n := range f.Sizes {
@@ -151,7 +151,7 @@ func studyOptions(a *cli.App, f Study, args []string, sized bool) (o study.Optio
 	if o.Own, err = ownRecords(a, f.Own, args); err != nil {
 		return o, err
 	}
-	if !sized { // no records are taken twice, unless a size asks for it
+	if !sized { // records are not repeated, unless a size asks for it
 		o.Sizes = nil
 		for _, n := range append(f.Sizes, o.Own.Len()) {
 			if n <= o.Own.Len() && n > 1 && !slices.Contains(o.Sizes, n) {
@@ -162,7 +162,7 @@ func studyOptions(a *cli.App, f Study, args []string, sized bool) (o study.Optio
 	return o, nil
 }
 
-// ownRecords are those of a file of lines, or of a map.
+// ownRecords returns the records of a file of lines, or of a map.
 func ownRecords(a *cli.App, from string, args []string) (*study.Own, error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -220,7 +220,7 @@ func ownMap(a *cli.App, dir, name string) (own *study.Own, err error) {
 	return own, err
 }
 
-// roughly is a duration as a person says it.
+// roughly returns a duration in words.
 func roughly(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -66,12 +66,12 @@ func CopyStore(a *cli.App, src, dst string, f *Flags, out *bufio.Writer) error {
 	})
 }
 
-// nameOf is by what a copy that is resumed knows a store.
+// nameOf returns the name of a store by which a resumed copy recognizes it.
 func nameOf(store string) (string, error) {
 	switch {
 	case store == "":
 		return "", cli.ErrNoDir
-	case cli.IsServer(store): // the name stands in the destination, where others read it
+	case cli.IsServer(store): // others can read the name in the destination
 		address, query, _ := strings.Cut(cli.Redacted(store), "?")
 		said, _ := url.ParseQuery(query)
 		said.Del("timeout") // the same store is reached with another one
@@ -84,10 +84,10 @@ func nameOf(store string) (string, error) {
 	return files.Path(store)
 }
 
-// patient is a server with time for long values, unless the user has said how much. A directory stays as it is.
+// patient adds to a server without a timeout one for long values. It returns a directory unchanged.
 func patient(store string) string {
 	_, query, found := strings.Cut(store, "?")
-	switch said, _ := url.ParseQuery(query); { // whoever opens the store finds out what is wrong with it
+	switch said, _ := url.ParseQuery(query); { // an invalid query is an error of opening the store
 	case !cli.IsServer(store) || said.Has("timeout"):
 		return store
 	case found:
@@ -129,7 +129,7 @@ func runCopy(a *cli.App, c *copying.Copy, src string, f *Flags) error {
 	return c.Finish(a.Ctx)
 }
 
-// tell prints what was done.
+// tell prints the result.
 func (f *Flags) tell(r copying.Report, src, dst string, out *bufio.Writer) error {
 	if f.JSON {
 		var entries, contents *int64 // null where nothing was compared

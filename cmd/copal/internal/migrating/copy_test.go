@@ -2,7 +2,8 @@ package migrating
 
 import "testing"
 
-// TestNamesOfServers: a copy is of the same store whatever the time limit, which is a minute unless the user says it.
+// TestNamesOfServers: the name of a store does not depend on the time limit, which is a minute
+// unless the user gives one.
 func TestNamesOfServers(t *testing.T) {
 	for _, c := range [][3]string{
 		{"redis://h:1", "redis://h:1", "redis://h:1?timeout=1m"},

@@ -1,3 +1,3 @@
-// Package scratch has a store in memory for entries of servers, so that they are read and written as those
-// of a directory.
+// Package scratch has a store in memory for entries of servers, so that they are read and written
+// as those of a directory.
 package scratch

@@ -10,16 +10,16 @@ import (
 	"github.com/copaldb/copal/internal/copying"
 )
 
-// Scratch is a store in memory that has some entries of a server, or some for it. In it they are as in
-// a directory: lists have positions, sorted sets their order, and elements are counted. So whatever reads and writes
-// entries of directories works for servers, too.
+// Scratch is a store in memory that has some entries of a server, or some for it. They have the
+// form of a directory: lists have positions, sorted sets their order, and elements are counted. So
+// code that reads and writes entries of directories works for servers, too.
 type Scratch struct {
 	DB    *copal.DB
 	Bytes int      // that were put since it was opened
 	taken [][]byte // the keys that take has put last
 }
 
-// mostScratch is how many bytes are put before what has been overwritten is given back.
+// mostScratch is the number of bytes to put before overwritten ones are given back.
 const mostScratch = 16 << 20
 
 // Open returns the store, which may have entries of before. No snapshot of it is open.
@@ -44,9 +44,10 @@ func (s *Scratch) Close() error {
 	return db.Close()
 }
 
-// Take puts entries of a view into the store, in the place of those that it has put before, and takes a snapshot, which
-// the caller closes: a walk through that passes what was asked for alone. A Deleted entry is one that the view has not.
-// With typed false it keeps of a collection what a Redis would.
+// Take puts entries of a view into the store, in the place of those that it has put before, and
+// takes a snapshot, which the caller closes: a walk through it yields these entries alone. A
+// Deleted entry is one that the view does not have. With typed false it keeps of a collection the
+// parts that a Redis has.
 func (s *Scratch) Take(ctx context.Context, from *copying.View, typed bool, list ...*admin.Entry) (*copal.Snapshot, error) {
 	db, err := s.Open()
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *Scratch) Take(ctx context.Context, from *copying.View, typed bool, list
 	return db.Snapshot()
 }
 
-// elements are those of a collection in a view.
+// elements yields the elements of a collection in a view.
 func (s *Scratch) elements(from *copying.View, typed bool, e *admin.Entry) func(func(admin.Element, error) bool) {
 	return func(yield func(admin.Element, error) bool) {
 		for element, err := range from.Elements(e, typed) {

@@ -18,13 +18,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The door of whoever looks after the server, at an address of this machine or a unix socket: profiles, metrics and
-// probes, and nothing of what the store holds. It asks for no password.
+// The server of --admin is for operators, at an address of this machine or a unix socket: profiles,
+// metrics and probes, and no contents of the store. It asks for no password.
 
 // IsSocket reports whether an address is the path of a unix socket.
 func IsSocket(address string) bool { return strings.ContainsAny(address, `/\`) }
 
-// mayAdminister refuses an address that other machines reach: a profile shows what is in memory.
+// mayAdminister refuses an address that other machines reach: a profile shows parts of the memory.
 func mayAdminister(address string) error {
 	if address == "" || IsSocket(address) {
 		return nil
@@ -51,11 +51,11 @@ func ListenAdmin(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// administer serves the connections of the door until shutdown.
+// administer serves the connections of --admin until shutdown.
 func (w *web) administer(l net.Listener) error { return w.admin.Serve(l) }
 
-// administration passes on what is to be had at the door. A page in a browser is no client of it, nor one whose name
-// was made to mean this machine: a socket has any name, and an address its own.
+// administration returns the handler of --admin. It refuses pages in a browser, also those under a
+// name that was made to mean this machine: a socket takes any name, and an address its own alone.
 func administration(door http.Handler, token string) http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/version"} {
@@ -88,7 +88,7 @@ func administration(door http.Handler, token string) http.Handler {
 
 var started = time.Now()
 
-// processMetrics are those of the process, by the names that are usual for them.
+// processMetrics writes the metrics of the process, by their usual names.
 func processMetrics(out io.Writer) error {
 	w := exposition.NewWriter(out)
 	w.One("process_start_time_seconds", exposition.Gauge, "When the process began, in seconds since 1970.", float64(started.UnixMilli())/1000)

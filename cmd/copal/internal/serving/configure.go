@@ -12,8 +12,8 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// configure sets the flags that the command line has not set: from the environment or, where that has nothing, from
-// a TOML file. The file may be named by the environment, too.
+// configure sets the flags that the command line has not set: from the environment or, where that
+// has nothing, from a TOML file. The file may be named by the environment, too.
 func configure(flags *pflag.FlagSet, file string, env func(string) (string, bool)) error {
 	set := func(f *pflag.Flag, text, where string) error {
 		if err := f.Value.Set(text); err != nil {
@@ -61,7 +61,7 @@ func configure(flags *pflag.FlagSet, file string, env func(string) (string, bool
 	return nil
 }
 
-// variable is the variable of the environment that stands for a flag.
+// variable returns the name of the environment variable of a flag.
 func variable(flag string) string {
 	return "COPAL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -7,28 +7,29 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// A process may have so many descriptors open, and each connection takes one. A store without one cannot make its
-// next segment, so the server takes fewer connections than --max-clients where the limit is low, and keeps the rest
-// for the store. (The limit is the hard one: Go's runtime raises the soft one to it when a process begins.)
+// A process may have so many descriptors open, and each connection takes one. A store without one
+// cannot make its next segment, so the server takes fewer connections than --max-clients where the
+// limit is low, and keeps the rest for the store. (The limit is the hard one: Go's runtime raises
+// the soft one to it when a process begins.)
 
-// keptDescriptors are those that connections leave: for the doors themselves, the connections of --admin, and the
-// store's segments, compaction, snapshots and backups.
+// keptDescriptors are those that connections leave: for the listeners, the connections of --admin,
+// and the store's segments, compaction, snapshots and backups.
 const keptDescriptors = 36
 
-// adminConnections are those of --admin: a scrape and some probes, kept alive, and a profile; and those that have not
-// asked for anything yet.
+// adminConnections are those of --admin: a scrape and some probes, kept alive, and a profile; and
+// those that have not asked for anything yet.
 const adminConnections = 10
 
 // ownConnections are those that the socket in the directory gets of them.
 const ownConnections = 4
 
-// connectionsWithin is how many connections each of some protocols may have, at most wanted, of a process that may
-// have limit descriptors and has some open.
+// connectionsWithin returns the connections that each of some protocols may have, at most wanted,
+// in a process that may have limit descriptors and has some open.
 func connectionsWithin(limit, open, protocols, wanted int) int {
 	return max(min((limit-open-keptDescriptors)/max(protocols, 1), wanted), 1)
 }
 
-// fitConnections lowers --max-clients to what the limit of descriptors leaves for connections.
+// fitConnections lowers --max-clients to the connections that the limit of descriptors allows.
 func (s *Settings) fitConnections(server, own *redisapi.Server, logger *slog.Logger) {
 	limit, known := descriptorLimit()
 	if !known {
@@ -48,7 +49,8 @@ func (s *Settings) fitConnections(server, own *redisapi.Server, logger *slog.Log
 	}
 }
 
-// openDescriptors is about how many descriptors are open: the system gives the lowest that is free.
+// openDescriptors returns about the number of open descriptors: the system gives the lowest that is
+// free.
 func openDescriptors() int {
 	f, err := os.Open(os.DevNull)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptorLimit is how many descriptors this process may have open.
+// descriptorLimit returns the number of descriptors that this process may have open.
 func descriptorLimit() (limit int, known bool) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

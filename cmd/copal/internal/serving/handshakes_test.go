@@ -20,7 +20,7 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// helloOf is the first record that a client of TLS sends.
+// helloOf returns the first record that a client of TLS sends.
 func helloOf(t *testing.T) []byte {
 	t.Helper()
 	here, there := net.Pipe()
@@ -56,8 +56,9 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// Handshakes that do not end are bounded by the time for headers and by the places for strangers, and hold up nobody.
-// Neither does a client that is silent after its handshake, or in the middle of a body.
+// Handshakes that do not end are bounded by the time for headers and by the places for strangers,
+// and block no other client. Neither does a client that is silent after its handshake, or in the
+// middle of a body.
 func TestHalfHandshakesOfHTTPS(t *testing.T) {
 	const connections = 40 // 10 of them for strangers
 	like := httptest.NewTLSServer(nil)

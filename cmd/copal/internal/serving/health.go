@@ -15,7 +15,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// healthPatience is how long the answer may take.
+// healthPatience is the time for the answer.
 const healthPatience = 5 * time.Second
 
 // AskHealth returns why a server is not ready, or nil.

@@ -11,13 +11,13 @@ import (
 	"github.com/copaldb/copal/redisapi"
 )
 
-// The limits of HTTP. A client has patience for each piece of a body, as long as that comes or is taken.
+// The limits of HTTP. Each piece of a body has its own time, as long as pieces come or are taken.
 const (
 	headerPatience = 10 * time.Second
 	bodyPatience   = 30 * time.Second
 	keepAlive      = 2 * time.Minute
 	longestHeld    = 16 << 20  // of bodies that are held in memory
-	longestHeader  = 256 << 10 // a key of 64 KiB may stand in the path, with three characters for each byte
+	longestHeader  = 256 << 10 // a key of 64 KiB may be in the path, with three characters for each byte
 	mostConcurrent = 100       // requests of a connection of HTTP/2
 )
 
@@ -65,7 +65,8 @@ func newWeb(door *redisapi.Server, s *Settings, token string, logger *slog.Logge
 // serve serves the connections of a listener until shutdown.
 func (w *web) serve(l net.Listener) error { return w.server.Serve(l) }
 
-// shutdown ends the streams, lets requests that run end, and closes all connections when ctx is done.
+// shutdown ends the streams, lets requests that run end, and closes all connections when ctx is
+// done.
 func (w *web) shutdown(ctx context.Context) error {
 	w.end()
 	err := w.server.Shutdown(ctx)

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notify tells the service manager that has started the server how that is, by sd_notify(3) of systemd: READY=1, or
-// STOPPING=1. Where there is none, or it does not listen, nothing happens.
+// notify sends a state to the service manager that has started the server, by sd_notify(3) of
+// systemd: READY=1, or STOPPING=1. Without one, or if it does not listen, notify does nothing.
 func notify(state string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

@@ -82,7 +82,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.BoolVar(&s.debug, "debug", false, "allow the command DEBUG, for tests of clients")
 }
 
-// Configure sets what the command line has not said.
+// Configure sets the flags that the command line has not set.
 func (s *Settings) Configure(flags *pflag.FlagSet) error {
 	return configure(flags, s.config, os.LookupEnv)
 }
@@ -150,14 +150,14 @@ func Serve(a *cli.App, dir string, s *Settings) error {
 	return errors.Join(listen(a, dir, server, s, secure, token, logger), server.DB.Close())
 }
 
-// door is a listener, and what serves its connections.
+// door is a listener with the server of its connections.
 type door struct {
 	net.Listener
 	protocol string
 	serve    func(net.Listener) error
 }
 
-// listen opens the doors, and closes them when a.Ctx is done.
+// listen opens the listeners, serves their connections, and closes them when a.Ctx is done.
 func listen(a *cli.App, dir string, server *redisapi.Server, s *Settings, secure *tlsfiles.Files, token string, logger *slog.Logger) error {
 	own := ownServer(server)
 	s.fitConnections(server, own, logger)
@@ -241,7 +241,7 @@ func listen(a *cli.App, dir string, server *redisapi.Server, s *Settings, secure
 	return err
 }
 
-// newLogger tells what happens, on standard error.
+// newLogger returns a logger to standard error.
 func newLogger(a *cli.App, s *Settings) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.level)); err != nil {
@@ -266,7 +266,7 @@ func durabilityNamed(text string) (copal.Durability, error) {
 	return 0, cli.UsageError(fmt.Sprintf("--durability is async, write or fsync, and not %q", text))
 }
 
-// password is the first line of a file or, without a file, what COPAL_PASSWORD says.
+// password returns the first line of a file or, without a file, the variable COPAL_PASSWORD.
 func password(file string) (string, error) {
 	if file == "" {
 		return strings.TrimRight(os.Getenv("COPAL_PASSWORD"), "\r\n"), nil
@@ -297,7 +297,8 @@ func (s *Settings) tlsFiles() (*tlsfiles.Files, error) {
 	return f, f.Read()
 }
 
-// mayListen refuses an address that other machines reach, unless users are asked who they are, or need not be.
+// mayListen refuses an address that other machines reach, unless users must authenticate, or
+// --no-password is given.
 func (s *Settings) mayListen(flag, address string, asks bool) error {
 	if address == "" || asks || s.noPassword {
 		return nil
@@ -312,8 +313,8 @@ func (s *Settings) mayListen(flag, address string, asks bool) error {
 	return cli.UsageError(fmt.Sprintf("other machines can reach %s: that needs a password, in COPAL_PASSWORD or by --password-file, or --users; or --no-password (COPAL_NO_PASSWORD=true), if nobody else reaches it", address))
 }
 
-// mayBeCluster refuses a cluster without an address by which its clients reach it. By default it is --redis,
-// unless this is all addresses of the machine.
+// mayBeCluster refuses a cluster without an address by which its clients reach it. By default it is
+// --redis, unless this is all addresses of the machine.
 func (s *Settings) mayBeCluster() error {
 	switch s.clusterMode {
 	case "one-shard":
@@ -338,8 +339,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ListenUnix listens at a socket, which gets the permissions of mode. One that a killed server has left is taken away;
-// one that is served is an error.
+// ListenUnix listens at a socket, which gets the permissions of mode. One that a killed server has
+// left is taken away; one that is served is an error.
 func ListenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	if runtime.GOOS == "windows" {
 		return net.Listen("unix", path)

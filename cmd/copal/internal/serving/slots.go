@@ -12,8 +12,8 @@ import (
 	"github.com/copaldb/copal/internal/strangers"
 )
 
-// limited has so many connections at a time. A quarter are places for strangers: connections that no user has used yet,
-// by which probes come, too. Users share the rest.
+// limited has so many connections at a time. A quarter are places for strangers: connections that
+// no user has used yet, by which probes come, too. Users share the rest.
 type limited struct {
 	net.Listener
 	strangers *strangers.Lot
@@ -56,8 +56,8 @@ func (c *slotted) end(whose string) {
 		"address", c.RemoteAddr().String())
 }
 
-// known takes the connection from the strangers to those of a user. Where users have all theirs, one of the user with
-// most is closed for it, unless that is the same user.
+// known takes the connection from the strangers to those of a user. Where users have all theirs,
+// one of the user with most is closed for it, unless that is the same user.
 func (c *slotted) known(user string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,8 @@ func listenOwn(dir string) (net.Listener, error) {
 	return socket.Listen(cli.SocketOf(dir), vfs.OwnerOnly)
 }
 
-// ownServer is for the processes of the same user: as the server of the other doors, but without users.
+// ownServer returns a server for processes of the same user: like the other server, but without
+// users.
 func ownServer(of *redisapi.Server) *redisapi.Server {
 	return &redisapi.Server{DB: of.DB, Durability: of.Durability, MaxClients: of.MaxClients, MaxRequest: of.MaxRequest, Logger: of.Logger}
 }

@@ -16,15 +16,16 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/tlsfiles"
 )
 
-// users are those of the file of --users, which is read anew at SIGHUP, and those that the server has made.
+// users are the users of the file of --users, which SIGHUP reloads, and those that the server has
+// made.
 type users struct {
 	*access.Users
 	file string
 	made []access.User
 }
 
-// users are those that the flags name, nil for none: then everybody is let in. The second is a token of the door of
-// --admin, which passes requests on to HTTP.
+// users returns the users that the flags name, nil for none: then everybody is let in. The second
+// result is a token of the server of --admin, which passes requests on to HTTP.
 func (s *Settings) users() (*users, string, error) {
 	word, err := password(s.passwordFile)
 	if err != nil || word == "" && s.usersFile == "" {
@@ -47,7 +48,7 @@ type Rights struct {
 	Write  []string `toml:"write,omitempty" json:"write,omitempty"`
 }
 
-// read reads the file. On an error what was read before stays.
+// read reads the file. On an error the users of before stay.
 func (u *users) read() error {
 	list := slices.Clone(u.made)
 	if u.file != "" {
@@ -76,8 +77,8 @@ func (u *users) read() error {
 // PlainAccess returns the text of an error of access without the name of the package.
 func PlainAccess(err error) string { return strings.TrimPrefix(err.Error(), "access: ") }
 
-// readAgain reads the files of the users and of the certificate anew at each SIGHUP, until the returned function is
-// called.
+// readAgain reloads the files of the users and of the certificate at each SIGHUP, until the
+// returned function is called.
 func readAgain(u *users, c *tlsfiles.Files, logger *slog.Logger) (stop func()) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)

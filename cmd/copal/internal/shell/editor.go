@@ -39,7 +39,8 @@ func newEditor() *editor {
 	return e
 }
 
-// close gives the terminal back, and keeps the history. A history that cannot be kept is no reason to fail.
+// close gives the terminal back, and keeps the history. A history that cannot be kept is no reason
+// to fail.
 func (e *editor) close() {
 	signal.Stop(e.interrupts)
 	e.state.Close()
@@ -53,7 +54,7 @@ func (e *editor) close() {
 	}
 }
 
-// historyFile is what COPAL_HISTORY says, or a file among the user's settings; "" for none.
+// historyFile returns COPAL_HISTORY, or a file among the user's settings; "" for none.
 func historyFile() string {
 	if file, ok := os.LookupEnv("COPAL_HISTORY"); ok {
 		return file
@@ -85,8 +86,8 @@ func (e *editor) set(asking bool) {
 	e.asking = asking
 }
 
-// giveUp ends the process if it waits for the user, of whom nothing can be expected after a signal. The terminal is
-// left as it was found.
+// giveUp ends the process if it waits for the user, whose answer may never come after a signal. It
+// restores the terminal.
 func (e *editor) giveUp() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,8 +175,8 @@ func (s *shell) complete(line string, cursor int) (head string, list []string, t
 	return head, list, tail
 }
 
-// lastWord divides a line that is being typed into the words that are complete, and the one that is not yet. It
-// is not ok if that is quoted.
+// lastWord divides a line that is being typed into the words that are complete, and the one that is
+// not yet. It is not ok if that is quoted.
 func lastWord(line string) (words []string, word string, ok bool) {
 	start := strings.LastIndexAny(line, " \t") + 1
 	words, err := cli.SplitWords(line[:start])
@@ -183,7 +184,7 @@ func lastWord(line string) (words []string, word string, ok bool) {
 	return words, word, err == nil && !strings.HasPrefix(word, `"`) && !strings.HasPrefix(word, "'")
 }
 
-// completions are the words that may stand behind others, and begin with word.
+// completions returns the words that can follow words and begin with word.
 func (s *shell) completions(words []string, word string) (list []string) {
 	sub := cli.NewApp(nil, io.Discard, io.Discard)
 	sub.Host = s
@@ -214,7 +215,7 @@ func (s *shell) completions(words []string, word string) (list []string) {
 	return beginning(list, word)
 }
 
-// beginning are the words that begin with start, without what is said of them behind a tab.
+// beginning returns the words that begin with start, without their descriptions after a tab.
 func beginning(words []string, start string) (list []string) {
 	for _, w := range words {
 		w, _, _ = strings.Cut(w, "\t")

@@ -48,7 +48,7 @@ type shell struct {
 	root   func(*cli.App) *cobra.Command
 	dir    string // or the server
 	reads  *copal.DB
-	writes *copal.DB // what a script that has written has open, or nil
+	writes *copal.DB // the store of a script that has written, or nil
 	editor *editor   // nil for a script
 }
 
@@ -104,7 +104,7 @@ func (s *shell) View(f func(db *copal.DB) error) error {
 	return f(s.reads)
 }
 
-// Update lends the store to write. Where options are given, one that a script has open is opened anew.
+// Update lends the store to write. With options, a store that a script has open is reopened.
 func (s *shell) Update(f func(db *copal.DB) error, opts ...copal.Option) error {
 	if cli.IsFar(s.reads) {
 		return f(s.reads)
@@ -129,7 +129,7 @@ func (s *shell) Update(f func(db *copal.DB) error, opts ...copal.Option) error {
 	return errors.Join(f(db), db.Close())
 }
 
-// Confirm asks the person at the terminal. A script has nobody to ask.
+// Confirm asks the person at the terminal. In a script it returns a UsageError.
 func (s *shell) Confirm(question string) error {
 	if s.editor == nil {
 		return cli.UsageError(question + " There is nobody to ask: say --yes, or --dry-run to see what would be done")
@@ -152,8 +152,8 @@ func (s *shell) close() error {
 // outside are the commands that make no sense where the store is open.
 var outside = []string{"shell", "repair", "restore"}
 
-// Adapt makes the root of all commands the root of a shell: the store in dir is their first
-// argument without a word.
+// Adapt makes the root of all commands the root of a shell: the store in dir becomes their first
+// argument.
 func (s *shell) Adapt(root *cobra.Command) {
 	root.Long = Help
 	root.Example = ""

@@ -32,8 +32,8 @@ func rootOfTwo(a *cli.App) *cobra.Command {
 	return root
 }
 
-// A script keeps the lock from its first write on; who types gives it back after each command. Both read what
-// they, and others, have written.
+// A script keeps the lock from its first write on; a terminal gives it back after each command.
+// Both read their own writes, and those of others.
 func TestShellHoldsTheLock(t *testing.T) {
 	for name, typed := range map[string]bool{"script": false, "typed": true} {
 		t.Run(name, func(t *testing.T) {

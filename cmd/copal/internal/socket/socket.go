@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Listen listens at a socket, in the place of one that is there. Anything else in its place is an error: a link is
-// not followed, and a file stays. A socket gets its rights when it has been made: so it is made in a directory that
-// nobody else may enter.
+// Listen listens at a socket, in the place of one that is there. Anything else in its place is an
+// error: a link is not followed, and a file stays. A socket gets its rights only after it has been
+// made: so Listen makes it in a directory that only the owner may enter.
 func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil && !Is(info) {
 		return nil, fmt.Errorf("%s is in the place of the socket, and is none: %v", path, info.Mode())
@@ -24,7 +24,7 @@ func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	}
 	err := os.Mkdir(apart, 0o700)
 	if err == nil {
-		err = os.Chmod(apart, 0o700) // whatever the umask
+		err = os.Chmod(apart, 0o700) // with any umask
 	}
 	if err != nil {
 		return nil, err

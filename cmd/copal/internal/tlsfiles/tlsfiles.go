@@ -11,15 +11,17 @@ import (
 	"sync/atomic"
 )
 
-// Files are the files of a server: its certificate, the key, and the authorities of client certificates, "" for none.
+// Files are the files of a server: its certificate, the key, and the authorities of client
+// certificates, "" for none.
 type Files struct {
 	Cert, Key, ClientCA string
 
 	now atomic.Pointer[map[string]*tls.Config] // by protocol
 }
 
-// alpn has the names of each protocol. A client that offers only other names is refused: no browser speaks to the Redis
-// port, and a client that is led to the other port notices. A client may offer none.
+// alpn has the names of each protocol. A client that offers only other names is refused: no browser
+// speaks to the Redis port, and a client that is led to the other port notices. A client may offer
+// none.
 var alpn = map[string][]string{"http": {"h2", "http/1.1"}, "redis": {"redis"}}
 
 // Read reads the files. After an error the contents of before stay.
@@ -48,14 +50,14 @@ func (f *Files) Read() error {
 	return nil
 }
 
-// Config returns the configuration of a protocol, "http" or "redis". Each handshake uses the files that were read last;
-// open connections keep those of their beginning.
+// Config returns the configuration of a protocol, "http" or "redis". Each handshake uses the files
+// that were read last; open connections keep those of their beginning.
 func (f *Files) Config(protocol string) *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return (*f.now.Load())[protocol], nil }}
 }
 
-// authorities returns the certificates in a file. Unlike AppendCertsFromPEM it passes over none that is damaged: its
-// clients would be refused without a word.
+// authorities returns the certificates in a file. Unlike AppendCertsFromPEM it returns an error for
+// a damaged one: its clients would be refused for no visible reason.
 func authorities(text []byte) (*x509.CertPool, error) {
 	pool, named := x509.NewCertPool(), bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----"))
 	for n := 1; n <= named; n++ {

@@ -42,7 +42,7 @@ func Check(a *cli.App, dir string, asJSON bool, out *bufio.Writer) error {
 		}
 		return nil
 	}
-	if failed := out.Flush(); failed != nil { // so that the list stands before the verdict
+	if failed := out.Flush(); failed != nil { // so that the list comes before the verdict
 		return failed
 	}
 	if copied {
@@ -51,7 +51,7 @@ func Check(a *cli.App, dir string, asJSON bool, out *bufio.Writer) error {
 	return corruptStore{dir, len(report.Problems)}
 }
 
-// corruptStore is the verdict, after a list of what is damaged.
+// corruptStore is the verdict, after a list of the damage.
 type corruptStore struct {
 	dir      string
 	problems int

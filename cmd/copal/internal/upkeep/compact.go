@@ -20,7 +20,7 @@ func Compact(a *cli.App, db *copal.DB, asJSON bool, out *bufio.Writer) error {
 	if asJSON {
 		write = writeSizesJSON
 	}
-	return errors.Join(err, write(out, before, db.Stats())) // what was given back stays so after an error, too
+	return errors.Join(err, write(out, before, db.Stats())) // the space given back stays so after an error, too
 }
 
 func writeSizes(out *bufio.Writer, before, after copal.Stats) error {

@@ -40,7 +40,7 @@ func RepairStore(a *cli.App, args []string, f *Repair, out *bufio.Writer) error 
 	return repairInPlace(a, dir, f, out)
 }
 
-// salvage is admin.Repair with its progress shown.
+// salvage calls admin.Repair, or admin.RepairDryRun, and shows the progress.
 func salvage(a *cli.App, dir, into string, dry bool) (report admin.RepairReport, err error) {
 	if dry {
 		bar := a.NewProgress("looking for what is intact")
@@ -52,13 +52,13 @@ func salvage(a *cli.App, dir, into string, dry bool) (report admin.RepairReport,
 	return admin.Repair(a.Ctx, dir, into, bar.Show, a.WithMode())
 }
 
-// repairInPlace puts a repaired store in the place of the damaged one, which is kept. What an earlier run has begun to
-// put there is not asked about once more.
+// repairInPlace puts a repaired store in the place of the damaged one, which is kept. It does not
+// ask again about a repair that an earlier run has begun.
 func repairInPlace(a *cli.App, dir string, f *Repair, out *bufio.Writer) error {
 	told := false
 	report, err := salvage(a, dir, "", true)
 	switch {
-	case errors.Is(err, copal.ErrUnfinished) || errors.Is(err, fs.ErrNotExist): // RepairInPlace finds out of what
+	case errors.Is(err, copal.ErrUnfinished) || errors.Is(err, fs.ErrNotExist): // RepairInPlace finds the kind of work
 	case err != nil:
 		return err
 	default:
@@ -89,13 +89,14 @@ func repairInPlace(a *cli.App, dir string, f *Repair, out *bufio.Writer) error {
 	return f.tell(repairOutcome{report: report, mended: dir, damaged: shorter(dir, damaged), told: told}, out)
 }
 
-// IsBegun reports whether a repair in place may have been interrupted while nothing had the store's name.
+// IsBegun reports whether a repair in place may have been interrupted while nothing had the store's
+// name.
 func IsBegun(dir string) bool {
 	whole, err := files.Path(dir)
 	return dir != "" && err == nil && cli.RequireStore(whole+".repaired") == nil
 }
 
-// shorter is the path of what has a longer name than a directory, as its user names that.
+// shorter returns longer, a path that begins with the one of dir, in the user's spelling of dir.
 func shorter(dir, longer string) string {
 	if whole, err := files.Path(dir); err == nil && strings.HasPrefix(longer, whole) {
 		short := dir + longer[len(whole):]
@@ -117,7 +118,7 @@ func isSound(a *cli.App, dir string) (bool, error) {
 	return err == nil, err
 }
 
-// repairOutcome is what became of a repair.
+// repairOutcome is the outcome of a repair.
 type repairOutcome struct {
 	report  admin.RepairReport
 	sound   bool   // there was nothing to repair
@@ -181,7 +182,8 @@ func writeRepair(out *bufio.Writer, r admin.RepairReport) error {
 	return nil // a bufio.Writer keeps its error until it is flushed
 }
 
-// lostBytes adds up what is lost, in how many places, and what may be no more than a torn tail.
+// lostBytes adds up the lost bytes, their places, and the bytes that may be no more than a torn
+// tail.
 func lostBytes(r admin.RepairReport) (lost, torn, places int64) {
 	for _, l := range r.Lost {
 		if l.Torn {

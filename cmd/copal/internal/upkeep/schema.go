@@ -76,7 +76,7 @@ type typeOfMap struct {
 	Schema string `json:"schema"`
 }
 
-// typesOf are the types of the maps that are named, or of all.
+// typesOf returns the types of the maps that are named, or of all.
 func typesOf(db *copal.DB, names []string, of func(*copal.DB, []string) (map[string][]admin.Type, error)) (list []*typedMap, err error) {
 	all, err := of(db, names)
 	if err != nil {
@@ -101,7 +101,7 @@ func typesOf(db *copal.DB, names []string, of func(*copal.DB, []string) (map[str
 	return list, nil
 }
 
-// typesIn are the types that the log knows, by map.
+// typesIn returns the types that the log has, by map.
 func typesIn(db *copal.DB, names []string) (all map[string][]admin.Type, err error) {
 	all = map[string][]admin.Type{}
 	for name := range db.Maps() {
@@ -115,7 +115,7 @@ func typesIn(db *copal.DB, names []string) (all map[string][]admin.Type, err err
 	return all, nil
 }
 
-// typesFar are the types of the values that a server has, by map.
+// typesFar returns the types of the values that a server has, by map.
 func typesFar(a *cli.App, db *copal.DB, names []string) (all map[string][]admin.Type, err error) {
 	far, err := copying.Look(a.Ctx, db)
 	if err != nil {
@@ -162,7 +162,7 @@ func writeJSONSchema(out *bufio.Writer, maps []*typedMap) error {
 			for key, value := range schema.(map[string]any) {
 				doc[key] = value
 			}
-		case defs[m.typeName] == nil: // else it stands in itself
+		case defs[m.typeName] == nil: // else it is defined already
 			defs[m.typeName] = schema
 		}
 	}

@@ -37,7 +37,7 @@ type mapJSON struct {
 	Keys int    `json:"keys"`
 }
 
-// ToStatJSON returns the counts as they are printed in JSON.
+// ToStatJSON returns the counts for JSON.
 func ToStatJSON(s copal.Stats, maps iter.Seq2[string, int]) statJSON {
 	list := []mapJSON{}
 	for name, keys := range maps {
@@ -83,7 +83,7 @@ type Server struct {
 	Maps        []mapJSON `json:"maps,omitempty"`
 }
 
-// StatFar is stat of a server.
+// StatFar prints the counts of a server.
 func StatFar(a *cli.App, db *copal.DB, asJSON bool, out io.Writer) error {
 	far, err := copying.Look(a.Ctx, db)
 	if err != nil {
@@ -120,7 +120,7 @@ func StatFar(a *cli.App, db *copal.DB, asJSON bool, out io.Writer) error {
 	return s.write(out)
 }
 
-// take takes what the nodes of a server say of themselves.
+// take adds up the counts of the nodes of a server.
 func (s *Server) take(nodes []map[string]string, copal bool) {
 	if s.Nodes = len(nodes); s.Nodes == 1 {
 		s.Nodes = 0
@@ -140,7 +140,7 @@ func (s *Server) take(nodes []map[string]string, copal bool) {
 			case n != nil && *to != nil:
 				**to += *n
 			default:
-				*to = nil // for it would not be all
+				*to = nil // since the sum would not be complete
 			}
 		}
 		sum(&s.MemoryBytes, number("used_memory"))
