@@ -11,7 +11,8 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/tlsfiles"
 )
 
-// TestDamagedAuthorities: a file of authorities of which one cannot be read is an error, whatever is beside it.
+// TestDamagedAuthorities: a file of authorities of which one cannot be read is an error, even if
+// the others are sound.
 func TestDamagedAuthorities(t *testing.T) {
 	dir := t.TempDir()
 	f := &tlsfiles.Files{ClientCA: filepath.Join(dir, "roots.pem")}

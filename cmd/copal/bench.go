@@ -34,7 +34,7 @@ parts of copal among them. With --rounds each line has so many rounds, however l
 is one JSON document with the figures of each round. docs/performance.md
 has a whole run, with what is measured and why copal loses where it does.`
 
-// measurements are the commands that measure. The image, which serves, leaves them out.
+// measurements returns the commands that measure. The image, which serves, leaves them out.
 func measurements(a *cli.App) []*cobra.Command { return []*cobra.Command{newBench(a), newStudy(a)} }
 
 // beChild ends the process, if it is one that a measurement or an import has started.
@@ -65,7 +65,7 @@ func newBench(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// changed are the flags that are set, but for those that say nothing of the figures.
+// changed returns the flags that are set, except those that do not change the figures.
 func changed(flags *pflag.FlagSet) (list []string) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch {

@@ -48,7 +48,7 @@ func writeCertificate(t *testing.T, dir string, number int64) (cert, key string)
 	return cert, key
 }
 
-// numberOf is the number of the certificate that a server shows.
+// numberOf returns the number of the certificate that a server shows.
 func numberOf(t *testing.T, address string) int64 {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
@@ -59,7 +59,8 @@ func numberOf(t *testing.T, address string) int64 {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// At SIGHUP the certificate is read anew; one that cannot be read changes nothing, and open connections stay.
+// SIGHUP reloads the certificate. If it cannot be read, the old one stays; open connections stay,
+// too.
 func TestServeReadsCertificatesAnew(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := writeCertificate(t, dir, 1)
@@ -95,8 +96,8 @@ func TestServeReadsCertificatesAnew(t *testing.T) {
 	}
 }
 
-// Each user of the file does what the file says, by both doors. At SIGHUP it is read anew, and the connections end of a
-// user whom it does not name any more.
+// Each user has the rights of the file, by both protocols. SIGHUP reloads the file, and
+// ends the connections of users that are not in it any more.
 func TestServeUsers(t *testing.T) {
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "users.toml"), filepath.Join(dir, "redis.sock")

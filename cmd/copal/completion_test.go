@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Each script completes the word in $1 as the third argument, and prints the candidates. A function of the shell's own
-// completion that is missing without a terminal is made here.
+// Each script completes the word in $1 as the third argument, and prints the candidates. A function
+// of the shell's own completion that is missing without a terminal is made here.
 var completing = map[string][]string{
 	"bash": {"--norc", "--noprofile", "-c", `
 _get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
@@ -36,8 +36,9 @@ copal completion fish | source
 complete -C "copal get db $argv[1]"`},
 }
 
-// Keys of a foreign store run nothing in the shell that completes them, and give no flags to the command. The common
-// beginning of the candidates is put on the line without quotes, and completed again.
+// Keys of a foreign store run nothing in the shell that completes them, and give no flags to the
+// command. The common beginning of the candidates is put on the line without quotes, and completed
+// again.
 func TestCompletionOfHostileKeys(t *testing.T) {
 	const run = "touch${IFS}ran"
 	hostile := []string{"a b1", "a b2", "a\nb", "a\tb", "a\x1b[31m", "a\u202eb", "a\xff", "a'1", "a'2", `a"1`, `a"2`, `a\1`, "a*", "a?", "a[b]", "a{b,c}", "a~", "a#", "a!1",
@@ -114,7 +115,7 @@ func TestCompletionOfHostileKeys(t *testing.T) {
 	}
 }
 
-// sharedBy is the common beginning of words.
+// sharedBy returns the common beginning of words.
 func sharedBy(list []string) string {
 	if len(list) == 0 {
 		return ""

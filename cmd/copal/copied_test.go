@@ -34,7 +34,8 @@ func copyOpenStore(t *testing.T) string {
 	return copied
 }
 
-// copyHasItsOwnTime copies a store. It reports false if that was made in the tick of the clock in which the store was.
+// copyHasItsOwnTime copies a store. It reports false if that was made in the tick of the clock in
+// which the store was.
 func copyHasItsOwnTime(t *testing.T, dir, copied string) bool {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(copied), os.CopyFS(copied, os.DirFS(dir))); err != nil {

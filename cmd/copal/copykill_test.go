@@ -20,10 +20,10 @@ import (
 	"github.com/copaldb/copal/internal/storetest"
 )
 
-// TestCopyKilled kills copal copy up to ten times, after it has noted its position, while the source is written to
-// all the time. The run after that, during which the writes go on, ends with both equal when they have stopped, and
-// has not begun from the beginning. With COPAL_LONG there are a million entries, ten kills, and a thousand writes a
-// second (two minutes).
+// TestCopyKilled kills copal copy up to ten times, after it has noted its position, while writes to
+// the source go on. The run after that ends with both stores equal when the writes have stopped,
+// and has not started over. With COPAL_LONG there are a million entries, ten kills, and a thousand
+// writes a second (two minutes).
 func TestCopyKilled(t *testing.T) {
 	entries, wanted, rate := 20_000, 1, 2 // it is through a small store before it is killed, most times
 	if storetest.Long() {
@@ -81,7 +81,7 @@ func TestCopyKilled(t *testing.T) {
 	}
 }
 
-// whenRead does something when somebody reads from it, and is an empty line.
+// whenRead calls a function at a read, and is an empty line.
 type whenRead struct {
 	do   func() error
 	err  error
@@ -95,7 +95,8 @@ func (w *whenRead) Read(p []byte) (int, error) {
 	return w.line.Read(p)
 }
 
-// copiedWriter writes under the keys of a copy's source, some hundred times a second or a thousand times.
+// copiedWriter writes under the keys of a copy's source, some hundred times a second or a thousand
+// times.
 type copiedWriter struct {
 	db      *copal.DB
 	entries int
@@ -187,7 +188,8 @@ func (w *copiedWriter) write(i int) error {
 	return raw.Set(key, fmt.Appendf(nil, "%d", w.r.IntN(1000)))
 }
 
-// killCopy kills a copy that has noted its position so often, and reports whether it was still running.
+// killCopy kills a copy that has noted its position so often, and reports whether it was still
+// running.
 func killCopy(t *testing.T, from, to string, notes int) bool {
 	t.Helper()
 	reader, err := copal.Open(to, copal.ReadOnly())

@@ -17,8 +17,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestDamageAnywhere changes one byte of a store, each time in another kind of place. All commands that read go on
-// with what is intact, check and repair count the same, and what writes says that repair is the way.
+// TestDamageAnywhere changes one byte of a store, each time in another kind of place. Commands that
+// read go on with the intact entries, check and repair count the same, and commands that write name
+// repair as the way out.
 func TestDamageAnywhere(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	makeOfEverything(t, made)

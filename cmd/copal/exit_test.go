@@ -47,8 +47,8 @@ func flipLastRecord(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// An error that no call returns, met in the midst of a listing, is printed and
-// makes the exit code tell of it; the rest is listed.
+// The error handler's errors during a listing are printed and change the exit code; the rest is
+// listed.
 func TestErrorsOfTheHandlerChangeTheExitCode(t *testing.T) {
 	dir := t.TempDir()
 	db, err := copal.Open(dir)

@@ -16,7 +16,8 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// TestImportOfBadger: a directory of badger is imported, and a damaged one is an error that makes no store.
+// TestImportOfBadger: a directory of badger is imported, and a damaged one is an error that makes
+// no store.
 func TestImportOfBadger(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the library cannot open read-only here")

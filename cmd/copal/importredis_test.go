@@ -153,7 +153,8 @@ func fillRedis(t testing.TB, address string, seed uint64, databases ...int) {
 	}
 }
 
-// contentsOfRedis shows what a server has under each key of databases, asked for by the commands of the types.
+// contentsOfRedis shows the content of each key in databases of a server, read by the commands of
+// its type.
 func contentsOfRedis(t testing.TB, address string, databases ...int) map[string]string {
 	all := map[string]string{}
 	c := dialRedis(t, address)
@@ -193,7 +194,7 @@ func contentsOfRedis(t testing.TB, address string, databases ...int) map[string]
 	return all
 }
 
-// contentsOfStore is contentsOfRedis of a store.
+// contentsOfStore returns the same as contentsOfRedis, for a store.
 func contentsOfStore(t testing.TB, dir string) map[string]string {
 	all := map[string]string{}
 	db := openForTest(t, dir)
@@ -248,7 +249,7 @@ func wantContents(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// What is imported from a file of redis-server, and from the server, is what the server says of itself.
+// An import from a file of redis-server, or from the server, has the content that the server shows.
 func TestImportComparedWithRedis(t *testing.T) {
 	for seed, settings := range [][]string{
 		nil,
@@ -273,7 +274,7 @@ func TestImportComparedWithRedis(t *testing.T) {
 	}
 }
 
-// Copal is a server as well: what one serves, another imports.
+// Copal is a server as well: one copal imports the entries that another serves.
 func TestImportFromCopal(t *testing.T) {
 	served := filepath.Join(t.TempDir(), "served")
 	address, stop := serveCopal(t, served)
@@ -285,7 +286,7 @@ func TestImportFromCopal(t *testing.T) {
 	mustCommand(t, nil, "import", store, "redis://"+address+"/15")
 	wantContents(t, contentsOfStore(t, store), want)
 
-	// A replaced key has nothing left of what it held, and others stay.
+	// A replaced key loses its old content, and others stay.
 	c := dialRedis(t, address)
 	for _, key := range c.list("KEYS", "*") {
 		c.do("DEL", key)
@@ -309,7 +310,7 @@ func TestImportFromCopal(t *testing.T) {
 	}
 }
 
-// A server before 7.0 does not tell deadlines, and one with a password asks for it.
+// A server before 7.0 does not show deadlines, and one with a password asks for it.
 func TestImportFromOldRedis(t *testing.T) {
 	_, address := redisserver.Start(t, "--rename-command", "PEXPIRETIME", "", "--requirepass", "secret")
 	c := dialRedis(t, address)
@@ -341,7 +342,8 @@ func TestImportFromOldRedis(t *testing.T) {
 	}
 }
 
-// twice is a format that gives one thing first and another when it is read again.
+// twice adds a format that yields first, and then at the second reading, and returns arguments of
+// an import from it.
 func twice(t *testing.T, live bool, first, then []importers.Item) (args []string) {
 	readings := 0
 	importers.Formats = append(importers.Formats, importers.Format{Name: "twice", Stream: true, Redis: true, Live: live, Read: func(_ *importers.Source, emit func(*importers.Item) error) error {
@@ -369,7 +371,7 @@ func twice(t *testing.T, live bool, first, then []importers.Item) (args []string
 	return []string{"import", filepath.Join(dir, "s"), from, "--from", "twice"}
 }
 
-// The verification sees every difference between what is read and what the store has.
+// The verification sees every difference between the entries read and those of the store.
 func TestImportIsVerified(t *testing.T) {
 	far := time.UnixMilli(4102444800123)
 	entry := func(key, value string, expires time.Time) importers.Item {
@@ -452,8 +454,8 @@ func rdbString(s string) string {
 	return "\x80" + string(binary.BigEndian.AppendUint32(nil, uint32(len(s)))) + s
 }
 
-// A file of Redis may be wrong with its checksum right: a member that comes twice is one in the store, whose order is
-// as its scores say, and the difference is told.
+// A file of Redis may be wrong with its checksum right. A member that comes twice is one in the
+// store, in the order of its scores, and the difference is reported.
 func TestImportTwiceTheSameMember(t *testing.T) {
 	score := func(f float64) string {
 		return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
@@ -540,7 +542,7 @@ func importBesideTypedMap(t *testing.T, c codec.Codec) {
 	}
 }
 
-// What is too long for a store is an error, or left out.
+// An element too long for a store is an error, or left out.
 func TestImportRedisTooLong(t *testing.T) {
 	long := rdbString(strings.Repeat("m", 70_000))
 	from := rdbFile(t, "\x02\x01s\x02"+long+"\x01a", "\x04\x01h\x02"+long+"\x01v\x01f"+long, "\x05\x01z\x02"+rdbString(strings.Repeat("m", importing.MostName))+"12345678"+long+"12345678", "\x02\x01t\x01"+long, "\x00"+long+"\x01v", "\x00\x01k\x01v")

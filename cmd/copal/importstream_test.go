@@ -56,10 +56,11 @@ func fillStreams(c *redisClient, rnd *rand.Rand) (keys []string) {
 	return keys
 }
 
-// laterOrTree is what Redis 7.0 does not say of streams, and what depends on how they are kept.
+// laterOrTree matches the fields of streams that Redis 7.0 does not show, and those that depend on
+// the storage.
 var laterOrTree = regexp.MustCompile(`(active-time|radix-tree-\w+) -?\d+ `)
 
-// streamsOf shows streams with all that is of them.
+// streamsOf shows all fields of streams.
 func streamsOf(c *redisClient, keys []string) (list []string) {
 	for _, key := range keys {
 		list = append(list, laterOrTree.ReplaceAllString(shown(c.do("XINFO", "STREAM", key, "FULL", "COUNT", "0"))+shown(c.do("PEXPIRETIME", key)), ""))
@@ -81,8 +82,8 @@ func shown(reply any) string {
 	return fmt.Sprint(reply, " ")
 }
 
-// Streams arrive with their groups, consumers and what is pending, from a file of redis-server, from the server, and
-// from one of copal.
+// Streams arrive with their groups, consumers and pending entries, from a file of redis-server,
+// from the server, and from one of copal.
 func TestImportStreams(t *testing.T) {
 	for seed, settings := range [][]string{nil, {"--stream-node-max-entries", "7", "--rdbcompression", "no"}, {"--stream-node-max-bytes", "100000", "--stream-node-max-entries", "0"}} {
 		dir, address := redisserver.Start(t, settings...)

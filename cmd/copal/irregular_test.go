@@ -16,8 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestPlacesOfAStranger: a link, a pipe, a device or a directory has the name of a file that export or import
-// makes beside its own. The command ends, and follows no link.
+// TestPlacesOfAStranger: a link, a pipe, a device or a directory has the name of a file that export
+// or import makes beside its own. The command ends, and follows no link.
 func TestPlacesOfAStranger(t *testing.T) {
 	const secret = `{"copal":"export"} of somebody else`
 	kinds := map[string]func(path, victim string) error{
@@ -30,7 +30,7 @@ func TestPlacesOfAStranger(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		args  string // with DIR for the directory
-		fails bool   // whatever has the name
+		fails bool   // with each kind of file at the name
 	}{
 		{"out.part", "export DIR/db DIR/out", true},
 		{"out.part", "export DIR/db DIR/out --continue", true},
@@ -80,8 +80,8 @@ func TestPlacesOfAStranger(t *testing.T) {
 	}
 }
 
-// TestStreamsAreNoFiles: a format that is read in any order is not read from a device, and a page is written through no
-// link.
+// TestStreamsAreNoFiles: a format that is read in any order is not read from a device, and a page
+// is written through no link.
 func TestStreamsAreNoFiles(t *testing.T) {
 	home := t.TempDir()
 	var out, wrong bytes.Buffer

@@ -1,9 +1,9 @@
-// Command copal looks into a copal store from the shell, moves its entries, and mends it.
+// Command copal looks into a copal store from the shell, moves its entries, and repairs it.
 //
 // Every subcommand that only reads opens the store read-only, so it works beside the process that
 // writes. A subcommand that writes takes the store's lock, or names the process that has it. The
-// package uses the public API alone: whatever the shell can do, a program can. Only bench does not, which
-// measures by internal/bench.
+// package uses the public API alone, so a program can do the same as the shell. The exception is
+// bench, which measures by internal/bench.
 package main
 
 import (

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"copal": main})
 }
 
-// The scripts run the command as a process of its own. What it reads is made, held
-// open and damaged by the commands of storeCommands, in the process of the test.
+// The scripts run the command as a process of its own. The commands of storeCommands make, hold
+// open and damage its stores, in the process of the test.
 func TestScripts(t *testing.T) {
 	commands := storeCommands()
 	commands["code"], commands["until"] = code, until

@@ -8,8 +8,8 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// measurements are none: the commands are left out of the image, which serves: they and the stores that they measure
-// would be an eighth of it.
+// measurements returns nothing: the commands are left out of the image, which serves. They and the
+// stores that they measure would be an eighth of it.
 func measurements(*cli.App) []*cobra.Command { return nil }
 
 func beChild() {}

@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// storeOfMaps is a store with maps of several types of keys.
+// storeOfMaps returns a store with maps of several types of keys.
 func storeOfMaps(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -37,8 +37,8 @@ func storeOfMaps(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestKeyInTheWrongSpelling: a key that is spelled as none of its map is an error for whoever reads it, as for whoever
-// writes it, and not an entry that is missing.
+// TestKeyInTheWrongSpelling: a key in a spelling that its map does not use is an error for reads
+// and writes, and not a missing entry.
 func TestKeyInTheWrongSpelling(t *testing.T) {
 	dir := storeOfMaps(t)
 	for key, right := range map[string]string{
@@ -59,7 +59,7 @@ func TestKeyInTheWrongSpelling(t *testing.T) {
 	}
 }
 
-// TestUnknownMap: with --exists a map that there is not is an error, which has the nearest name.
+// TestUnknownMap: with --exists a map that does not exist is an error, which has the nearest name.
 func TestUnknownMap(t *testing.T) {
 	dir := storeOfMaps(t)
 	for _, c := range []struct{ prefix, says string }{
@@ -85,7 +85,8 @@ func TestUnknownMap(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreCounted: the message says how many arguments there are, of commands with and without a store.
+// TestArgumentsAreCounted: the message says how many arguments there are, of commands with and
+// without a store.
 func TestArgumentsAreCounted(t *testing.T) {
 	for _, c := range []struct {
 		args []string

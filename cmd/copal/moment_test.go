@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// --at takes a time, too, and shows what had been written by then.
+// --at takes a time, too, and shows the entries written by then.
 func TestGetAtATime(t *testing.T) {
 	dir := t.TempDir()
 	db, err := copal.Open(dir)

@@ -60,7 +60,7 @@ func openForTest(t testing.TB, dir string) *copal.DB {
 	return db
 }
 
-// contentOf is all that a store has, but for what is its own: sequence numbers and times.
+// contentOf returns the content of a store, without sequence numbers and times.
 func contentOf(t testing.TB, dir string) (list []admin.Entry) {
 	t.Helper()
 	db := openForTest(t, dir)
@@ -108,8 +108,8 @@ func randomBytes(rnd *rand.Rand, n int) []byte {
 	return b
 }
 
-// fillForMoving puts into a store entries of every codec, raw ones of the given sizes under keys of any bytes,
-// and deadlines.
+// fillForMoving puts into a store entries of every codec, raw ones of the given sizes under keys of
+// any bytes, and deadlines.
 func fillForMoving(t testing.TB, db *copal.DB, rnd *rand.Rand, fields int, sizes []int) map[string]moved {
 	t.Helper()
 	check := func(err error) {
@@ -165,7 +165,8 @@ func fillForMoving(t testing.TB, db *copal.DB, rnd *rand.Rand, fields int, sizes
 	return values
 }
 
-// An export, imported, is the same by content: keys and values of any bytes, deadlines, each codec, small and large.
+// An export, imported, is the same by content: keys and values of any bytes, deadlines, each codec,
+// small and large.
 func TestExportThenImport(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(20, 26))
 	sizes := []int{0, 1, 2, 3, 127, 128, 4095, 65_536, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5 << 20}
@@ -318,8 +319,8 @@ func TestInterruptedAndContinued(t *testing.T) {
 	sameContent(t, from, to)
 }
 
-// The elements of a collection take the place of what is under its key wherever the import was interrupted,
-// between the line of the collection and the first of them, too.
+// The elements of a collection replace the old content of its key wherever the import was
+// interrupted, between the line of the collection and the first of them, too.
 func TestInterruptedAtACollection(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "lines.jsonl")
@@ -364,7 +365,7 @@ func TestInterruptedAtACollection(t *testing.T) {
 	}
 }
 
-// appUntil is a command that is interrupted after it has dealt with so many entries.
+// appUntil returns a command that is interrupted after so many entries.
 func appUntil(n int) *cli.App {
 	a := cli.NewApp(strings.NewReader(""), io.Discard, io.Discard)
 	a.Ctx = &stopAfter{Context: a.Ctx, most: n}
@@ -382,7 +383,8 @@ func (w writeFirst) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// Beside a process that writes, an export is the store at one moment: what is changed together is together in it.
+// Beside a process that writes, an export is the store at one moment: entries that are changed
+// together are together in it.
 func TestExportIsOneMoment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "live")
 	db := openForTest(t, dir)

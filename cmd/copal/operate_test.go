@@ -18,7 +18,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// ran runs the command, and returns what it printed and its exit code.
+// ran runs the command, and returns its output and its exit code.
 func ran(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	var out strings.Builder
@@ -26,8 +26,8 @@ func ran(t *testing.T, args ...string) (string, int) {
 	return out.String(), code
 }
 
-// The door of operators has profiles, metrics and probes, wants no password, and has nothing of the store. No other
-// machine gets at it, and no page.
+// The server of operators has profiles, metrics and probes, asks for no password, and has no
+// contents of the store. No other machine reaches it, and no page in a browser.
 func TestServeAdmin(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "admin.sock")
@@ -105,8 +105,8 @@ func TestServeAdmin(t *testing.T) {
 	}
 }
 
-// The variables of an image: other machines reach the addresses, so there is a password, or it is said that none is
-// wanted.
+// The variables of an image: other machines reach the addresses, so there must be a password, or
+// the setting for none.
 func TestServeByVariables(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("COPAL_REDIS", "0.0.0.0:0")
@@ -133,7 +133,7 @@ func TestServeByVariables(t *testing.T) {
 	s.end()
 }
 
-// A service manager is told when the doors are open, and when they close.
+// A service manager gets a message when the listeners are open, and when they close.
 func TestServeNotifies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no such service manager")
@@ -158,7 +158,8 @@ func TestServeNotifies(t *testing.T) {
 	s.end()
 }
 
-// TestCommandsOfTheOperationsPage runs each command of the page as it stands there, on directories of the test.
+// TestCommandsOfTheOperationsPage runs each command of the page literally, on directories of the
+// test.
 func TestCommandsOfTheOperationsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {

@@ -28,11 +28,11 @@ import (
 	"github.com/copaldb/copal/internal/storetest"
 )
 
-// TestOperatorsDay does to one store the things that operators do to stores: few descriptors, a copy beside a
-// writer, kills, an interrupted restore and repair, a wrong clock, permissions that go away for a moment, a
-// full disk, crashes in a row and short lives. After each the last acknowledged write is there, and no write is
-// refused for longer than its cause lasts. With COPAL_LONG there are 400 crashes and 200 short lives (some
-// minutes).
+// TestOperatorsDay does to one store the things that operators do to stores: few descriptors, a
+// copy beside a writer, kills, an interrupted restore and repair, a wrong clock, permissions that
+// go away for a moment, a full disk, crashes in a row and short lives. After each the last
+// acknowledged write is there, and no write is refused for longer than its cause lasts. With
+// COPAL_LONG there are 400 crashes and 200 short lives (some minutes).
 func TestOperatorsDay(t *testing.T) {
 	d := newDay(t)
 	for _, hour := range []struct {
@@ -79,14 +79,16 @@ func newDay(t *testing.T) *workday {
 		}}
 }
 
-// dayVariable has the orders of a writer: the directory, the file of acknowledged numbers, the size of a value,
-// and how many writes there are, 0 for no end. A process with fewer than all writes kills itself after them.
+// dayVariable has the orders of a writer: the directory, the file of acknowledged numbers, the size
+// of a value, and the number of writes, 0 for no end. A process with fewer than all writes kills
+// itself after them.
 const dayVariable = "COPAL_DAY_CHILD"
 
 func init() { children[dayVariable] = writeForDay }
 
-// writeForDay writes number after number to a map, a hash and a raw key, in one transaction each. A number is noted as
-// begun before, and as acknowledged after it. A refused write is tried again every few milliseconds.
+// writeForDay writes number after number to a map, a hash and a raw key, in one transaction each. A
+// number is noted as begun before, and as acknowledged after it. A refused write is tried again
+// every few milliseconds.
 func writeForDay(order string) {
 	var dir, acked string
 	var size, most int
@@ -137,7 +139,7 @@ func writeForDay(order string) {
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// A dayWriter is a process that writes. Its counters are what it has printed.
+// A dayWriter is a process that writes. Its counters are of the lines that it has printed.
 type dayWriter struct {
 	*exec.Cmd
 	mu             sync.Mutex
@@ -146,7 +148,8 @@ type dayWriter struct {
 	ended          bool
 }
 
-// writer starts one, as this user or, if user is not 0, as another, and with so many descriptors if files is not 0.
+// writer starts one, as this user or, if user is not 0, as another, and with so many descriptors if
+// files is not 0.
 func (d *workday) writer(t *testing.T, size, most, user, files int) *dayWriter {
 	t.Helper()
 	program, err := os.Executable()
@@ -295,7 +298,8 @@ func (d *workday) fewDescriptors(t *testing.T) {
 	}
 }
 
-// crashes leaves a segment with each crash. Compaction merges them while the next process does nothing.
+// crashes leaves a segment with each crash. Compaction merges them while the next process does
+// nothing.
 func (d *workday) crashes(t *testing.T) {
 	for range d.times(60, 400) {
 		w := d.writer(t, 10, 1, 0, 0)
@@ -394,7 +398,8 @@ func (d *workday) killed(t *testing.T, args ...string) {
 	mustCopal(t, 0, args...)
 }
 
-// repairKilled damages a copy of the store, and kills repairs of it. All that was intact is there in the end.
+// repairKilled damages a copy of the store, and kills repairs of it. All that was intact is there
+// in the end.
 func (d *workday) repairKilled(t *testing.T) {
 	dir := filepath.Join(d.home, "restored")
 	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))

@@ -38,8 +38,8 @@ func limitDescriptors() {
 	}
 }
 
-// TestServeOutOfDescriptors: a server with few descriptors keeps some for its store. A hundred connections of each
-// protocol hold up no write, and beyond those that fit are told so. It warns once.
+// TestServeOutOfDescriptors: a server with few descriptors keeps some for its store. A hundred
+// connections of each protocol block no write, and those over the limit are refused. It warns once.
 func TestServeOutOfDescriptors(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -95,7 +95,7 @@ func TestServeOutOfDescriptors(t *testing.T) {
 		switch line, err := bufio.NewReader(c).ReadString('\n'); {
 		case line == "+OK\r\n":
 			served++
-		case line == "-ERR max number of clients reached\r\n", err != nil && line == "": // closed before it has sent anything, or told nothing
+		case line == "-ERR max number of clients reached\r\n", err != nil && line == "": // closed without a reply
 			refused++
 		default:
 			t.Errorf("connection %d: %q, %v", i, line, err)
@@ -128,7 +128,7 @@ func TestServeOutOfDescriptors(t *testing.T) {
 	for _, c := range held {
 		c.Close()
 	}
-	for { // the server learns of it by and by
+	for { // the server notices some time later
 		r, err := http.Post("http://"+web+"/", "", nil)
 		if err == nil {
 			r.Body.Close()

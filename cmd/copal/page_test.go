@@ -27,8 +27,8 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
-// The pages of the formats show bytes. All of them are verified here; a line feed is ⏎ there, or the end of an
-// example, and … stands for the spaces that pad a line.
+// The pages of the formats show bytes. All of them are verified here; a line feed is ⏎ there, or
+// the end of an example, and … means the spaces that pad a line.
 
 const (
 	formatPage = "../../docs/format.md"
@@ -61,8 +61,8 @@ func TestExamplesOfPages(t *testing.T) {
 
 var frameLine = regexp.MustCompile(`(?m)^((?:[0-9a-f]{8} ){3}[0-9a-f]{8})  `)
 
-// TestFramesOfThePage verifies the frames that docs/hybridlog-format.md shows, of a segment whose salt and beginning
-// the page says.
+// TestFramesOfThePage verifies the frames that docs/hybridlog-format.md shows, of a segment whose
+// salt and beginning the page says.
 func TestFramesOfThePage(t *testing.T) {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	n := uint64(0)
@@ -86,7 +86,7 @@ func TestFramesOfThePage(t *testing.T) {
 	}
 }
 
-// examplesOf are the indented blocks of a page, without the indentation.
+// examplesOf returns the indented blocks of a page, without the indentation.
 func examplesOf(t *testing.T, page string) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -107,8 +107,8 @@ func examplesOf(t *testing.T, page string) (list []string) {
 	return list
 }
 
-// verifyExample verifies what in a block has checksums, and returns how many there were. Records stand behind the
-// first line of a segment, without a gap.
+// verifyExample verifies the parts of a block that have checksums, and returns their number.
+// Records follow the first line of a segment, without a gap.
 func verifyExample(t *testing.T, page, text string) (n int) {
 	t.Helper()
 	text = strings.ReplaceAll(text, lineFeed+"\n", "\n")
@@ -129,7 +129,7 @@ func verifyExample(t *testing.T, page, text string) (n int) {
 	return n
 }
 
-// verifyRecords verifies the records of a segment from an offset on, and returns how many there are.
+// verifyRecords verifies the records of a segment from an offset on, and returns their number.
 func verifyRecords(t *testing.T, page, text string, offset int64, salt record.Salt) (n int) {
 	t.Helper()
 	for offset < int64(len(text)) {
@@ -171,8 +171,8 @@ func unpad(body, crc string, n int) string {
 	return fmt.Sprintf("%-*s%s", n-len("01234567\n"), body, crc)
 }
 
-// TestStoreOfThePage writes the store that docs/format.md shows, compares it, byte for byte, and has the command and
-// the reader in Python read it from the page. With -update the page is written.
+// TestStoreOfThePage writes the store that docs/format.md shows, compares it, byte for byte, and
+// has the command and the reader in Python read it from the page. With -update the page is written.
 func TestStoreOfThePage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { storeOfThePage(t) })
 }
@@ -257,7 +257,8 @@ func fromThePage(t *testing.T, shown, dir string) {
 	}
 }
 
-// exported is what 'copal export' prints. It does not wait for signals, which a bubble does not let pass.
+// exported returns the output of 'copal export'. It does not wait for signals, which a bubble does
+// not let pass.
 func exported(t *testing.T, dir string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -273,7 +274,7 @@ func exported(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// writeStoreOfThePage writes the store. The clock is the bubble's, and what is drawn at random is fixed.
+// writeStoreOfThePage writes the store. The clock is the bubble's, and random numbers are fixed.
 func writeStoreOfThePage(t *testing.T, dir string) {
 	t.Helper()
 	drawn := []uint64{0x77aa00000000beef, 0x5f3a91c2d4e5f607}

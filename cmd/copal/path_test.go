@@ -12,9 +12,9 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-// TestPathsMeanWhatTheSystemMeans: commands find a store, and the files that they read and write, where the
-// system finds
-// them, though ".." comes behind a symbolic link. PWD may have the link, as a shell leaves it, or nothing.
+// TestPathsMeanWhatTheSystemMeans: commands find a store, and the files that they read and write,
+// where the system finds them, though ".." follows a symbolic link. PWD may have the link, as a
+// shell leaves it, or nothing.
 func TestPathsMeanWhatTheSystemMeans(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the system has another meaning of ..")

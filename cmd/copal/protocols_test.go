@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// What is no HTTP is refused at the ports of HTTP, and nothing of it is carried out.
+// Other protocols are refused at the ports of HTTP, and nothing of them is carried out.
 func TestOtherProtocolsAtHTTP(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func TestOtherProtocolsAtHTTP(t *testing.T) {
 				ways := []func() (net.Conn, error){func() (net.Conn, error) { return net.Dial("tcp", address) }}
 				if secure && address == s.addr {
 					if name == "TLS" {
-						continue // it is what the port is for, and waits for the rest
+						continue // this is the protocol of the port, and waits for the rest
 					}
 					ways = append(ways, func() (net.Conn, error) { return tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) })
 				}

@@ -28,10 +28,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// docs/format.md is tested by a reader that was written from it alone, in another language (testdata/reader):
-// it has to say of each store what 'copal check' and 'copal export' say.
+// docs/format.md is tested by a reader that was written from it alone, in another language
+// (testdata/reader): 'copal check' and 'copal export' must have the same answer on each store.
 
-// told is what the command says of a store, in the words of the reader, and when it looked.
+// told returns the command's answer on a store, in the words of the reader, and the time.
 func told(t *testing.T, dir string) (a pagetest.Answer, now time.Time) {
 	t.Helper()
 	report, err := admin.Check(context.Background(), dir, nil)
@@ -61,7 +61,7 @@ func told(t *testing.T, dir string) (a pagetest.Answer, now time.Time) {
 	return a, head.Time
 }
 
-// wantSame fails unless the reader says of a store what the command says.
+// wantSame fails unless the reader and the command give the same answer on a store.
 func wantSame(t *testing.T, r *pagetest.Reader, dir, what string) pagetest.Answer {
 	t.Helper()
 	want, now := told(t, dir)
@@ -86,7 +86,8 @@ func wantSame(t *testing.T, r *pagetest.Reader, dir, what string) pagetest.Answe
 	return want
 }
 
-// TestReader compares random stores: closed, killed, cut and damaged. COPAL_LONG=1 takes a thousand of them.
+// TestReader compares random stores: closed, killed, cut and damaged. COPAL_LONG=1 takes a thousand
+// of them.
 func TestReader(t *testing.T) {
 	r := pagetest.Start(t)
 	stores := 40
@@ -113,7 +114,8 @@ func state(a pagetest.Answer) string {
 	return a.Verdict
 }
 
-// TestReaderAfterKill compares stores whose process was killed while it wrote: as they are, and damaged.
+// TestReaderAfterKill compares stores whose process was killed while it wrote: unchanged, and
+// damaged.
 func TestReaderAfterKill(t *testing.T) {
 	r := pagetest.Start(t)
 	kills := 2
@@ -139,7 +141,7 @@ func TestReaderAfterKill(t *testing.T) {
 	t.Logf("%d kills: %v", kills, verdicts)
 }
 
-// childVariable names the directory in which a process is to write until it is killed.
+// childVariable names the directory to which a process writes until it is killed.
 const childVariable = "COPAL_READER_CHILD"
 
 // killWriter lets a process write to a store, and kills it after some writes.
@@ -162,7 +164,7 @@ func killWriter(t *testing.T, dir string, rng *rand.Rand) {
 	cmd.Wait()
 }
 
-// writeUntilKilled is what such a process does. It prints a byte for each write.
+// writeUntilKilled is the main function of such a process. It prints a byte for each write.
 func writeUntilKilled(order string) {
 	var seed uint64
 	var dir string
@@ -180,15 +182,16 @@ func writeUntilKilled(order string) {
 	}
 }
 
-// readerStore makes a store, and says what was done to it. What it is made of depends on the seed alone, but
-// for what goroutines of the store do in between.
+// readerStore makes a store, and describes its making. The content depends on the seed alone,
+// except for the work of the store's goroutines in between.
 func readerStore(t *testing.T, seed uint64) (dir, what string) {
 	rng := rand.New(rand.NewPCG(seed, 15))
 	seglog.DefaultSegmentBytes = 600 + rng.Int64N(6000)
 	seglog.DefaultRingBytes = 4 << (10 + rng.IntN(5))
 	home := t.TempDir()
 	dir = filepath.Join(home, "store")
-	// The bubble has a clock of its own, which begins in the year 2000: what is to expire has expired by now.
+	// The bubble has a clock of its own, which begins in the year 2000: each deadline of it has
+	// passed by now.
 	synctest.Test(t, func(t *testing.T) {
 		what = liveStore(t, rng, home, dir, seed)
 	})
@@ -257,7 +260,7 @@ type writer struct {
 	db   *copal.DB
 	fail func(error) // does not return
 	acts []func() error
-	far  bool // deadlines are far off, and the clock is the world's
+	far  bool // deadlines are far off, and the clock is the system's
 }
 
 type person struct {
@@ -302,12 +305,12 @@ func (w *writer) act() {
 	}
 }
 
-// word is one of a few.
+// word returns one of a few.
 func (w *writer) word() string {
 	return []string{"a", "b", "ab", "", "alice", "日本", "x\xffy", "users", "a/b%", "line\nfeed"}[w.rng.IntN(10)]
 }
 
-// bytes are any, now and then text, JSON, or what looks like a record.
+// bytes returns any bytes, now and then text, JSON, or a lookalike of a record.
 func (w *writer) bytes() []byte {
 	switch w.rng.IntN(6) {
 	case 0:
@@ -328,7 +331,7 @@ func (w *writer) bytes() []byte {
 	return b
 }
 
-// moment is a deadline: it has passed by now, or it is far off.
+// moment returns a deadline that has passed by now, or one that is far off.
 func (w *writer) moment() time.Time {
 	n := w.rng.IntN(4)
 	if w.far {
@@ -343,7 +346,7 @@ func (w *writer) moment() time.Time {
 	return time.Now().Add(time.Duration(1+w.rng.IntN(20000)) * time.Millisecond)
 }
 
-// plan lists what may be done. What is listed twice is done twice as often.
+// plan lists the operations. One listed twice is done twice as often.
 func (w *writer) plan() {
 	users := openedMap[string, person](w, "users")
 	counts := openedMap[int64, float64](w, "counts: 100%", copal.Ordered())
@@ -514,7 +517,7 @@ func (w *writer) largeValue() error {
 	return w.db.Raw().Set([]byte("film"), []byte(strings.Repeat(text, n/len(text)+1)[:n]))
 }
 
-// largeGroup writes a group that is written ahead, whose members stand in several segments.
+// largeGroup writes a group that is written ahead, with members in several segments.
 func (w *writer) largeGroup() error {
 	return w.db.Update(func(tx *copal.Tx) error {
 		for _, key := range []string{"a", "film", "b"} {

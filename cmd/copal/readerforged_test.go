@@ -16,7 +16,7 @@ import (
 
 // forged is a store that is written by hand, as docs/format.md says.
 type forged struct {
-	manifest string // its lines behind the first two
+	manifest string // its lines after the first two
 	edit     int
 	floor    uint64
 	files    map[string][]byte
@@ -27,7 +27,7 @@ const (
 	forgedSalt  = 0x5f3a91c2d4e5f607
 )
 
-// forgedSegment is the text of a segment: its first line, and records.
+// forgedSegment returns the text of a segment: its first line, and records.
 func forgedSegment(id string, records ...forgedRecord) []byte {
 	segment, err := record.ParseSegmentID(id)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *forgedRecord) append(text []byte) []byte {
 	return record.Salt(forgedSalt).Append(text, int64(len(text)), &r.Head, []byte(r.key), []byte(r.value))
 }
 
-// rec is a record of its first words, as "Sv" or "Cs", a number, and its group, 0 for none.
+// rec returns a record of its first words, as "Sv" or "Cs", a number, and its group, 0 for none.
 func rec(opKind string, seq, group uint64, key, value string) forgedRecord {
 	r := forgedRecord{record.Head{Op: record.Op(opKind[0]), Kind: record.Kind(opKind[1]), Seq: seq, Group: group}, key, value}
 	if r.Op == record.Part {
@@ -77,17 +77,17 @@ func (x *forged) write(t *testing.T) (dir string) {
 	return dir
 }
 
-// line is what the manifest says of a segment.
+// line returns the manifest's line of a segment.
 func line(word, id string, bytes, records int, first, last uint64) string {
 	return fmt.Sprintf("%s %s salt %016x bytes %x records %x first %x last %x\n", word, id, uint64(forgedSalt), bytes, records, first, last)
 }
 
 const forgedWriting = "writing 0000000000000000 cache - file -\n"
 
-// keyCount says that a store is sound, and has so many keys.
+// keyCount returns the answer for a sound store with so many keys.
 func keyCount(keys int64) pagetest.Answer { return pagetest.Answer{Verdict: "sound", Keys: keys} }
 
-// tornBytes is keyCount where so many bytes do not count.
+// tornBytes returns the same as keyCount, with so many bytes that do not count.
 func tornBytes(keys, torn int64) pagetest.Answer {
 	return pagetest.Answer{Verdict: "sound", Keys: keys, Torn: torn}
 }
@@ -97,8 +97,8 @@ var (
 	isNewer   = pagetest.Answer{Verdict: "newer"}
 )
 
-// TestReaderOfForgedStores asks the questions that docs/format.md answers: copal and the reader say the same of
-// stores that seldom come about, and what the page says.
+// TestReaderOfForgedStores asks the questions that docs/format.md answers: copal and the reader
+// give the page's answer on stores that seldom come about.
 func TestReaderOfForgedStores(t *testing.T) {
 	r := pagetest.Start(t)
 	one := forgedSegment("1", rec("Sv", 1, 0, "a", "1"), rec("Sv", 2, 0, "b", "2"))
@@ -206,7 +206,7 @@ func TestReaderOfForgedStores(t *testing.T) {
 	}
 }
 
-// with is the store with bytes behind those of a file.
+// with returns the store with bytes appended to a file.
 func (x forged) with(name, more string) forged {
 	x.files = maps.Clone(x.files)
 	x.files[name] = append(bytes.Clone(x.files[name]), more...)

@@ -20,11 +20,11 @@ import (
 	"github.com/copaldb/copal/remote"
 )
 
-// Typed maps by package remote, on a server that is killed while they are used and started again: one order explains
-// what all calls say. A call whose outcome is unknown may have been carried out at any time after it began, or never. A
-// call with another error was not carried out.
+// Typed maps by package remote, on a server that is killed while they are used and started again:
+// one order explains the replies of all calls. A call whose outcome is unknown may have been
+// carried out at any time after it began, or never. A call with another error was not carried out.
 
-// remoteCall is a call of a history, and remoteReply what it says. Values are above 0, and 0 is none.
+// remoteCall is a call of a history. remoteReply is its reply. Values are above 0, and 0 is none.
 type remoteCall struct {
 	does  string
 	value int
@@ -35,7 +35,7 @@ type remoteReply struct {
 	unknown bool
 }
 
-// remoteStep is the value after a call, and whether the reply is right.
+// remoteStep returns the value after a call, and whether the reply is right.
 func remoteStep(now int, c remoteCall) (next, says int) {
 	switch c.does {
 	case "get":
@@ -69,14 +69,15 @@ var remoteModel = (&porcupine.NondeterministicModel{
 	},
 }).ToModel()
 
-// remoteHistory is what clients note of one key.
+// remoteHistory has the calls of clients on one key.
 type remoteHistory struct {
 	clock atomic.Int64
 	mu    sync.Mutex // guards all
 	all   []porcupine.Operation
 }
 
-// do makes a call, and notes it unless it was not carried out. It reports whether the server has answered.
+// do makes a call, and notes it unless it was not carried out. It reports whether the server has
+// answered.
 func (h *remoteHistory) do(client int, users *copal.Map[string, int], key string, c remoteCall) (answered bool) {
 	o := porcupine.Operation{ClientId: client, Input: c, Call: h.clock.Add(1)}
 	value, err := callRemote(users, key, c)
@@ -150,7 +151,7 @@ func (s *killedServer) waitUp() {
 	<-up
 }
 
-// closedClient is a store on a server, which is closed and opened anew in the midst of its calls.
+// closedClient is a store on a server, which is closed and reopened in the midst of its calls.
 type closedClient struct {
 	mu    sync.Mutex // guards all
 	db    *copal.DB
@@ -197,8 +198,9 @@ func cutAll(t *testing.T, address string) {
 	}
 }
 
-// TestRemoteIsLinearizableOverKills: in each history all connections are cut once, the server is killed once, and a
-// client gives up its store and opens it anew. With COPAL_LONG there are 400 histories (some minutes).
+// TestRemoteIsLinearizableOverKills: in each history all connections are cut once, the server is
+// killed once, and a client closes and reopens its store. With COPAL_LONG there are 400 histories
+// (some minutes).
 func TestRemoteIsLinearizableOverKills(t *testing.T) {
 	rounds, clients, calls := 8, 4, 12
 	if os.Getenv("COPAL_LONG") == "1" {

@@ -36,8 +36,8 @@ func newRoot(a *cli.App) *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
-		// With Args and RunE of its own, the root tells an unknown command by the
-		// same path as every other mistake on the command line.
+		// With Args and RunE of its own, the root reports an unknown command by the same path as
+		// every other mistake on the command line.
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -61,7 +61,7 @@ func newRoot(a *cli.App) *cobra.Command {
 	return root
 }
 
-// addGroup adds commands that stand together in the list of all.
+// addGroup adds commands that are together in the list of all.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, cmd := range commands {
@@ -80,7 +80,7 @@ func refuseUnknownShells(root *cobra.Command) {
 	}
 }
 
-// knownCommand refuses what is left on the command line when no command was found in it.
+// knownCommand refuses arguments in which no command was found.
 func knownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -98,7 +98,8 @@ func knownCommand(root *cobra.Command, args []string) error {
 	return cli.UsageError(reason)
 }
 
-// explainFlag says of a flag's value what it should be, and of an unknown flag what else it may have been meant as.
+// explainFlag adds to the error of a flag's value the values that it takes, and to the error of an
+// unknown flag, which may be a key or a value, the way to give one that begins with a dash.
 func explainFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -117,7 +118,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// suggestions are the commands that are spelt about like word, those with its first letter if there are any.
+// suggestions returns the commands that are spelt about like word, those with its first letter if
+// there are any.
 func suggestions(root *cobra.Command, word string) []string {
 	all := root.SuggestionsFor(word)
 	near := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return word == "" || name[0] != word[0] })
@@ -127,8 +129,8 @@ func suggestions(root *cobra.Command, word string) []string {
 	return all
 }
 
-// newHelp is cobra's help command, except that asking for a command that does not
-// exist is an error.
+// newHelp returns cobra's help command, except that asking for a command that does not exist is an
+// error.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

@@ -42,7 +42,7 @@ func newScan(a *cli.App) *cobra.Command {
 	return cmd
 }
 
-// makeScan completes a command that prints entries. bound says what the arguments mean.
+// makeScan completes a command that prints entries. bound sets the bounds from the arguments.
 func makeScan(a *cli.App, cmd *cobra.Command, words string, bound func(s *cli.Selection, keys [][]byte)) {
 	var f entries.Scan
 	var at *cli.MomentFlag

@@ -21,7 +21,7 @@ type server struct {
 	stop context.CancelFunc
 	addr string
 	code chan int
-	log  chan []string // what was told
+	log  chan []string // lines on standard error
 }
 
 // serve runs copal serve until the server says where it listens.
@@ -35,7 +35,7 @@ func serve(t *testing.T, args ...string) *server {
 		s.code <- carryOut(a, append([]string{"serve", "--log", "json", "--http", ""}, args...))
 		w.Close()
 	}()
-	listening := make(chan string, 8) // more than there are doors
+	listening := make(chan string, 8) // more than the listeners
 	go func() {
 		var told []string
 		for lines := bufio.NewScanner(r); lines.Scan(); {

@@ -99,7 +99,7 @@ func TestServeHTTPWithPassword(t *testing.T) {
 	}
 }
 
-// What is more than the limit is told so, and those within are served.
+// Connections over the limit get an answer that says so, and those within it are served.
 func TestServeHTTPHasALimit(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "store"), "--redis", "", "--http", "127.0.0.1:0", "--max-clients", "3") // one is for strangers
 	for range 2 {

@@ -49,13 +49,13 @@ func startServe(t *testing.T, dir string, flags ...string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-// killedClient writes by the Redis protocol until the server is gone: number n, in several forms under keys that are
-// the client's own, and what is refused in several ways.
+// killedClient writes by the Redis protocol until the server is gone: number n, in several forms
+// under keys that are the client's own, and several commands that are refused.
 type killedClient struct {
 	id, sent, acked int
 }
 
-// round is what a client sends in one piece, and how the replies begin.
+// round is the text that a client sends in one piece, and the beginnings of the replies.
 var round = []struct{ request, reply string }{
 	{"SET ID:one N", "+OK"},
 	{"RPUSH ID:list N", ":"},
@@ -103,7 +103,8 @@ func (k *killedClient) run(address string, acks *atomic.Int64, enough int64, kil
 	}
 }
 
-// judge looks for what the client was told. The client goes on behind the last number that it finds.
+// judge compares the store with the replies to the client. The client goes on after the last number
+// that it finds.
 func (k *killedClient) judge(t *testing.T, raw *copal.Raw) {
 	t.Helper()
 	number := func(text []byte) int {
@@ -135,8 +136,8 @@ func (k *killedClient) judge(t *testing.T, raw *copal.Raw) {
 	k.sent, k.acked = n, slices.Min(got)
 }
 
-// A server that is killed while clients write has, when it is there again, all that was acknowledged, whole
-// transactions, and nothing that was refused. What was sent and not answered may be there.
+// A server that is killed while clients write has, when it is there again, all acknowledged writes,
+// whole transactions, and no refused write. Writes without a reply may be there.
 func TestServeKilled(t *testing.T) {
 	for _, durability := range []string{"write", "fsync"} {
 		t.Run(durability, func(t *testing.T) { serveKilled(t, durability) })

@@ -19,8 +19,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// webClient writes by HTTP until the server is gone. It adds to a counter by transactions that have keys, and sends one
-// that was not answered again at the next server: so each counts once.
+// webClient writes by HTTP until the server is gone. It adds to a counter by transactions that have
+// keys, and sends one that was not answered again at the next server: so each counts once.
 type webClient struct {
 	id, acked int
 }
@@ -54,13 +54,13 @@ func (c *webClient) run(url string, acks *atomic.Int64, enough int64, kill func(
 	}
 }
 
-// webFollower is told the changes of all servers, one after the other.
+// webFollower receives the changes of all servers, one after the other.
 type webFollower struct {
 	since uint64
 	told  []string
 }
 
-// follow reads lines until the server is gone, or until the key "last" is told.
+// follow reads lines until the server is gone, or until the key "last" comes.
 func (f *webFollower) follow(url string) (ended bool, err error) {
 	request, err := http.NewRequest("GET", fmt.Sprintf("%s/v1/changes?since=%d", url, f.since), nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (f *webFollower) follow(url string) (ended bool, err error) {
 	for in := bufio.NewReader(a.Body); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			return false, nil // what came of a line is none
+			return false, nil // a part of a line is none
 		}
 		var e struct {
 			Seq     uint64
@@ -100,8 +100,8 @@ func (f *webFollower) follow(url string) (ended bool, err error) {
 	}
 }
 
-// A server that is killed while clients write and are told of changes has all that was acknowledged, each request once,
-// and tells each change once.
+// A server that is killed while clients write and follow the changes has all acknowledged writes,
+// each request once, and sends each change once.
 func TestServeHTTPKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	r := rand.New(rand.NewPCG(3, 4))

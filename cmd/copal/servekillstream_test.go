@@ -19,12 +19,12 @@ import (
 	"github.com/copaldb/copal/internal/resp"
 )
 
-// killedGroup is what clients know of one stream with one group, through several lives of a server. Entries are
-// numbers: n has the id n-1.
+// killedGroup is the knowledge of clients about one stream with one group, through several lives of
+// a server. Entries are numbers: n has the id n-1.
 type killedGroup struct {
 	mu           sync.Mutex
-	sent, added  int            // the highest number that was to be added, and of which that is known
-	deliveredTo  map[int]string // as far as anybody was told
+	sent, added  int            // the highest number that a client has sent, and the highest acknowledged one
+	deliveredTo  map[int]string // as far as a reply has shown it
 	asked, acked map[int]bool   // to be acknowledged, and known to be
 }
 
@@ -103,7 +103,7 @@ func (k *killedGroup) consumes(nc net.Conn, name string, acknowledged func()) er
 	}
 }
 
-// judge looks for what the clients were told.
+// judge compares the stream with the replies to the clients.
 func (k *killedGroup) judge(t *testing.T, c *redisClient) {
 	t.Helper()
 	entries := c.do("XRANGE", "s", "-", "+").([]any)
@@ -157,8 +157,8 @@ func (k *killedGroup) judge(t *testing.T, c *redisClient) {
 	}
 }
 
-// Through the deaths of the server no entry of a stream is lost, none is delivered twice, and none that was
-// acknowledged is pending again.
+// Through the deaths of the server no entry of a stream is lost, none is delivered twice, and none
+// that was acknowledged is pending again.
 func TestServeKilledStreams(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	r := rand.New(rand.NewPCG(3, 4))

@@ -30,8 +30,8 @@ import (
 	"github.com/copaldb/copal/internal/redisserver"
 )
 
-// storeOfAll makes a store with maps of two codecs, values of all sizes, deadlines, and a collection of each kind that
-// servers have. One has more elements than are written at once.
+// storeOfAll makes a store with maps of two codecs, values of all sizes, deadlines, and a
+// collection of each kind that servers have. One has more elements than are written at once.
 func storeOfAll(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "all")
@@ -59,7 +59,7 @@ func storeOfAll(t *testing.T) (dir string) {
 	return dir
 }
 
-// entryLines are the lines of an export without the first and the last.
+// entryLines returns the lines of an export without the first and the last.
 func entryLines(export string) (lines []string) {
 	for line := range strings.Lines(export) {
 		if !strings.HasPrefix(line, `{"copal":`) && !strings.HasPrefix(line, `{"end":`) {
@@ -91,8 +91,8 @@ func writeFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-// TestExportAndImportByCopalServe exports from a server, to the byte what the directory exports, and imports the same
-// into an empty one, with codecs and types.
+// TestExportAndImportByCopalServe exports from a server the same bytes as from the directory, and
+// imports them into an empty one, with codecs and types.
 func TestExportAndImportByCopalServe(t *testing.T) {
 	dir := storeOfAll(t)
 	address, stopFirst := serveCopal(t, dir)
@@ -138,7 +138,8 @@ func TestExportAndImportByCopalServe(t *testing.T) {
 	wantCommand(t, "no differences\n", "", "diff", dir, second)
 }
 
-// TestExportAndImportByRedis exports from a Redis what was imported into it. A Redis knows no codecs.
+// TestExportAndImportByRedis exports from a Redis the entries that were imported into it. A Redis
+// knows no codecs.
 func TestExportAndImportByRedis(t *testing.T) {
 	_, address := redisserver.Start(t)
 	at, dir := "redis://"+address, storeOfAll(t)
@@ -186,7 +187,7 @@ func TestExportAndImportByRedis(t *testing.T) {
 	wantSameEntries(t, "an export that was gone on with", string(text), strings.ReplaceAll(got, `{"copal":"continued"`, ""))
 }
 
-// TestDiffOfServers tells the differences of stores on servers as it does those of directories.
+// TestDiffOfServers prints the differences of stores on servers as it does those of directories.
 func TestDiffOfServers(t *testing.T) {
 	one, other := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "other")
 	for _, dir := range []string{one, other} {
@@ -235,7 +236,7 @@ func TestDiffOfServers(t *testing.T) {
 	wantCommand(t, want, "", "diff", one, other)
 }
 
-// withoutRecords leaves out what a server does not tell: number and time of a record.
+// withoutRecords leaves out the number and the time of a record, which a server does not have.
 func withoutRecords(text string) string {
 	for {
 		i := strings.Index(text, `,"seq":`)
@@ -247,7 +248,8 @@ func withoutRecords(text string) string {
 	}
 }
 
-// TestImportFromRedisIntoAServer verifies all that it has read, and tells what is not so any more.
+// TestImportFromRedisIntoAServer verifies all entries that it has read, and reports those that have
+// changed since.
 func TestImportFromRedisIntoAServer(t *testing.T) {
 	_, from := redisserver.Start(t)
 	fillRedis(t, from, 7, 0)
@@ -317,7 +319,7 @@ func TestInterruptedImportIntoAServer(t *testing.T) {
 	wantCommand(t, "no differences\n", "", "diff", dir, at)
 }
 
-// endsAfter is a reader whose user has had enough when all was read.
+// endsAfter is a reader whose user interrupts when all was read.
 type endsAfter struct {
 	io.Reader
 	cancel context.CancelFunc
@@ -336,7 +338,7 @@ func (r *endsAfter) Read(p []byte) (int, error) {
 func TestInterruptedImportWritesWhatItHasRead(t *testing.T) {
 	address, _ := serveCopal(t, filepath.Join(t.TempDir(), "s"))
 	at, lines := "redis://"+address, strings.Builder{}
-	for i := range 3000 { // more than is read to see what it is, and less than is written together
+	for i := range 3000 { // more than is read to detect the format, and less than is written together
 		fmt.Fprintf(&lines, "{\"key\":\"key %d\",\"value\":\"%040d\"}\n", i, i)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -382,8 +384,8 @@ func TestImportBySocket(t *testing.T) {
 	}
 }
 
-// TestStreamsOfServers takes streams with groups from a directory through a copal serve and a Redis. What a dump of
-// Redis lacks is no difference, and what changes is one.
+// TestStreamsOfServers takes streams with groups from a directory through a copal serve and a
+// Redis. Parts that a dump of Redis lacks are no difference, and changes are one.
 func TestStreamsOfServers(t *testing.T) {
 	dir, second := filepath.Join(t.TempDir(), "dir"), filepath.Join(t.TempDir(), "second")
 	address, stop := serveCopal(t, dir)
@@ -426,8 +428,8 @@ func TestStreamsOfServers(t *testing.T) {
 	}
 }
 
-// TestImportedStreamsOfLaterRedis verifies in a Redis of before 7.2 what that keeps: not when a consumer last got an
-// entry.
+// TestImportedStreamsOfLaterRedis verifies in a Redis of before 7.2 the parts that it keeps: not
+// the time when a consumer last got an entry.
 func TestImportedStreamsOfLaterRedis(t *testing.T) {
 	_, address := redisserver.Start(t)
 	c := dialRedis(t, address)
@@ -447,7 +449,7 @@ func TestImportedStreamsOfLaterRedis(t *testing.T) {
 	}
 }
 
-// rewriting is an address at which the lines that a server sends are others.
+// rewriting returns the address of a proxy that rewrites the lines of the server at address.
 func rewriting(t *testing.T, address string, rewrite func(line string) string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -482,8 +484,8 @@ func rewriting(t *testing.T, address string, rewrite func(line string) string) s
 	return l.Addr().String()
 }
 
-// TestModulesOfServers: a value of a module is an error that names its key. Export leaves it out where that is asked
-// for, and diff compares the rest.
+// TestModulesOfServers: a value of a module is an error that names its key. Export leaves it out
+// where that is asked for, and diff compares the rest.
 func TestModulesOfServers(t *testing.T) {
 	_, address := redisserver.Start(t)
 	c := dialRedis(t, address)
@@ -508,7 +510,7 @@ func TestModulesOfServers(t *testing.T) {
 	}
 }
 
-// TestStatOfServers tells what servers say of themselves.
+// TestStatOfServers prints the counts of servers.
 func TestStatOfServers(t *testing.T) {
 	dir := storeOf(t, 100)
 	address, _ := serveCopal(t, dir)
@@ -542,7 +544,7 @@ func TestStatOfServers(t *testing.T) {
 	}
 }
 
-// TestStatOfACluster adds up what the masters say.
+// TestStatOfACluster adds up the counts of the masters.
 func TestStatOfACluster(t *testing.T) {
 	c := redisserver.StartCluster(t)
 	at := "redis://" + strings.Join(c.Addresses(), ",")
@@ -553,7 +555,7 @@ func TestStatOfACluster(t *testing.T) {
 	if err := json.Unmarshal([]byte(mustCommand(t, nil, "stat", at, "--json")), &s); err != nil {
 		t.Fatal(err)
 	}
-	all := int64(0) // what each tells by itself
+	all := int64(0) // the sum of the masters' own counts
 	for _, address := range c.Addresses() {
 		reply, _ := dialRedis(t, address).do("INFO", "memory").([]byte)
 		_, used, _ := strings.Cut(string(reply), "used_memory:")
@@ -675,7 +677,8 @@ func TestInstead(t *testing.T) {
 	}
 }
 
-// TestContentTypesOfServers are kept by a copal serve. What goes to a Redis is without, and the command says so.
+// TestContentTypesOfServers: a copal serve keeps them. Entries for a Redis lose them, and the
+// command says so.
 func TestContentTypesOfServers(t *testing.T) {
 	lines := `{"copal":"export","version":1,"seq":1,"time":"2026-11-21T12:34:00.123Z"}
 {"key":"l","collection":"list","elements":1}
@@ -703,7 +706,8 @@ func TestContentTypesOfServers(t *testing.T) {
 	wantCommand(t, "~ page\n    (content): text/html → text/plain\n1 entry differs: 0 gone, 0 new, 1 changed\n", "", "diff", "redis://"+served, "redis://"+other)
 }
 
-// TestLostServer imports into a server that goes away. The error says what it may have.
+// TestLostServer imports into a server that goes away. The error says that the same import can be
+// run again.
 func TestLostServer(t *testing.T) {
 	defer func(n int) { importing.BatchEntries = n }(importing.BatchEntries)
 	importing.BatchEntries = 3
@@ -759,8 +763,8 @@ func TestImportOfWhatServersDoNotTake(t *testing.T) {
 	}
 }
 
-// TestScratchForgets: what is read through a scratch is what was asked for last, so that it does not take longer each
-// time.
+// TestScratchForgets: a read through a scratch yields only the entries of the last request, so that
+// it does not take longer each time.
 func TestScratchForgets(t *testing.T) {
 	address, _ := serveCopal(t, storeOf(t, 3))
 	err := cli.NewApp(nil, io.Discard, io.Discard).Reach("redis://"+address, func(db *copal.DB) error {

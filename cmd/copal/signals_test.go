@@ -26,7 +26,7 @@ func storeOf(t *testing.T, n int) (dir string) {
 	return dir
 }
 
-// An interrupted command says so, and what it has not reached is as it was.
+// An interrupted command says so, and leaves the rest unchanged.
 func TestInterruptedCommands(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // bench has a lock there
 	dir, files, results := storeOf(t, 100), t.TempDir(), t.TempDir()

@@ -26,7 +26,8 @@ func talk(t *testing.T, address, text string) (net.Conn, string) {
 	return c, strings.TrimSpace(line)
 }
 
-// Strangers keep no probe and no user out, whatever they send; nor do the connections of one user those of another.
+// Strangers keep no probe and no user out, with any requests; nor do the connections of one user
+// those of another.
 func TestConnectionsAreShared(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "users.toml")

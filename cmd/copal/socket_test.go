@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/redisserver"
 )
 
-// wantCommand runs a command line that must succeed, and print and tell this.
+// wantCommand runs a command line that must succeed, and wants these outputs.
 func wantCommand(t *testing.T, stdout, stderr string, args ...string) {
 	t.Helper()
 	code, out, told := command(nil, args...)
@@ -33,8 +33,8 @@ func needSockets(t *testing.T) {
 	}
 }
 
-// TestOwnSocket looks at the socket that a server makes in the directory of its store: at its rights, and that it asks
-// for no password, which another door does.
+// TestOwnSocket looks at the socket that a server makes in the directory of its store: at its
+// rights, and that it asks for no password, which another listener does.
 func TestOwnSocket(t *testing.T) {
 	needSockets(t)
 	t.Setenv("COPAL_PASSWORD", "secret")
@@ -80,7 +80,8 @@ func TestOwnSocket(t *testing.T) {
 	s.end()
 }
 
-// TestSecondProcess writes to a store that a server has open, and to one that another program has open.
+// TestSecondProcess writes to a store that a server has open, and to one that another program has
+// open.
 func TestSecondProcess(t *testing.T) {
 	needSockets(t)
 	dir := filepath.Join(t.TempDir(), "s")
@@ -160,7 +161,7 @@ func TestStoresOnServers(t *testing.T) {
 	}
 }
 
-// TestCopyFromARedis tells that nothing was compared.
+// TestCopyFromARedis prints that nothing was compared.
 func TestCopyFromARedis(t *testing.T) {
 	_, address := redisserver.Start(t)
 	at, to := "redis://"+address, filepath.Join(t.TempDir(), "to")
@@ -183,7 +184,8 @@ func TestCopyFromARedis(t *testing.T) {
 	}
 }
 
-// TestCopyTellsContentTypes warns of those that a Redis does not keep, and takes them to a copal serve.
+// TestCopyTellsContentTypes: a copy to a Redis, which does not keep content types, warns, and one
+// to a copal serve keeps them.
 func TestCopyTellsContentTypes(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "from")
 	db, err := copal.Open(from)
@@ -209,7 +211,7 @@ func TestCopyTellsContentTypes(t *testing.T) {
 	}
 }
 
-// TestCopyHidesPasswords has no password in what it prints, and in what it notes.
+// TestCopyHidesPasswords has no password in its output and its notes.
 func TestCopyHidesPasswords(t *testing.T) {
 	_, address := redisserver.Start(t)
 	dialRedis(t, address).do("ACL", "SETUSER", "me", "on", ">secret", "+@all", "~*", "&*")
@@ -240,8 +242,8 @@ func TestCopyHidesPasswords(t *testing.T) {
 	}
 }
 
-// TestCopyStreams takes streams with groups from a Redis to a server, a directory and another Redis: each says the same
-// of them.
+// TestCopyStreams takes streams with groups from a Redis to a server, a directory and another
+// Redis: each says the same of them.
 func TestCopyStreams(t *testing.T) {
 	_, first := redisserver.Start(t, "--stream-node-max-entries", "7")
 	_, second := redisserver.Start(t)

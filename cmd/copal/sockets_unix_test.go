@@ -16,14 +16,16 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/socket"
 )
 
-// sockets serves a store with each socket that there is, and returns the paths of --unix, --admin and the store's own.
+// sockets serves a store with all its sockets, and returns the paths of --unix, --admin and the
+// store's own.
 func sockets(t *testing.T, dir string, args ...string) (s *server, paths [3]string) {
 	t.Helper()
 	paths = [3]string{filepath.Join(dir, "redis.sock"), filepath.Join(dir, "admin.sock"), cli.SocketOf(filepath.Join(dir, "store"))}
 	return serve(t, append([]string{filepath.Join(dir, "store"), "--redis", "127.0.0.1:0", "--unix", paths[0], "--admin", paths[1]}, args...)...), paths
 }
 
-// Each socket lets its owner in alone, whatever the umask, and in the place of one that a killed server has left.
+// Each socket lets its owner in alone, with any umask, and in the place of one that a killed server
+// has left.
 func TestPermissionsOfSockets(t *testing.T) {
 	for _, umask := range []int{0, 0o022, 0o077, 0o177} {
 		dir := t.TempDir()
@@ -87,8 +89,8 @@ func wantSocket(t *testing.T, path string, mode fs.FileMode) {
 	}
 }
 
-// In the place of a socket, or of the directory in which it is made, a link is not followed, and nothing is taken away
-// but a socket.
+// In the place of a socket, or of the directory in which it is made, a link is not followed, and
+// nothing is taken away but a socket.
 func TestSocketsReplaceNothingElse(t *testing.T) {
 	for name, put := range map[string]func(path, other string) error{
 		"file":      func(path, _ string) error { return os.WriteFile(path, []byte("mine"), 0o644) },
@@ -142,7 +144,8 @@ func TestSocketsReplaceNothingElse(t *testing.T) {
 	}
 }
 
-// A store whose socket is no socket is served by the other doors, and a second process does not write through a link.
+// A store whose socket is no socket is served by the other listeners, and a second process does not
+// write through a link.
 func TestOwnSocketIsALink(t *testing.T) {
 	dir := t.TempDir()
 	decoy := serve(t, filepath.Join(dir, "decoy"), "--redis", "", "--unix", filepath.Join(dir, "decoy.sock"))

@@ -143,8 +143,8 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 			b[offset] ^= 1
 			ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 		},
-		// aftercut DIR COPY copies a store as a power cut leaves it: what is in the segments is there, and the
-		// ring was not written.
+		// aftercut DIR COPY copies a store as a power cut leaves it: with the bytes of the
+		// segments, and without the ring.
 		"aftercut": func(ts *testscript.TestScript, _ bool, args []string) {
 			from, to := ts.MkAbs(args[0]), ts.MkAbs(args[1])
 			names, err := filepath.Glob(filepath.Join(from, "*"))
@@ -171,8 +171,8 @@ var timeOfNow = regexp.MustCompile(`20[0-4][0-9]-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[
 
 func stores(ts *testscript.TestScript) heldStores { return ts.Value(storesKey{}).(heldStores) }
 
-// openToWrite opens a store that does not sync by itself while a script runs: what a
-// crash would leave of it does not depend on how long that takes.
+// openToWrite opens a store that does not sync by itself while a script runs: its state after a
+// crash does not depend on the duration.
 func openToWrite(ts *testscript.TestScript, dir string) *copal.DB {
 	db, err := copal.Open(dir, copal.WithSyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { ts.Logf("%v", err) }))
 	ts.Check(err)

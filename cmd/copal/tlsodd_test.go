@@ -33,7 +33,8 @@ type issuer struct {
 	between [][]byte
 }
 
-// issue returns a certificate by an issuer, or by itself for nil, as change makes it from one that is valid.
+// issue returns a certificate by an issuer, or by itself for nil, as change makes it from one that
+// is valid.
 func issue(t *testing.T, by *issuer, change func(c *x509.Certificate)) *issuer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -70,7 +71,7 @@ func authority(c *x509.Certificate) {
 	c.IsCA, c.KeyUsage, c.ExtKeyUsage, c.Subject.CommonName = true, x509.KeyUsageCertSign, nil, "a root of a test"
 }
 
-// shown is the certificate as a client shows it, with those between it and its root.
+// shown returns the certificate as a client shows it, with those between it and its root.
 func (i *issuer) shown() *tls.Certificate {
 	return &tls.Certificate{Certificate: append([][]byte{i.Raw}, i.between...), PrivateKey: i.key}
 }
@@ -87,7 +88,8 @@ func writeRoots(t *testing.T, file string, roots ...*issuer) {
 	}
 }
 
-// secureDoors are the ports that may have TLS: their flags, a request, and the answer of a client that is let in.
+// secureDoors are the ports that may have TLS: their flags, a request, and the answer of a client
+// that is let in.
 var secureDoors = map[string]struct {
 	flags           []string
 	request, answer string
@@ -96,7 +98,8 @@ var secureDoors = map[string]struct {
 	"http":  {[]string{"--redis", "", "--http", "127.0.0.1:0"}, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 OK"},
 }
 
-// asksByTLS returns the first line of the answer to a request, "" if there is none, and the state of the connection.
+// asksByTLS returns the first line of the answer to a request, "" if there is none, and the state
+// of the connection.
 func asksByTLS(address, request string, config *tls.Config) (line string, is tls.ConnectionState) {
 	c, err := tls.Dial("tcp", address, config)
 	if err != nil {
@@ -109,8 +112,9 @@ func asksByTLS(address, request string, config *tls.Config) (line string, is tls
 	return strings.TrimSuffix(line, "\r\n"), c.ConnectionState()
 }
 
-// Each client has to show a valid certificate by one of the authorities, at both ports and in both versions of TLS.
-// The authorities are read again at SIGHUP: sessions of before do not go on with the old ones.
+// Each client has to show a valid certificate by one of the authorities, at both ports and in both
+// versions of TLS. The authorities are read again at SIGHUP: sessions of before do not go on with
+// the old ones.
 func TestClientCertificates(t *testing.T) {
 	root, other := issue(t, nil, authority), issue(t, nil, authority) // of one name
 	root.between, other.between = nil, nil
@@ -255,8 +259,8 @@ func TestSessionsWithoutCertificates(t *testing.T) {
 	}
 }
 
-// A port speaks its own protocol alone: a client that offers names of others is refused, and one that offers none is
-// taken.
+// A port speaks its own protocol alone: a client that offers names of others is refused, and one
+// that offers none is taken.
 func TestProtocolsByALPN(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := writeCertificate(t, dir, 1)
@@ -288,7 +292,7 @@ func TestProtocolsByALPN(t *testing.T) {
 	}
 }
 
-// helloOf is the first record that a client of TLS sends.
+// helloOf returns the first record that a client of TLS sends.
 func helloOf(t *testing.T) []byte {
 	t.Helper()
 	here, there := net.Pipe()
@@ -302,8 +306,9 @@ func helloOf(t *testing.T) []byte {
 	return record[:n]
 }
 
-// Clients of the HTTP port that break off, send something else or say hello again, and those with old versions or odd
-// names: the connection of each ends, nothing is carried out, and a good client goes on.
+// Clients of the HTTP port that break off, send something else or say hello again, and those with
+// old versions or odd names: the connection of each ends, nothing is carried out, and a good client
+// goes on.
 func TestOddClientsOfHTTPS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := writeCertificate(t, dir, 1)

@@ -20,8 +20,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestKilledAndRunAgain kills commands that make stores when they have written so many bytes. What they leave is never
-// called damaged, and the same command again makes the whole store. COPAL_LONG kills five hundred, not fifty.
+// TestKilledAndRunAgain kills commands that make stores when they have written so many bytes. The
+// remains are never called damaged, and the same command again makes the whole store. COPAL_LONG
+// kills five hundred, not fifty.
 func TestKilledAndRunAgain(t *testing.T) {
 	rounds := 13 // of each command
 	if os.Getenv("COPAL_LONG") == "1" {
@@ -120,7 +121,8 @@ func TestKilledAndRunAgain(t *testing.T) {
 	}
 }
 
-// killAt kills a command when new stores have so many bytes more than before, and reports whether it was running.
+// killAt kills a command when new stores have so many bytes more than before, and reports whether
+// it was running.
 func killAt(t *testing.T, base string, args []string, bytes int64) bool {
 	t.Helper()
 	program, err := os.Executable()
@@ -159,8 +161,8 @@ func sizeOfNew(base string) (n int64) {
 	return n
 }
 
-// TestUnfinishedImport: a store that has a part of an import opens, and each command says so, until the same import
-// has ended.
+// TestUnfinishedImport: a store that has a part of an import opens, and each command says so, until
+// the same import has ended.
 func TestUnfinishedImport(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -196,8 +198,8 @@ func TestUnfinishedImport(t *testing.T) {
 	}
 }
 
-// TestSwappedRestoreIsRunAgain: where the arguments of a restore are the wrong way round, and it was killed, the same
-// command ends it.
+// TestSwappedRestoreIsRunAgain: where the arguments of a restore are the wrong way round, and it
+// was killed, the same command ends it.
 func TestSwappedRestoreIsRunAgain(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -26,7 +26,7 @@ func (w *stopAt) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// A watch that is interrupted has done what it was to do.
+// An interrupted watch has succeeded.
 func TestWatchEndsWithSuccess(t *testing.T) {
 	dir := t.TempDir()
 	db, err := copal.Open(dir)
@@ -52,7 +52,7 @@ func TestWatchEndsWithSuccess(t *testing.T) {
 // A watch of a store that has no record yet prints the first writes within a tenth of a second.
 func TestWatchOfAStoreWithoutARecord(t *testing.T) {
 	dir := t.TempDir()
-	cli.NewApp(nil, nil, nil).CatchSignals()() // its goroutine is the process's, and stands outside of the bubble
+	cli.NewApp(nil, nil, nil).CatchSignals()() // its goroutine is the process's, outside of the bubble
 	synctest.Test(t, func(t *testing.T) {
 		db, err := copal.Open(dir)
 		if err != nil {
@@ -83,10 +83,10 @@ func TestWatchOfAStoreWithoutARecord(t *testing.T) {
 	})
 }
 
-// An entry that has expired is told so, in text and in JSON.
+// The expiry of an entry is printed, in text and in JSON.
 func TestWatchTellsWhatExpires(t *testing.T) {
 	dir := t.TempDir()
-	cli.NewApp(nil, nil, nil).CatchSignals()() // its goroutine is the process's, and stands outside of the bubble
+	cli.NewApp(nil, nil, nil).CatchSignals()() // its goroutine is the process's, outside of the bubble
 	synctest.Test(t, func(t *testing.T) {
 		db, err := copal.Open(dir, copal.ExpiryEvents())
 		if err != nil {
