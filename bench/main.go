@@ -91,7 +91,7 @@ func parse(args []string, stderr io.Writer) (o flags, err error) {
 	return o, nil
 }
 
-// run is the program.
+// run carries out a command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	o, err := parse(args, stderr)
 	if err != nil {

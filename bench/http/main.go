@@ -81,7 +81,8 @@ const (
 	answer = `{"id":"alice","value":{"Name":"Alice","Age":28,"Email":"alice@example.com"},"age":1}` + "\n"
 )
 
-// serve is the child: it prints its address, and serves until it is interrupted.
+// serve is the main function of the child: it prints its address, and serves until it is
+// interrupted.
 func serve(name string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -360,7 +361,7 @@ func measureReaders() error {
 	return nil
 }
 
-// follow reads the events of a stream, the value of each of which is when it was sent.
+// follow reads the events of a stream. The value of each is the time at which it was sent.
 func follow(ctx context.Context, client *http.Client, url string, ready chan<- struct{}, got func(at time.Time)) error {
 	r, err := http.NewRequestWithContext(ctx, "GET", url+"/v1/changes", nil)
 	if err != nil {

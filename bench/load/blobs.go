@@ -18,7 +18,8 @@ const (
 	mostBlob  = 5_000_000
 )
 
-// noise is where all blobs are cut from. Nothing can compress it. It is in the memory of every side.
+// noise is where all blobs are cut from. Nothing can compress it. It is in the memory of every
+// side.
 var noise = sync.OnceValue(func() []byte {
 	b := make([]byte, 8<<20)
 	random := rand.New(rand.NewPCG(4, 4))
@@ -28,7 +29,7 @@ var noise = sync.OnceValue(func() []byte {
 	return b
 })
 
-// blobOf is the blob of a number. It is shared.
+// blobOf returns the blob of a number. The caller must not change it.
 func blobOf(i int) []byte {
 	p, all := picker(i), noise()
 	n := leastBlob + p.below(mostBlob-leastBlob)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// collections is how many there are in the store of a line.
+// collections is the number of collections in the store of a line.
 const collections = 5
 
-// batchRecords is how many records a transaction writes.
+// batchRecords is the number of records that a transaction writes.
 const batchRecords = 1000
 
 // A record is some 1.2 KB of JSON.
@@ -68,7 +68,7 @@ func (p *picker) text(n int) string {
 	return all[at : at+n]
 }
 
-// recordText is how much text a record has at most.
+// recordText is the length of the text of a record, at most.
 const recordText = 1000
 
 // recordOf makes a record to compare with. It allocates nothing.

@@ -21,7 +21,7 @@ type row struct {
 	figure string // phase and name
 	title  string
 	unit   string
-	enough float64 // if not 0, a figure up to this is good, whoever is first
+	enough float64 // if not 0, a figure up to this is good without being the first
 }
 
 // A line is a part of a table: phases that each side goes through, on a store of its own.
@@ -137,7 +137,7 @@ func roundsOf(long bool) int {
 	return 3
 }
 
-// memoryRows are the rows of the memory of a process after a phase.
+// memoryRows returns the rows of the memory of a process after a phase.
 func memoryRows(phase, title string) []row {
 	return []row{
 		{phase + " anonymous", "memory after " + title + ": anonymous", size, 0},
@@ -146,7 +146,7 @@ func memoryRows(phase, title string) []row {
 	}
 }
 
-// mixLines are a mix of structs and one of strings.
+// mixLines returns two lines of a mix, one of structs and one of strings.
 func mixLines(t *topic, family string, m mix) (lines []line) {
 	label := fmt.Sprintf("%s keys, %s operations, %d goroutines, %d %% writes, ", thousands(m.Keys), thousands(m.Ops), m.Goroutines, m.Writes)
 	for _, m.Values = range []string{"structs", "strings"} {

@@ -1,6 +1,6 @@
-// Command load is the load suite that the field quotes for embedded stores: collections of records of 1.2 KB, openings
-// by the thousand, blobs of 2 to 5 MB, and mixes of reads and writes by many goroutines. It measures copal beside
-// bbolt, badger, pebble and buntdb, and prints a table for each topic.
+// Command load is the usual load suite for embedded stores: collections of records of 1.2 KB,
+// openings by the thousand, blobs of 2 to 5 MB, and mixes of reads and writes by many goroutines.
+// It measures copal beside bbolt, badger, pebble and buntdb, and prints a table for each topic.
 //
 //	go run ./load                        # everything: half an hour
 //	go run ./load -quick                 # a tenth of the sizes, one round; noisier
@@ -11,7 +11,8 @@
 // every side does the same work on a fresh store, and another side begins. A phase checks the
 // values that it reads, and a wrong one ends the run.
 //
-// Durability is equal on all sides of a table. A store that is not synced does one sync at the end, inside the clock.
+// Durability is equal on all sides of a table. A store that is not synced does one sync at the end,
+// inside the clock.
 package main
 
 import (
@@ -54,7 +55,7 @@ type options struct {
 	run, json, dir string
 }
 
-// run is the program.
+// run carries out a command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	var o options
 	f := flag.NewFlagSet("load", flag.ContinueOnError)
@@ -96,7 +97,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return r.measure(ctx, dir, lines, o.json, stdout, stderr)
 }
 
-// lines are those that the flags ask for, with their rounds.
+// lines returns the lines that the flags ask for, with their rounds.
 func (o options) lines() (chosen []line, err error) {
 	wanted, err := regexp.Compile(o.run)
 	if err != nil {
@@ -124,8 +125,8 @@ func (o options) lines() (chosen []line, err error) {
 	return chosen, nil
 }
 
-// measure measures the lines in turn. It prints each topic when its last line is done, and keeps the file of figures up
-// to date: a run that is interrupted has not been for nothing.
+// measure measures the lines in turn. It prints each topic when its last line is done, and keeps
+// the file of figures up to date: a run that is interrupted has not been for nothing.
 func (r *report) measure(ctx context.Context, dir string, lines []line, file string, stdout, stderr io.Writer) (err error) {
 	if r.Nothing, err = runPhase(ctx, &spec{Phase: "nothing"}); err != nil {
 		return err

@@ -19,10 +19,10 @@ type mix struct {
 	Durable               bool   // each write is synced when it returns
 }
 
-// fillBatch is how many keys a transaction sets before the clock begins.
+// fillBatch is the number of keys that a transaction sets before the clock begins.
 const fillBatch = 10_000
 
-// mostChecked is how many keys are read when the clock has stopped.
+// mostChecked is the number of keys to read when the clock has stopped.
 const mostChecked = 100_000
 
 // An item is the struct of the mixes.
@@ -179,7 +179,8 @@ func (w *work[V]) part(st side[V], from, to int) error {
 	return nil
 }
 
-// check reads keys: each has a value that an operation has written or, if none has written the key, the first.
+// check reads keys: each has a value that an operation has written or, if none has written the key,
+// the first.
 func (w *work[V]) check(st side[V]) error {
 	written := make([]bool, w.Keys)
 	for _, i := range w.order {

@@ -14,8 +14,8 @@ import (
 // suitePart is the text between the marks of docs/performance.md.
 var suitePart = regexp.MustCompile(`(?s)<!-- made by the load suite -->\n.*?<!-- end -->`)
 
-// TestPage: the tables of the load suite in docs/performance.md are those of the newest file in bench/results. With
-// COPAL_WRITE=1 the test writes them.
+// TestPage: the tables of the load suite in docs/performance.md are those of the newest file in
+// bench/results. With COPAL_WRITE=1 the test writes them.
 func TestPage(t *testing.T) {
 	files, err := filepath.Glob("../results/*-load.json")
 	if err != nil || len(files) == 0 {
@@ -47,7 +47,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// page is the report as tables of a page.
+// page returns the report as tables of a page.
 func (r *report) page() string {
 	var b strings.Builder
 	m := r.Machine

@@ -110,7 +110,7 @@ func (f figures) memory() error {
 	return nil
 }
 
-// fileBytes is the length of all files of a store.
+// fileBytes returns the length of all files of a store.
 func fileBytes(dir string) (total float64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

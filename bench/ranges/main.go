@@ -1,5 +1,6 @@
-// Command ranges measures walks over keys in order: copal with OrderedKeys, and without, against bbolt, pebble,
-// badger and buntdb, all of them filled with the same keys in the same random order, without a sync.
+// Command ranges measures walks over keys in order: copal with OrderedKeys, and without, against
+// bbolt, pebble, badger and buntdb, all of them filled with the same keys in the same random order,
+// without a sync.
 //
 //	go run ./ranges                     # 1 M keys, values of 100 B
 //	go run ./ranges -keys 100000        # the keys of a prefix scan in a store of that size

@@ -1,5 +1,5 @@
-// Command recipes measures the advice of docs/guide.md: keys of time series, counters, and the memory of a process
-// beside WithMaxMemory.
+// Command recipes measures the advice of docs/guide.md: keys of time series, counters, and the
+// memory of a process beside WithMaxMemory.
 //
 //	go run ./recipes                 # all of it, a minute or two
 //	go run ./recipes -run counters   # one of series, counters, memory
@@ -246,7 +246,7 @@ func memory() {
 	line("read, after a collection")
 }
 
-// status is a line of /proc/self/status in MiB, or empty.
+// status returns a line of /proc/self/status in MiB, or an empty text.
 func status(name string) string {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

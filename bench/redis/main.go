@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// policy is how durable an acknowledged write is.
+// policy is the durability of an acknowledged write.
 type policy struct {
 	name, copal, redis string
 	pipelines          []int
@@ -57,7 +57,7 @@ var policies = []policy{
 	{"fsync", "fsync", "always", []int{1, 16}, []string{"SET", "INCR"}},
 }
 
-// commandsOf is how many commands a round of a line has.
+// commandsOf returns the number of commands in a round of a line.
 func commandsOf(p *policy, command string, pipeline int) int {
 	n := 100_000
 	if pipeline > 1 {

@@ -17,7 +17,8 @@ import (
 	"github.com/copaldb/copal/remote"
 )
 
-// etcdLines measures the Map on copal serve, with FSync, beside etcd, which syncs each write before it answers.
+// etcdLines measures the Map on copal serve, with FSync, beside etcd, which syncs each write before
+// it answers.
 func etcdLines(ctx context.Context, dir, copalAt string, wanted *regexp.Regexp) (err error) {
 	if _, err := exec.LookPath("etcd"); err != nil {
 		fmt.Println("etcd is not installed, so its lines are left out")

@@ -1,5 +1,5 @@
-// Command remote measures the typed Map of package remote beside the same client used by hand: rueidis with
-// encoding/json, on the same servers, in turns.
+// Command remote measures the typed Map of package remote beside the same client used by hand:
+// rueidis with encoding/json, on the same servers, in turns.
 //
 //	go run ./remote                 # all lines, 5 rounds: some minutes
 //	go run ./remote -run redis/Get  # some lines

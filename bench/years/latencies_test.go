@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLatencies compares the percentiles with those of the sorted list: they may be an eighth too high, never
-// too low.
+// TestLatencies compares the percentiles with those of the sorted list: they may be an eighth too
+// high, never too low.
 func TestLatencies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var l latencies

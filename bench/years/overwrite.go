@@ -25,8 +25,8 @@ func runOverwrite(ctx context.Context, s *settings) error {
 	return runPhase(ctx, s, "reopen and read all", "overwrite/check", 0, nil)
 }
 
-// overwriteKeys overwrites every key in each round once, in an order of its own for each round, while
-// one goroutine reads and another looks how much space the files take.
+// overwriteKeys overwrites every key in each round once, in an order of its own for each round,
+// while one goroutine reads and another looks how much space the files take.
 func overwriteKeys(s *settings, r *figures, _ func()) error {
 	st, err := s.open()
 	if err != nil {

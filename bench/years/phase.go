@@ -45,7 +45,8 @@ func (r *figures) time(name string, f func() error) error {
 
 const readyLine = "ready"
 
-// runPhase runs a phase to its end, or kills it some time after it is ready, and prints its figures.
+// runPhase runs a phase to its end, or kills it some time after it is ready, and prints its
+// figures.
 func runPhase(ctx context.Context, s *settings, title, name string, kill time.Duration, setup func(*exec.Cmd)) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -131,13 +132,13 @@ func watchMemory() *memoryWatch {
 	return m
 }
 
-// settled is the anonymous memory when garbage has been given back.
+// settled returns the anonymous memory when garbage has been given back.
 func settled() int64 {
 	debug.FreeOSMemory()
 	return anonymousBytes()
 }
 
-// collection is the time of one garbage collection, the median of five.
+// collection returns the time of one garbage collection, the median of five.
 func collection() time.Duration {
 	var times []time.Duration
 	for range 5 {
@@ -153,7 +154,7 @@ func collection() time.Duration {
 	return times[len(times)/2]
 }
 
-// onDisk is the space that the files of a directory take.
+// onDisk returns the space that the files of a directory take.
 func onDisk(dir string) (int64, error) {
 	var total int64
 	entries, err := os.ReadDir(dir)

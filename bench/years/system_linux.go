@@ -47,7 +47,8 @@ func joinGroup() error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 }
 
-// groupMost is the most memory that the control group had, and whether there is one. It begins anew with each phase.
+// groupMost returns the peak memory of the control group, and whether there is a group. The peak
+// starts over with each phase.
 func groupMost() (int64, bool) {
 	dir := os.Getenv(groupVariable)
 	if dir == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// Engine is pebble: a log-structured tree. It has a cache, and a table in memory of the size that badger has by
-// default.
+// Engine is pebble: a log-structured tree. It has a cache, and a table in memory of the size that
+// badger has by default.
 var Engine = rivals.Engine{Name: "pebble", Module: "github.com/cockroachdb/pebble/v2", Open: open}
 
 // Store is a store of pebble.
@@ -56,7 +56,7 @@ func (s Store) Get(key []byte) ([]byte, error) {
 	return value, closer.Close()
 }
 
-// pebbleError is an error of pebble as one of package rivals.
+// pebbleError returns an error of pebble as one of package rivals.
 func pebbleError(err error) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return rivals.ErrAbsent

@@ -50,8 +50,8 @@ type Axis struct {
 	Log   bool // logarithmic; zero and less have no place on it
 }
 
-// measure is the value, or its decimal logarithm: lengths along the axis are proportional to it. It reports whether
-// the value has a place on the axis.
+// measure returns the value, or its decimal logarithm: lengths along the axis are proportional to
+// it. It reports whether the value has a place on the axis.
 func (a Axis) measure(v float64) (float64, bool) {
 	const most = 1e300 // sums of values must not overflow, and ticks below the least not be zero
 	if !(math.Abs(v) <= most) || a.Log && v < 1/most {
@@ -107,7 +107,7 @@ func newScale(a Axis, values []float64, from, to float64) scale {
 	return s
 }
 
-// place is the coordinate of a value. A value that has none is at the start of the axis.
+// place returns the coordinate of a value. A value that has none is at the start of the axis.
 func (s scale) place(v float64) float64 {
 	m, ok := s.measure(v)
 	if !ok {
@@ -116,12 +116,13 @@ func (s scale) place(v float64) float64 {
 	return s.placeMeasure(m)
 }
 
-// placeMeasure rounds the product by itself, so that no processor fuses it with the sum and draws other bytes.
+// placeMeasure rounds the product by itself, so that no processor fuses it with the sum and draws
+// other bytes.
 func (s scale) placeMeasure(m float64) float64 {
 	return s.from + float64((s.to-s.from)*((m-s.lo)/(s.hi-s.lo)))
 }
 
-// ticks are the lines of the axis, in ascending order.
+// ticks returns the lines of the axis, in ascending order.
 func (s scale) ticks() []tick {
 	if s.Log {
 		return s.logTicks()
@@ -141,8 +142,8 @@ func (s scale) ticks() []tick {
 	return ticks
 }
 
-// logTicks labels 1, 2, 5, 10 on an axis of few decades, each decade on one of more, and every so many on one
-// of very many.
+// logTicks labels 1, 2, 5, 10 on an axis of few decades, each decade on one of more, and every so
+// many on one of very many.
 func (s scale) logTicks() []tick {
 	const (
 		few  = 2.2

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// Bars shows ratios as bars that go left or right from 1, on a logarithmic axis: half is as long as double.
+// Bars shows ratios as bars that go left or right from 1, on a logarithmic axis: half is as long as
+// double.
 type Bars struct {
 	Title, Subtitle string
 	Below, Above    string // the meaning of ratios below 1 and above it, such as "slower" and "faster"
@@ -99,10 +100,10 @@ func (b *Bars) drawBar(d *drawing, bar Bar, x scale, one, y float64) {
 	d.WriteString("</g>\n")
 }
 
-// point is the bar as a point.
+// point returns the bar as a point.
 func (b Bar) point() Point { return Point{Y: b.Value, Min: b.Min, Max: b.Max} }
 
-// Numbers is the bars as a table.
+// Numbers returns the bars as a table.
 func (b *Bars) Numbers() Table {
 	t := Table{Header: []string{"", "ratio", "from", "to", ""}}
 	for _, bar := range b.Bars {

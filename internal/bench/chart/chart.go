@@ -21,16 +21,16 @@ type Chart struct {
 	Kinds, Groups []string
 }
 
-// Series is one line of a chart. Series of one Kind share a colour, series of one Group a dash and a mark. A
-// series without a Kind has its Name for one.
+// Series is one line of a chart. Series of one Kind share a colour, series of one Group a dash and
+// a mark. A series without a Kind has its Name for one.
 type Series struct {
 	Name        string
 	Kind, Group string
 	Points      []Point
 }
 
-// Point is a median at X, and the least and the most that was measured there. If Min and Max are both zero there is
-// no spread.
+// Point is a median at X, and the least and the most that was measured there. If Min and Max are
+// both zero there is no spread.
 type Point struct {
 	X, Y, Min, Max float64
 }
@@ -104,7 +104,7 @@ func (p Point) spread() bool {
 	return finite(p.Min) && finite(p.Max) && (p.Min != 0 || p.Max != 0)
 }
 
-// best is the least Y at each X, of the points that have a place.
+// best returns the least Y at each X, of the points that have a place.
 func (c *Chart) best() map[float64]float64 {
 	best := map[float64]float64{}
 	for _, s := range c.Series {
@@ -186,7 +186,7 @@ func (c *Chart) drawSeries(d *drawing, e *entry, x, y scale, best map[float64]fl
 	d.WriteString(points.String() + "</g>\n")
 }
 
-// tell describes a point in lines of text.
+// tell returns the description of a point, in lines of text.
 func (c *Chart) tell(s *Series, p Point, best float64) string {
 	text := s.Name + "\n" + strings.TrimPrefix(c.X.Label+": ", ": ") + c.X.Unit.Format(p.X) + "\n" + c.Y.Unit.Format(p.Y)
 	if p.spread() {
@@ -203,8 +203,8 @@ func (c *Chart) tell(s *Series, p Point, best float64) string {
 
 func (p Point) tellSpread(u Unit) string { return u.Format(p.Min) + " – " + u.Format(p.Max) }
 
-// drawLegend writes the names beside the ends of their lines, and moves them apart where they would touch. Series
-// without a point come last.
+// drawLegend writes the names beside the ends of their lines, and moves them apart where they would
+// touch. Series without a point come last.
 func drawLegend(d *drawing, entries []entry, left, top, bottom float64) {
 	const half = legendPitch / 2.0
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.end, b.end) })
@@ -233,7 +233,8 @@ func drawLegend(d *drawing, entries []entry, left, top, bottom float64) {
 	}
 }
 
-// Numbers is the chart as a table: a row for each series, a column for each X, the best of each column emphasised.
+// Numbers returns the chart as a table: a row for each series, a column for each X, the best of
+// each column emphasised.
 func (c *Chart) Numbers() Table {
 	var xs []float64
 	for _, s := range c.Series {

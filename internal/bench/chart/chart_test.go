@@ -46,7 +46,8 @@ func svgOf(t testing.TB, f Figure) string {
 	return out.String()
 }
 
-// sample has two engines and two strategies, a point that the axis cannot show, and a series without any.
+// sample has two engines and two strategies, a point that the axis cannot show, and a series
+// without any.
 func sample() *Chart {
 	return &Chart{
 		Title:    "Read one",
@@ -145,7 +146,7 @@ func TestLinesBreak(t *testing.T) {
 	}
 }
 
-// Whatever the values are, no number of a drawing is none, and no point lies outside.
+// For any values, each number of a drawing is finite, and no point lies outside.
 func TestOddValues(t *testing.T) {
 	odd := []float64{0, -1, 1, 5e-324, 1e-300, 1e300, math.MaxFloat64, math.NaN(), math.Inf(1), math.Inf(-1)}
 	for _, log := range []bool{true, false} {
@@ -254,7 +255,8 @@ func TestLegendFollowsLines(t *testing.T) {
 	}
 }
 
-// Twenty lines that end in the same place, and one that has no end: the names lie apart, beside the lines, and inside.
+// Twenty lines that end in the same place, and one that has no end: the names lie apart, beside the
+// lines, and inside.
 func TestLegendDoesNotOverlap(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 21, 40} {
 		c := &Chart{X: Axis{Log: true}, Y: Axis{Log: true}}
@@ -290,7 +292,7 @@ func TestLegendDoesNotOverlap(t *testing.T) {
 
 var seriesLook = regexp.MustCompile(`<g class="s (k\d+)" data-s="\d+">\n<path class="spread" d="[^"]*"/><path class="line (m\d)"`)
 
-// Engines share a dash and strategies a colour, and charts that name them all agree, whatever they show.
+// Engines share a dash and strategies a colour, and the charts that name them all agree.
 func TestColoursAndDashes(t *testing.T) {
 	look := func(c *Chart) (looks []string) {
 		for _, m := range seriesLook.FindAllStringSubmatch(svgOf(t, c), -1) {
@@ -318,7 +320,8 @@ func TestColoursAndDashes(t *testing.T) {
 	}
 }
 
-// Nothing depends on the order of a map, nor on earlier drawings; and the input stays as it was.
+// Nothing depends on the order of a map or on earlier drawings, and drawing leaves the input
+// unchanged.
 func TestSameBytes(t *testing.T) {
 	first := pageOf(t, samplePage())
 	page := samplePage()

@@ -36,7 +36,8 @@ type Figure interface {
 	draw(d *drawing, alone bool)
 }
 
-// Table is rows of text. Columns of numbers are aligned at the right. Of a cell with two lines the second is small.
+// Table is rows of text. Columns of numbers are aligned at the right. Of a cell with two lines the
+// second is small.
 type Table struct {
 	Caption string
 	Header  []string
@@ -47,7 +48,7 @@ type Table struct {
 // Cell is a place in Table.Rows, both numbers from 0; the header is not counted.
 type Cell struct{ Row, Column int }
 
-// policy forbids a browser whatever would leave the file.
+// policy forbids a browser to load anything from outside the file.
 const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:`
 
 // WriteHTML writes the page as one file that asks for nothing else. The numbers of each figure are
@@ -138,8 +139,8 @@ func (t *Table) write(d *drawing) {
 	d.WriteString("</tbody>\n</table></div>\n")
 }
 
-// align is the attribute of a column's cells. The first column names the rows; another is one of numbers if each
-// of its cells begins as a number does, or is empty.
+// align returns the attribute of a column's cells. The first column names the rows; another is one
+// of numbers if each of its cells begins as a number does, or is empty.
 func (t *Table) align(column int) string {
 	if column == 0 {
 		return ""

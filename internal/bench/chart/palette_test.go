@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// eyes are how colours look, as matrices of linear red, green and blue: to most people, and to those without the
-// cones for red or for green (Machado, Oliveira and Fernandes, 2009).
+// eyes are how colours look, as matrices of linear red, green and blue: to most people, and to
+// those without the cones for red or for green (Machado, Oliveira and Fernandes, 2009).
 var eyes = map[string][3][3]float64{
 	"normal":       {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}},
@@ -36,7 +36,7 @@ func (c rgb) through(m [3][3]float64) (d rgb) {
 	return d
 }
 
-// lab is the colour in OKLab, in which distances are as large as they look.
+// lab returns the colour in OKLab, in which distances are as large as they look.
 func (c rgb) lab() [3]float64 {
 	l := math.Cbrt(0.4122214708*c[0] + 0.5363325363*c[1] + 0.0514459929*c[2])
 	m := math.Cbrt(0.2119034982*c[0] + 0.6806995451*c[1] + 0.1073969566*c[2])

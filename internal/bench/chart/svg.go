@@ -19,8 +19,8 @@ const (
 	wide    = 6.8 // width of a letter of a label, more or less: nothing here can measure text
 )
 
-// marks are the shapes of points, around 0 0. Series of one group share one, and the dash of its number:
-// class m0 … of svg.css.
+// marks are the shapes of points, around 0 0. Series of one group share one, and the dash of its
+// number: class m0 … of svg.css.
 var marks = [...]string{
 	"M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",              // circle
 	"M-3.2-3.2h6.4v6.4h-6.4z",                                   // square
@@ -87,7 +87,7 @@ func fit(s string, pixels float64) string {
 	return s
 }
 
-// widest is the width of the longest of the texts, but at most so many pixels.
+// widest returns the width of the longest of the texts, but at most so many pixels.
 func widest(texts []string, most float64) (w float64) {
 	for _, s := range texts {
 		w = max(w, wide*float64(utf8.RuneCountInString(s)))

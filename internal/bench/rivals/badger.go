@@ -42,7 +42,7 @@ func (s BadgerDB) Get(key []byte) (value []byte, err error) {
 	return value, badgerError(err)
 }
 
-// badgerError is an error of badger as one of this package.
+// badgerError returns an error of badger as one of this package.
 func badgerError(err error) error {
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return ErrAbsent

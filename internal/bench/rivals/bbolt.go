@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Bbolt is a B+tree in a file. It does not write its list of free pages, which it makes anew when
+// Bbolt is a B+tree in a file. It does not write its list of free pages: it rebuilds the list when
 // it is opened.
 var Bbolt = Engine{Name: "bbolt", Module: "go.etcd.io/bbolt", Open: func(dir string, durable bool) (Store, error) {
 	return OpenBolt(dir, &bolt.Options{

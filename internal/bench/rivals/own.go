@@ -43,7 +43,7 @@ func (s Own) Get(key []byte) ([]byte, error) {
 	return value, ownError(err)
 }
 
-// ownError is an error of copal as one of this package.
+// ownError returns an error of copal as one of this package.
 func ownError(err error) error {
 	if errors.Is(err, copal.ErrNotFound) {
 		return ErrAbsent

@@ -28,15 +28,15 @@ type Store interface {
 // A Tx reads and writes pairs in a transaction, for one goroutine and until the function of View or
 // Update returns.
 //
-// Only single reads of pebble's View are of no common moment: a snapshot would cost it more than the
-// read. A transaction of badger that grows over its limit is committed, and goes on in another.
+// Only single reads of pebble's View are of no common moment: a snapshot would cost it more than
+// the read. A transaction of badger that grows over its limit is committed, and goes on in another.
 type Tx interface {
 	// Get lends the value, until the transaction ends or reads again.
 	Get(key []byte) ([]byte, error)
 	// Put keeps neither slice.
 	Put(key, value []byte) error
-	// Scan calls f for the pairs in [from, to), in the order of keys, up to the first error. It lends
-	// both slices for the call. Update sees its own writes.
+	// Scan calls f for the pairs in [from, to), in the order of keys, up to the first error. It
+	// lends both slices for the call. Update sees its own writes.
 	Scan(from, to []byte, f func(key, value []byte) error) error
 }
 
@@ -68,7 +68,7 @@ func (e Engine) OpenIn(dir string, durable bool) (Store, error) {
 	return e.Open(dir, durable)
 }
 
-// BatchSize is how many pairs Fill has a store take at once.
+// BatchSize is the number of pairs that Fill has a store take at once.
 const BatchSize = 500
 
 // Fill puts pairs before a measurement.

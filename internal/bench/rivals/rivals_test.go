@@ -13,7 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivalstest"
 )
 
-// engines are those that there are. Badger maps more than fits where an int has 32 bits.
+// engines returns the engines of this platform. Badger maps more than fits where an int has 32
+// bits.
 func engines() []rivals.Engine {
 	all := []rivals.Engine{rivals.Copal, rivals.Bbolt, rivals.Bunt}
 	if strconv.IntSize > 32 {

@@ -69,7 +69,7 @@ func Begin(ctx context.Context, o Options, note func(text string)) (h Header, un
 	return h, unlock, nil
 }
 
-// version is the version of copal in this program, whose main module may be another.
+// version returns the version of copal in this program, whose main module may be another.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Path == rivals.Copal.Module {

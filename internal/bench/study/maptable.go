@@ -141,8 +141,8 @@ type held1 struct{ record any }
 
 // held is the codec of such records: the one below, compiled for the type of the records.
 //
-// The store cannot copy a value that has an interface in it, so each read of a map copies by the codec:
-// reads and updates of records of one's own take longer than those of a map of their type.
+// The store cannot copy a value that has an interface in it, so each read of a map copies by the
+// codec: reads and updates of records of one's own take longer than those of a map of their type.
 type held struct {
 	subject subject
 	codec.Codec
@@ -202,7 +202,7 @@ func (gobCodec) Compile(t reflect.Type) (codec.Type, error) {
 
 type gobType struct{}
 
-// Schema is the same for all types: the stream has a description of its own.
+// Schema returns the same for all types: the stream has a description of its own.
 func (gobType) Schema() string { return "stream" }
 
 func (gobType) Append(dst []byte, v any) ([]byte, error) { return gobs{}.Append(dst, v) }

@@ -126,7 +126,7 @@ func (a *at) done(step Step, k *clock, n int) {
 		Allocations: per(float64(k.mallocs)), AllocBytes: per(float64(k.bytes))})
 }
 
-// chunk is how many records are made at a time, while the clock is stopped.
+// chunk is the number of records to make at a time, while the clock is stopped.
 const chunk = 1000
 
 func (a *at) insert() error {

@@ -49,7 +49,7 @@ func NewOwn(name string, lines [][]byte, schema string) (*Own, error) {
 	return newOwn(name, lines, t)
 }
 
-// newOwn refuses a type that does not give each record back as it was.
+// newOwn refuses a type that does not give each record back unchanged.
 func newOwn(name string, lines [][]byte, t reflect.Type) (*Own, error) {
 	o := &Own{name: name, typ: t, summed: -1}
 	sum := sha256.New()
@@ -129,7 +129,7 @@ func alike(a, b any) bool {
 	return a == b
 }
 
-// schemaType is the type that a schema describes; nil where that is no struct.
+// schemaType returns the type that a schema describes; nil for a schema of no struct.
 func schemaType(schema string) reflect.Type {
 	s, err := codec.ParseSchema(schema)
 	if err != nil {
@@ -162,7 +162,7 @@ func guessType(lines [][]byte) (reflect.Type, error) {
 	return t, nil
 }
 
-// storedName is the name by which JSON has a field.
+// storedName returns the name by which JSON has a field.
 func storedName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -254,7 +254,8 @@ func (b *structBuilder) add(name string, t reflect.Type, optional bool) bool {
 	return true
 }
 
-// canTag says whether a tag for encoding/json can have the name: of letters, digits and these signs.
+// canTag says whether a tag for encoding/json can have the name: of letters, digits and these
+// signs.
 func canTag(name string) bool {
 	for _, r := range name {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) {
@@ -342,8 +343,8 @@ func (o *Own) NumberOf(value []byte) (float64, error) {
 // Updated implements subject: the field that is summed.
 func (o *Own) Updated() int { return o.summed }
 
-// Touch makes another number, or a longer text, of the value that the record has in the beginning. A field of another
-// kind gets the value that it has in the next record.
+// Touch makes another number, or a longer text, of the value that the record has in the beginning.
+// A field of another kind gets the value that it has in the next record.
 func (o *Own) Touch(record any, number uint64, round int) {
 	v, was := reflect.ValueOf(record).Elem().Field(o.summed), o.records[o.at(number)].Field(o.summed)
 	switch {

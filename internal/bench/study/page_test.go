@@ -12,7 +12,7 @@ import (
 )
 
 // The figures of docs/study.md and its charts are made of the results in bench/results/study.csv.
-// COPAL_WRITE=1 writes them anew; the words between are a person's.
+// COPAL_WRITE=1 rewrites them; the words between are a person's.
 func TestPage(t *testing.T) {
 	const docs = "../../../docs/"
 	file, err := os.Open("../../../bench/results/study.csv")
@@ -70,7 +70,7 @@ func replace(page, name, text string) (string, error) {
 	return before + begin + text + end + behind, nil
 }
 
-// parts are the generated texts, by name.
+// parts returns the generated texts, by name.
 func parts(j *Journal, figures []Figure) map[string]string {
 	var versions []string
 	for _, name := range []string{"go", "bbolt", "badger", "pebble", "buntdb"} {
@@ -102,7 +102,7 @@ func parts(j *Journal, figures []Figure) map[string]string {
 	return out
 }
 
-// markdown is a table as pages have it.
+// markdown returns a table in the form of the pages.
 func markdown(t chart.Table) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s.\n\n| %s |\n|---|---|%s\n", t.Caption, strings.Join(t.Header, " | "), strings.Repeat("---:|", len(t.Header)-2))

@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/chart"
 )
 
-// Charts are the pictures of the results of a durability, by the name of their files: a use over the
-// number of records, a line for each engine and strategy.
+// Charts returns the pictures of the results of a durability, by the name of their files: a use
+// over the number of records, a line for each engine and strategy.
 func Charts(figures []Figure, durable bool) (names []string, charts []*chart.Chart) {
 	for _, use := range Uses {
 		c := &chart.Chart{
@@ -60,7 +60,7 @@ func syncs(durable bool) string {
 	return "no transaction is synced"
 }
 
-// kinds are the names of all strategies, so that each has one colour in all charts.
+// kinds returns the names of all strategies, so that each has one colour in all charts.
 func kinds() (names []string) {
 	for _, s := range strategies {
 		names = append(names, s.name)
@@ -81,7 +81,7 @@ func (u Use) says() string {
 	}[u.Name]
 }
 
-// file is the name of the picture.
+// file returns the name of the picture.
 func (u Use) file(durable bool) string {
 	name := strings.NewReplacer(",", "", " ", "-").Replace(u.Name)
 	if durable {
@@ -152,7 +152,7 @@ func WriteHTML(w io.Writer, h Header, figures []Figure) error {
 	return p.WriteHTML(w)
 }
 
-// chart is the table for the page.
+// chart returns the table for the page.
 func (t Table) chart() chart.Table {
 	c := chart.Table{Caption: t.Title() + ": microseconds a record, and bytes a record", Header: []string{"engine", "strategy"}}
 	for _, u := range Uses {

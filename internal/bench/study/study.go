@@ -34,7 +34,8 @@ func (c Cell) String() string {
 	return fmt.Sprintf("%s %s, %s, %s", c.Engine, c.Strategy, c.Size(), insert)
 }
 
-// Size is the part of the cell that is not the table: how many records, and whether they are synced.
+// Size returns the part of the cell that is not the table: the number of records, and whether they
+// are synced.
 func (c Cell) Size() string {
 	sync := "not synced"
 	if c.Durable {
@@ -87,7 +88,7 @@ type Options struct {
 	LeftOut func(c Cell, why error)
 }
 
-// Progress is how far a study is.
+// Progress is the progress of a study.
 type Progress struct {
 	Cell        Cell
 	Done, Total int           // repetitions of cells
@@ -103,7 +104,7 @@ func (o Options) Check() error {
 // ErrLimit is why a cell is left out that would take longer than Limit.
 var ErrLimit = errors.New("it would take too long")
 
-// A LossError says that a table does not give a record back as it was.
+// A LossError reports that a table does not give a record back unchanged.
 type LossError struct {
 	Number    uint64
 	Got, Want any
@@ -121,7 +122,7 @@ func (e *LossError) Error() string {
 	return fmt.Sprintf("record %d comes back as %s; written was %s", e.Number, brief(e.Got), brief(e.Want))
 }
 
-// brief is the beginning of a value as JSON.
+// brief returns the beginning of a value as JSON.
 func brief(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -223,7 +224,8 @@ type turn struct {
 	rep int
 }
 
-// order is all turns: small sizes first, and within a size all tables in turn in each repetition.
+// order returns all turns: small sizes first, and within a size all tables in turn in each
+// repetition.
 func (r *run) order() (order []turn, err error) {
 	tables, err := r.tables()
 	if err != nil {
@@ -241,7 +243,7 @@ func (r *run) order() (order []turn, err error) {
 	return order, nil
 }
 
-// tables are the cells without sizes.
+// tables returns the cells without sizes.
 func (r *run) tables() (list []Cell, err error) {
 	chosen := strategies
 	if r.Strategies != nil {
@@ -295,7 +297,7 @@ const (
 	unknownRest    = 100 * time.Millisecond
 )
 
-// expected is how long a repetition of the cell will take.
+// expected returns the expected time of a repetition of the cell.
 func (r *run) expected(c Cell) time.Duration {
 	known, ok := r.cost[withoutSize(c)]
 	switch {
@@ -309,7 +311,7 @@ func (r *run) expected(c Cell) time.Duration {
 	return unknownRest + unknown*time.Duration(c.Records)
 }
 
-// left is how long the turns will take that are not done yet.
+// left returns the expected time of the turns that are not done yet.
 func (r *run) left(order []turn) (sum time.Duration) {
 	for _, t := range order {
 		if r.journal.Has(t.Cell, t.rep) || r.failed[t.Cell] {
@@ -322,7 +324,7 @@ func (r *run) left(order []turn) (sum time.Duration) {
 	return sum
 }
 
-// count is a number as people write it: 10 k, 1 M.
+// count returns a number as people write it: 10 k, 1 M.
 func count(n int) string {
 	switch {
 	case n >= 1_000_000 && n%1_000_000 == 0:

@@ -558,7 +558,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A file of something else is never overwritten; one of results is, when it is asked for, or was cut off in its head.
+// A file of something else is never overwritten; one of results is, when it is asked for, or was
+// cut off in its head.
 func TestJournalAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.csv")
 	for text, keeps := range map[string]bool{"": false, "my,own\n1,2\n": true, marker + "{": false, marker[:5]: false, marker + "{}\n": false} {

@@ -31,8 +31,8 @@ type subject interface {
 	Number(record any) float64
 	NumberOf(value []byte) (float64, error)
 
-	// Updated is the field that Update changes. Touch sets it to a value that it did not have, another
-	// one in each round, whatever else the record holds.
+	// Updated is the field that Update changes. Touch sets it to a value that it did not have,
+	// another one in each round, independent of the other fields.
 	Updated() int
 	Touch(record any, number uint64, round int)
 }

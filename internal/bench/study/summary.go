@@ -63,7 +63,7 @@ func place(name string) int {
 	return slices.IndexFunc(strategies, func(s strategy) bool { return s.name == name })
 }
 
-// middle is the median of sorted values.
+// middle returns the median of sorted values.
 func middle(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
@@ -96,7 +96,7 @@ func (u Use) Value(f Figure) float64 {
 	return f.Nanoseconds
 }
 
-// Show is a value as tables have it: microseconds, or bytes.
+// Show returns a value in the form of tables: microseconds, or bytes.
 func (u Use) Show(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -146,8 +146,8 @@ func TableOf(figures []Figure, records int, durable bool) Table {
 	return t
 }
 
-// Best is the row with the least value of a use, among the rows of an engine, or among all of them
-// for the engine "". It is -1 where nothing was measured.
+// Best returns the row with the least value of a use, among the rows of an engine, or among all of
+// them for the engine "". It returns -1 if nothing was measured.
 func (t Table) Best(use int, engine string) int {
 	best := -1
 	for i, r := range t.Rows {
@@ -158,7 +158,7 @@ func (t Table) Best(use int, engine string) int {
 	return best
 }
 
-// Engines are those of the rows.
+// Engines returns the engines of the rows.
 func (t Table) Engines() (names []string) {
 	for _, r := range t.Rows {
 		if !slices.Contains(names, r.Engine) {
@@ -177,7 +177,7 @@ func (t Table) Title() string {
 	return count(t.Records) + " records, " + sync
 }
 
-// sizes are those of which there are figures, from the smallest.
+// sizes returns the sizes that have figures, from the smallest.
 func sizes(figures []Figure, durable bool) (list []int) {
 	for _, f := range figures {
 		if f.Durable == durable && !slices.Contains(list, f.Records) {
@@ -188,8 +188,8 @@ func sizes(figures []Figure, durable bool) (list []int) {
 	return list
 }
 
-// Largest is the largest size of which every row of the results has figures, or else the largest; 0
-// without results.
+// Largest returns the largest size for which every row of the results has figures, or else the
+// largest; 0 without results.
 func Largest(figures []Figure, durable bool) int {
 	all := sizes(figures, durable)
 	if len(all) == 0 {

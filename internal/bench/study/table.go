@@ -58,7 +58,7 @@ var strategies = slices.Concat(
 	mapStrategies,
 )
 
-// onePair is a strategy that keeps a record in one pair.
+// onePair returns a strategy that keeps a record in one pair.
 func onePair(name, says string) strategy {
 	return strategy{name: name, says: says, open: func(e rivals.Engine, dir string, durable bool, s subject) (table, error) {
 		enc, err := encodings[name](s)
@@ -130,8 +130,8 @@ func (p *pairs) insert(next func() (uint64, any), together bool) error {
 	return insertBy(p.put)
 }
 
-// put is a transaction of one pair. bbolt's transaction that waits for other writers is not for one
-// writer.
+// put writes one pair in a transaction. The transaction of bbolt that waits for other writers is
+// not for one writer.
 func (p *pairs) put(key, value []byte) error {
 	if _, ok := p.store.(rivals.Bolt); ok {
 		return p.store.Update(func(tx rivals.Tx) error { return tx.Put(key, value) })

@@ -80,7 +80,7 @@ const lent = ", lent"
 // viewer lends the value under a key.
 type viewer func(key []byte, f func(value []byte) error) error
 
-// lends is the viewer of a store of another kind.
+// lends returns the viewer of a store of another kind.
 func lends(s rivals.Store) viewer {
 	return func(key []byte, f func(value []byte) error) error {
 		return s.View(func(tx rivals.Tx) error {

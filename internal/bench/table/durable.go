@@ -76,7 +76,8 @@ func durableSides(e *env, s setting, own func(workers int) string, others []sync
 	return sides, nil
 }
 
-// bareSide is a program without a store: a write at the end of a file, and a sync of its data.
+// bareSide returns the side of a program without a store: a write at the end of a file, and a sync
+// of its data.
 func bareSide(e *env, order []int32) (side, error) {
 	f, err := os.OpenFile(e.path("bare"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {

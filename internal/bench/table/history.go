@@ -119,7 +119,7 @@ func momentLine(s setting) line {
 	}
 }
 
-// momentSide reads a map as it was after a round.
+// momentSide reads a map in its state after a round.
 func momentSide(name string, m *copal.Map[string, Person], keys []string, order []int32, round int) side {
 	w := workload{
 		name: name, workers: 1, order: order,
@@ -136,7 +136,7 @@ func momentSide(name string, m *copal.Map[string, Person], keys []string, order 
 	return w.side()
 }
 
-// lastRecord is the number of the last record.
+// lastRecord returns the number of the last record.
 func lastRecord(db *copal.DB) (uint64, error) {
 	s, err := db.Snapshot()
 	if err != nil {

@@ -30,7 +30,8 @@ func httpLines(s setting) []line {
 	return lines
 }
 
-// httpSides are the items of a store, and those that a handler has in a map.
+// httpSides returns the sides of a line of HTTP: the items of a store, and those that a handler has
+// in a map.
 func httpSides(e *env, method string, keys []string, order []int32) (sides []side, err error) {
 	db, err := copal.Open(e.path("copal"))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/hybridlog"
 )
 
-// The log alone beside a plain file: the same bytes in the same order, at equal durability, each in a file of
-// its own.
+// The log alone beside a plain file: the same bytes in the same order, at equal durability, each in
+// a file of its own.
 
 // logSizes are the lengths of writes and reads.
 var logSizes = []int{128, 512, 1 << 10, 4 << 10, 128 << 10, 1 << 20}

@@ -14,7 +14,8 @@ var (
 	syncedBytes = metric{"bytes of log after Sync", bytesUnit}
 )
 
-// idleLines: how much of a storm of async writes over few keys reaches the disk within a long interval.
+// idleLines: how much of a storm of async writes over few keys reaches the disk within a long
+// interval.
 func idleLines(s setting) []line {
 	few := min(s.keys/100, 1000)
 	title := fmt.Sprintf("%s SetAsync over %s keys", count(s.mixOps), count(few))

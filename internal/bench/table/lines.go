@@ -2,7 +2,7 @@ package table
 
 import "slices"
 
-// allLines is the table, in its order.
+// allLines returns the table, in its order.
 func allLines(s setting) []line {
 	return slices.Concat(
 		appendLines(s),

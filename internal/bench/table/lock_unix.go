@@ -19,8 +19,8 @@ const lockName = "copal-bench.lock"
 // lockEvery is how often the lock is asked for while another run has it.
 const lockEvery = 100 * time.Millisecond
 
-// lock waits until no other run goes on, on this machine, or until ctx is done. The kernel gives the lock back when
-// the process ends.
+// lock waits until no other run goes on, on this machine, or until ctx is done. The kernel gives
+// the lock back when the process ends.
 func lock(ctx context.Context, note func(text string)) (unlock func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(os.TempDir(), lockName), os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {

@@ -80,7 +80,7 @@ func (r *Report) score() string { return "\n" + capital(r.Score()) + "\n" }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// groups are the rows under their headings, the ratio first.
+// groups returns the rows under their headings, the ratio first.
 func (r *Report) groups(heading string) string {
 	var b strings.Builder
 	for i, row := range r.Rows {
@@ -135,7 +135,7 @@ func (r Row) goalText() string {
 	return what + r.bound(r.Reach) + ", " + r.verdict()
 }
 
-// losses are those of all reports.
+// losses returns the losses of all reports.
 func losses(reports ...*Report) string {
 	var all Report
 	for _, r := range reports {

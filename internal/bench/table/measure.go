@@ -113,7 +113,7 @@ func spreadOf(values []float64) spread {
 	return spread{Median: median(values), Min: slices.Min(values), Max: slices.Max(values)}
 }
 
-// median is the mean of the two in the middle when their number is even.
+// median returns the median, which of an even number is the mean of the two in the middle.
 func median(values []float64) float64 {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)

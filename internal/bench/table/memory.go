@@ -78,7 +78,8 @@ func runChild(e *env, keys int, kind, dir string) (figures, error) {
 	return figures{perKey: r.BytesPerKey, gcCycle: r.GCNanoseconds}, os.RemoveAll(dir)
 }
 
-// BeChild does the work of a child and ends the process, if this process is one. Whatever calls Run calls it first.
+// BeChild does the work of a child and ends the process, if this process is one. Programs that call
+// Run call BeChild first.
 func BeChild() {
 	kind := os.Getenv(childVariable)
 	if kind == "" {
@@ -149,7 +150,7 @@ func strangerOf(i int) Person {
 	return Person{Name: "person " + strconv.Itoa(i), Age: i, Score: float64(i)}
 }
 
-// gcTime is the median of a few collections.
+// gcTime returns the median time of a few collections.
 func gcTime() float64 {
 	var times []float64
 	for range 5 {

@@ -60,8 +60,8 @@ func mixLine(s setting) line {
 	}
 }
 
-// mixedOrder is a random order in which about every fifth operation is a write: ^i means a write of
-// key i.
+// mixedOrder returns a random order in which about every fifth operation is a write: ^i means a
+// write of key i.
 func mixedOrder(s setting) []int32 {
 	order := shuffled(s.keys, s.mixOps)
 	random := rand.New(rand.NewPCG(2, 2))
@@ -153,7 +153,7 @@ func jsonLines(keys []string) (figures, error) {
 	return figures{logBytes: float64(n)}, nil
 }
 
-// logSize is the length of all segments in a directory.
+// logSize returns the length of all segments in a directory.
 func logSize(dir string) (float64, error) {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {

@@ -11,7 +11,8 @@ type asyncMap[V any] struct{ *copal.Map[string, V] }
 
 func (m asyncMap[V]) Set(key string, v V) error { return m.SetAsync(key, v) }
 
-// asyncMixLines: the mix with writes that reach the log later, and how long it takes until they are there.
+// asyncMixLines: the mix with writes that reach the log later, and how long it takes until they are
+// there.
 func asyncMixLines(s setting) []line {
 	against := func(title string, m metric) versus {
 		return versus{

@@ -15,7 +15,8 @@ import (
 
 var openTime = metric{"time to open, read one value and close", nanoseconds}
 
-// openLines: how long a program waits for a store that was closed well, and that the page cache knows.
+// openLines: how long a program waits for a store that was closed well, and that the page cache
+// knows.
 func openLines(s setting) []line {
 	title := fmt.Sprintf("binary, %s keys, 1 goroutine", count(s.manyKeys))
 	return []line{{

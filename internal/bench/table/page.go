@@ -36,7 +36,7 @@ func (r *Report) WritePage(w io.Writer) error {
 	return page.WriteHTML(w)
 }
 
-// losses are the rows that copal loses, the greatest loss first.
+// losses returns the rows that copal loses, the greatest loss first.
 func (r *Report) losses() []Row {
 	lost := slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return !row.Lost() })
 	slices.SortStableFunc(lost, func(a, b Row) int {
@@ -85,7 +85,7 @@ func section(rows []Row) chart.Section {
 	return s
 }
 
-// byLength is a chart of lines that are called by the length of their values; nil for others.
+// byLength returns a chart of lines that are named by the length of their values; nil for others.
 func byLength(rows []Row) *chart.Chart {
 	if !strings.HasPrefix(rows[0].Line, valueFamily+"/") {
 		return nil

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// The same rows for a user of copal: the ratio comes first, and means the same in all rows. Goals are for its makers,
-// and do not show.
+// The same rows for a user of copal: the ratio comes first, and means the same in all rows. Goals
+// are for its makers, and do not show.
 
 // ratioColumns are those of the table of ratios.
 var ratioColumns = []column{
 	{"ahead", true}, {"min–max", true}, {"", false}, {"", false}, {"copal", true}, {"beside", false}, {"", true},
 }
 
-// Ahead is how many times less copal takes than the other, of time, memory or bytes; below 1 it takes more. ok says
-// that there is another.
+// Ahead returns the factor by which copal takes less time, memory or bytes than the other; below 1
+// it takes more. ok reports whether there is another.
 func (r Row) Ahead() (s spread, ok bool) {
 	if r.Against == nil {
 		return spread{}, false
@@ -62,7 +62,7 @@ func (r *Report) roundsEach() string {
 	return fmt.Sprintf("%d to %d rounds each", least, most)
 }
 
-// ratioCells are the columns of a row in the table of ratios.
+// ratioCells returns the columns of a row in the table of ratios.
 func (r Row) ratioCells() []string {
 	cells := []string{"", "", "", r.Title, r.ours(), "", ""}
 	if s, ok := r.Ahead(); ok {

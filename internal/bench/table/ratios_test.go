@@ -25,7 +25,7 @@ ahead: how many times less time, memory or bytes copal takes, the median of the 
 ~: some rounds say otherwise. Both sides are measured in turn, in one process.
 `
 
-// A loss is marked, whatever the sense of the goal, unless copal loses to copal.
+// A loss is marked for each sense of the goal, unless copal loses to copal.
 func TestRatios(t *testing.T) {
 	l := line{name: "n", group: "Reads of something, against others", rows: []versus{
 		{title: "small, 1 goroutine", ours: "copal", theirs: []string{"sync.Map"}, info: []string{"xsync.Map"}, metric: perOp, goal: atMost(0.7)},

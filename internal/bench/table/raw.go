@@ -10,7 +10,8 @@ import (
 // rawSizes are the lengths of values in the lines of raw bytes.
 var rawSizes = []int{128, 512, 4 << 10, 32 << 10}
 
-// rawKeys is how many values of a size are kept: as many as in the other lines, unless that were too many bytes.
+// rawKeys returns the number of values of a size to keep: as many as in the other lines, unless
+// that were too many bytes.
 func rawKeys(s setting, bytes int) int {
 	n := min(s.keys, s.rawBytes/bytes)
 	if n >= 1000 {
@@ -37,7 +38,7 @@ func rawGetLines(s setting) []line {
 	return lines
 }
 
-// overwrites is how many times each key is written before it is read, in rawWrittenLines.
+// overwrites is the number of times that each key is written before it is read, in rawWrittenLines.
 const overwrites = 10
 
 // rawWrittenLines: reads of raw bytes, copied, of keys that were all overwritten many times just

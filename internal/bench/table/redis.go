@@ -134,7 +134,8 @@ func redisGets(free chan *connection, keys []string, part []int32, pipeline, rou
 	})
 }
 
-// pipelined sends so many requests at once, and reads the replies to them, before it sends the next.
+// pipelined sends so many requests at once, and reads the replies to them, before it sends the
+// next.
 func pipelined(free chan *connection, part []int32, pipeline int, request func(dst []byte, i int32) []byte, check func(i int32, reply any) error) error {
 	c := <-free
 	defer func() { free <- c }()

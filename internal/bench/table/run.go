@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// Size is how much each line does.
+// Size is the amount of work of each line.
 type Size int
 
 const (
@@ -30,8 +30,8 @@ type Options struct {
 	Size   Size
 	Run    string // a regular expression that the names of lines match
 	Rounds int    // of each line; 0 for as many as the size has
-	// Budget is how long all lines may take together. Each line has as many rounds as its share allows, from three up
-	// to those of Full. 0, or a number of rounds, is no limit.
+	// Budget is the time for all lines together. Each line has as many rounds as its share allows,
+	// from three up to those of Full. 0, or a number of rounds, is no limit.
 	Budget  time.Duration
 	Dir     string // files are made in a fresh directory below this one
 	Rivals  Rivals
@@ -42,7 +42,7 @@ type Options struct {
 	Progress func(Step)        // is called when a line begins, as it goes on, and when it has ended; may be nil
 }
 
-// Word is a word of Options.Command, in quotes if a shell wants them.
+// Word returns a word of Options.Command, in quotes if a shell needs them.
 func Word(text string) string {
 	if strings.ContainsAny(text, "^$|()[]{}*?&;<>\\\"' ") {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
@@ -53,7 +53,7 @@ func Word(text string) string {
 // leastRounds is how many a line has in spite of a budget.
 const leastRounds = 3
 
-// Step is how far a run is.
+// Step is the progress of a run.
 type Step struct {
 	Line    string
 	At, All int     // its place among the lines, from 0 on, and their number
@@ -71,7 +71,8 @@ func (o *Options) setting() setting {
 	return s
 }
 
-// lines are those that the options choose: by name, and without naming them those that the size has time for.
+// lines returns the lines that the options choose: by name, or without a name those that the size
+// has time for.
 func (o *Options) lines() ([]line, error) {
 	s := o.setting()
 	lines := allLines(s)
@@ -81,7 +82,7 @@ func (o *Options) lines() ([]line, error) {
 	return choose(lines, o.Run, o.Size == Quick)
 }
 
-// Lines are the names of the lines that Run would measure.
+// Lines returns the names of the lines that Run would measure.
 func Lines(o Options) (names []string, err error) {
 	lines, err := o.lines()
 	for _, l := range lines {
@@ -118,8 +119,8 @@ func families(lines []line) (list []string) {
 	return list
 }
 
-// Run measures the lines that are chosen, when no other run goes on. Its files are in a directory that is gone
-// afterwards, whatever the outcome. A line ends early with ctx.
+// Run measures the chosen lines while no other run goes on. Its files are in a directory that it
+// always removes at the end. A line ends early with ctx.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	lines, err := o.lines()
 	if err != nil {
@@ -180,7 +181,7 @@ func (o *Options) measure(ctx context.Context, lines []line, dir string) (all []
 		told(0)
 		rows, err := l.run(ctx, dir, p)
 		if ctx.Err() != nil {
-			return nil, ctx.Err() // whatever it says of it
+			return nil, ctx.Err() // also if the line has ended with rows or another error
 		}
 		if err != nil {
 			return nil, err
@@ -199,7 +200,7 @@ func warnings(fileSystem string) []string {
 	return nil
 }
 
-// modules are the paths of those that are measured.
+// modules returns the module paths of the measured engines.
 func (r *Rivals) modules() (paths []string) {
 	for _, e := range append([]rivals.Engine{rivals.Bbolt, rivals.Badger, rivals.Bunt}, r.Stores...) {
 		paths = append(paths, e.Module)

@@ -7,11 +7,11 @@ import (
 	"net"
 )
 
-// Servers on loopback, each with an empty store on the same disk, and the same clients in this process. copal is
-// served by this process, too, and redis-server by one of its own: the clients share the garbage collector with the
-// one, and the processors with both.
+// Servers on loopback, each with an empty store on the same disk, and the same clients in this
+// process. copal is served by this process, too, and redis-server by one of its own: the clients
+// share the garbage collector with the one, and the processors with both.
 
-// clients is how many connections there are.
+// clients is the number of connections.
 const clients = 50
 
 // connection is one of a client.

@@ -6,8 +6,8 @@ import (
 	"github.com/copaldb/copal/internal/bench/rivals"
 )
 
-// Rivals take part beside those that this package has: sync.Map, a map with a lock, bbolt, badger and buntdb. They
-// are of modules that not every program with this package needs.
+// Rivals take part beside those that this package has: sync.Map, a map with a lock, bbolt, badger
+// and buntdb. They are of modules that not every program with this package needs.
 type Rivals struct {
 	Stores []rivals.Engine
 	Maps   []RivalMap
@@ -26,7 +26,7 @@ type setting struct {
 	rivals Rivals
 }
 
-// stores are the rivals of copal in most lines of raw bytes, in the order of their rows.
+// stores returns the rivals of copal in most lines of raw bytes, in the order of their rows.
 func (s setting) stores() []rivals.Engine {
 	return append([]rivals.Engine{rivals.Bbolt, rivals.Badger}, s.rivals.Stores...)
 }
@@ -44,7 +44,7 @@ func namesOf(engines []rivals.Engine, suffix string) (list []string) {
 	return list
 }
 
-// best names those of which the best is compared.
+// best returns the names of the stores of which the best is compared.
 func (s setting) best() string {
 	names := namesOf(s.stores(), "")
 	last := len(names) - 1

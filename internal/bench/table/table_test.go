@@ -115,7 +115,7 @@ func TestJudgeBySense(t *testing.T) {
 	}
 }
 
-// sample is a report with a row of each kind.
+// sample returns a report with a row of each kind.
 func sample() *Report {
 	l := line{name: "n", group: "Reads of something, against others", rows: []versus{
 		{title: "small, 1 goroutine", ours: "copal", theirs: []string{"sync.Map"}, info: []string{"xsync.Map"}, metric: perOp, goal: atMost(0.7).dreaming(0.5)},
@@ -200,7 +200,7 @@ func (s series) pretend(side string, m metric, whose int) {
 	s[side][m] = wide[m.unit][whose]
 }
 
-// Whatever the figures, the real table has its width.
+// The real table has its width with any figures.
 func TestTableIsNarrow(t *testing.T) {
 	for _, s := range []scale{fullScale, quickScale} {
 		var rows []Row

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxColumns is how wide the table may be.
+// maxColumns is the width of the table, at most.
 const maxColumns = 119
 
 // column is a head, and whether its cells are aligned at the right, as figures are.
@@ -95,7 +95,7 @@ func writeTable(b *strings.Builder, columns []column, rows []Row, cells func(Row
 	}
 }
 
-// behind returns the row without the parts that it shares with the previous one.
+// behind returns the row without the parts that it shares with the previous row.
 func (r Row) behind(before Row) Row {
 	if before.Line == r.Line && before.Title == r.Title {
 		r.Title = ""
@@ -134,7 +134,7 @@ func alignLine(columns []column, cells []string, widths []int) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// cells are the columns of a row in the table with goals.
+// cells returns the columns of a row in the table with goals.
 func (r Row) cells() []string {
 	cells := []string{" " + r.Title, r.ours(), "", "", "", "", "", "", "", r.verdict()}
 	if r.Against != nil {
@@ -156,7 +156,7 @@ func (r Row) ours() string {
 	return quantity(r.Ours.Median, r.Unit)
 }
 
-// beside is the other side with its figure.
+// beside returns the other side with its figure.
 func (r Row) beside() string {
 	if r.Against == nil {
 		return ""

@@ -21,14 +21,14 @@ func balance(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// account is a value with a balance.
+// account returns a value with a balance.
 func account(n uint64) []byte {
 	b := newBlob(valueBytes)
 	binary.LittleEndian.PutUint64(b, n)
 	return b
 }
 
-// changed is the value with another balance.
+// changed returns the value with another balance.
 func changed(value []byte, by int64) []byte {
 	b := bytes.Clone(value)
 	binary.LittleEndian.PutUint64(b, balance(value)+uint64(by))
@@ -50,7 +50,7 @@ func transfer(s rivals.Store, from, to []byte) error {
 	})
 }
 
-// readAccounts reads several accounts as they were at one moment.
+// readAccounts reads several accounts in their state at one moment.
 func readAccounts(s rivals.Store, keys [][]byte, seen func(balance uint64)) error {
 	return s.View(func(tx rivals.Tx) error {
 		for _, k := range keys {
@@ -64,7 +64,7 @@ func readAccounts(s rivals.Store, keys [][]byte, seen func(balance uint64)) erro
 	})
 }
 
-// ledgers are the engines with transactions that are serializable.
+// ledgers returns the engines with transactions that are serializable.
 func ledgers() []rivals.Engine {
 	return []rivals.Engine{rivals.Copal, rivals.Bbolt, rivals.BadgerConflicts}
 }

@@ -2,7 +2,7 @@ package table
 
 import "github.com/copaldb/copal"
 
-// uncached is the option that leaves no value in memory.
+// uncached returns the option that leaves no value in memory.
 func uncached() []copal.Option { return []copal.Option{copal.WithMaxMemory(1)} }
 
 // uncachedLines: the cost of a read when the value has to be fetched from the log and decoded.

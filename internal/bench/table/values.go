@@ -14,7 +14,8 @@ import (
 
 var valueSizes = []int{128, 512, 2 << 10, 8 << 10, 32 << 10}
 
-// mostValueBytes is how many bytes of values a store has at most here, since one of the rivals has them all in memory.
+// mostValueBytes is the number of bytes of values in a store here, at most, since one of the rivals
+// has them all in memory.
 const mostValueBytes = 128 << 20
 
 const prefixes = 16

@@ -80,7 +80,7 @@ var names = func() (list [64]string) {
 	return list
 }()
 
-// personOf is the value of a key in a round.
+// personOf returns the value of a key in a round.
 func personOf(key int32, round int) Person {
 	return Person{Name: names[(int(key)+round)%len(names)], Age: int(key), Score: float64(round)}
 }
@@ -115,7 +115,7 @@ func (b blob) mark(key int32, round int) {
 	binary.LittleEndian.PutUint32(b[4:], uint32(round))
 }
 
-// keyOf is the key for which a value was marked; -1 when it is no such value.
+// keyOf returns the key for which a value was marked; -1 for other values.
 func keyOf(value []byte, size int) int32 {
 	if len(value) != size {
 		return -1
