@@ -25,8 +25,8 @@ type collectionsModel struct {
 	scores map[string]float64
 }
 
-// TestCollectionsAgainstAModel compares random changes of a set, a list and a sorted set with a map, a slice
-// and a map, among reopenings.
+// TestCollectionsAgainstAModel compares random changes of a set, a list and a sorted set with a
+// map, a slice and a map, among reopenings.
 func TestCollectionsAgainstAModel(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(3, 5))
@@ -303,7 +303,8 @@ func TestListIsAQueue(t *testing.T) {
 	}
 }
 
-// TestSortedSetCountsEveryUpdate: changes of one member by many at once, which each follow from the score before.
+// TestSortedSetCountsEveryUpdate: changes of one member by many at once, which each follow from the
+// score before.
 func TestSortedSetCountsEveryUpdate(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -338,7 +339,8 @@ func TestSortedSetCountsEveryUpdate(t *testing.T) {
 	}
 }
 
-// TestSortedSetCornerCases: no score is NaN, also by way of infinities, and members that are one key are one member.
+// TestSortedSetCornerCases: no score is NaN, also by way of infinities, and members that are one
+// key are one member.
 func TestSortedSetCornerCases(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -356,7 +358,7 @@ func TestSortedSetCornerCases(t *testing.T) {
 	if s.Len() != 0 {
 		t.Errorf("it has %d members", s.Len())
 	}
-	for range 10 { // in whatever order they come
+	for range 10 { // in any order
 		if err := s.SetAll(map[time.Time]float64{now: 1, now.Add(1): 2, now.Add(2): math.NaN()}); err == nil || errors.Is(err, copal.ErrType) || s.Len() != 0 {
 			t.Errorf("with NaN: %v, %d members", err, s.Len())
 		}
@@ -385,8 +387,8 @@ func TestSortedSetCornerCases(t *testing.T) {
 	}
 }
 
-// TestCollectionsInATransaction: all kinds of them with values, seen from within, and from outside only when it
-// has committed.
+// TestCollectionsInATransaction: all kinds of them with values, seen from within, and from outside
+// only when it has committed.
 func TestCollectionsInATransaction(t *testing.T) {
 	var told []error
 	db, err := copal.OpenMemory(copal.WithErrorHandler(func(err error) { told = append(told, err) }))
@@ -473,7 +475,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 	if err := other.Update(func(tx *copal.Tx) error { return list.In(tx).PushBack("x") }); !errors.Is(err, copal.ErrHandle) {
 		t.Errorf("a transaction of another store: %v", err)
 	}
-	// Those who go through the values leave collections out; but for a transaction they say so.
+	// Walks over values leave collections out, and report them except in a transaction.
 	told = nil
 	var keys []string
 	for key := range db.Raw().Prefix(nil) {
@@ -505,7 +507,8 @@ func TestCollectionsInATransaction(t *testing.T) {
 	}
 }
 
-// A transaction that removes absent elements changes nothing: no record is written, and no watch yields a change.
+// A transaction that removes absent elements changes nothing: no record is written, and no watch
+// yields a change.
 func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	db := kit.Memory(t)
 	h := db.Raw().Hash([]byte("h"))

@@ -20,8 +20,8 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// TestHashCountsEveryIncrement: changes of one field by many at once, with others of the same hash and of the
-// whole among them.
+// TestHashCountsEveryIncrement: changes of one field by many at once, with others of the same hash
+// and of the whole among them.
 func TestHashCountsEveryIncrement(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -64,8 +64,8 @@ func TestHashCountsEveryIncrement(t *testing.T) {
 	}
 }
 
-// TestHashShowsWholeChanges: two fields that are written together are never seen apart, in a snapshot, and the
-// hash that is made anew all the time has never a field of the one before.
+// TestHashShowsWholeChanges: two fields that are written together are never seen apart in a
+// snapshot. A hash that is recreated all the time never has a field of the previous one.
 func TestHashShowsWholeChanges(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -233,7 +233,7 @@ func TestSortedSetUpdate(t *testing.T) {
 	}
 }
 
-// TestHashInOrder: fields come in the order of their type, whatever their text.
+// TestHashInOrder: fields come in the order of their type, not of their text.
 func TestHashInOrder(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -279,7 +279,8 @@ func TestHashInOrder(t *testing.T) {
 	check("First", keys(h.All())[:1], 0)
 }
 
-// TestHashTypes: fields written as one type, or raw, are read as another where they fit, and are ErrType where not.
+// TestHashTypes: fields written as one type, or raw, are read as another where they fit, and are
+// ErrType where not.
 func TestHashTypes(t *testing.T) {
 	var told []error
 	db, err := copal.OpenMemory(copal.WithCodec(codec.Binary), copal.WithErrorHandler(func(err error) { told = append(told, err) }))
@@ -386,8 +387,8 @@ func TestHashAtASnapshot(t *testing.T) {
 	}
 }
 
-// A hash and a list of bytes keep any bytes unchanged, whatever the codec of the store, and show
-// the values of other handles as raw reads do.
+// A hash and a list of bytes keep any bytes unchanged with each codec of the store, and show the
+// values of other handles as raw reads do.
 func TestCollectionsOfBytes(t *testing.T) {
 	type note struct{ Text string }
 	db := kit.Memory(t, copal.WithCodec(codec.Binary))

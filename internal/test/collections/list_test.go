@@ -42,9 +42,9 @@ func longestPosition(t *testing.T, db *copal.DB, key string) (longest int) {
 	return longest
 }
 
-// TestInsertAgainAndAgain: insertions in the same place, by every pattern, keep the order and the length of positions,
-// of which neighbours get new ones where there is no room left: in transactions, too, and across an end. A snapshot
-// keeps its elements.
+// TestInsertAgainAndAgain: insertions in the same place, by every pattern, keep the order and the
+// length of positions, of which neighbours get new ones where there is no room left: in
+// transactions, too, and across an end. A snapshot keeps its elements.
 func TestInsertAgainAndAgain(t *testing.T) {
 	for name, at := range map[string]func(i, n int) int{
 		"in the middle":          func(_, n int) int { return n / 2 },
@@ -180,8 +180,8 @@ func TestInsertIndexes(t *testing.T) {
 	}
 }
 
-// TestInsertersMeet: many insert into one list and take from it, alone and in transactions; each element is there
-// once.
+// TestInsertersMeet: many insert into one list and take from it, alone and in transactions; each
+// element is there once.
 func TestInsertersMeet(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {

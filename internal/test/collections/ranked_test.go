@@ -12,7 +12,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Count and KeysBetween of a hash are those of Between, whatever its fields are, the way round, and the handle.
+// Count and KeysBetween of a hash agree with Between, for fields of any type, in both directions,
+// by each handle.
 func TestFieldsBetween(t *testing.T) {
 	db := kit.Memory(t)
 	numbers := must2(copal.OpenHash[int, int](db, "numbers"))(t)
@@ -63,7 +64,7 @@ func compareFields[F comparable](t *testing.T, what string, h *copal.HashOf[F, i
 	}
 }
 
-// Ranked is a part of All, whatever the type of fields and members, the way round, and the handle.
+// Ranked is a part of All, for fields and members of any type, in both directions, by each handle.
 func TestRankedIsAPartOfAll(t *testing.T) {
 	db := kit.Memory(t)
 	numbers := must2(copal.OpenHash[int, int](db, "numbers"))(t)

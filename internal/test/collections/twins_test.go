@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// twinsOf are the FSync twins of collections, each of which makes or removes the element of its
+// twinsOf returns the FSync twins of collections, each of which makes or removes the element of its
 // name.
 func twinsOf(t *testing.T, db *copal.DB, s *copal.Snapshot) map[string]struct {
 	write func() error

@@ -89,9 +89,9 @@ func TestTrapTornTail(t *testing.T) {
 	}
 }
 
-// Trap: a flipped length looks like a torn tail and cuts off everything after it; one
-// damaged record takes the later ones with it. Whatever byte is damaged, the store says
-// so or shows the written value.
+// Trap: a flipped length looks like a torn tail and cuts off everything after it; one damaged
+// record takes the later ones with it. With any byte damaged, the store reports the damage or shows
+// the written value.
 func TestTrapDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	db, ends := threeUsers(t, mem, kit.WithInline())

@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestCloseTellsNothing: whatever a store's goroutines are doing when Close begins, the error
-// handler is not called. Readers look every now and then, entries expire, segments are compacted,
+// TestCloseTellsNothing: the error handler is not called when Close begins amid the work of a
+// store's goroutines. Readers look every now and then, entries expire, segments are compacted,
 // walks keep orders.
 func TestCloseTellsNothing(t *testing.T) {
 	rounds := 6

@@ -32,8 +32,8 @@ const (
 	readsMap  = "m"
 )
 
-// write fills the store: every third entry has no deadline, every third one that comes soon, every third one that
-// comes late. So it is with collections.
+// write fills the store: every third entry has no deadline, every third one that comes soon, every
+// third one that comes late. So it is with collections.
 func (x *expiredReads) write(db *copal.DB) {
 	t, raw, m := x.t, db.Raw(), kit.MapOf[int, int](x.t, db, readsMap)
 	x.deadlines = map[string]time.Time{}
@@ -82,7 +82,7 @@ func (x *expiredReads) write(db *copal.DB) {
 	kit.Must(t, db.Sync())
 }
 
-// alive are the whole keys with an entry, sorted.
+// alive returns the whole keys with an entry, sorted.
 func (x *expiredReads) alive() (keys []string) {
 	for key, at := range x.deadlines {
 		if at.IsZero() || x.clock.Now().Before(at) {
@@ -102,8 +102,8 @@ type expiredReader struct {
 	tx  bool            // where a walk that meets a collection ends everything
 }
 
-// reads are all ways to learn which keys there are: of the map, by the numbers of its keys; of the store, by whole
-// keys; and of values alone.
+// reads are all ways to learn which keys there are: of the map, by the numbers of its keys; of the
+// store, by whole keys; and of values alone.
 func (r *expiredReader) ofMap() map[string]iter.Seq[int] {
 	pairs := func(list iter.Seq2[int, int]) iter.Seq[int] {
 		return func(yield func(int) bool) {
@@ -233,8 +233,8 @@ func (r *expiredReader) ofStore(x *expiredReads) map[string]iter.Seq[string] {
 	return list
 }
 
-// compare looks at the store in every way. The walks come in the order of their names, so the first finds no order
-// of the keys yet, and the others do.
+// compare looks at the store in every way. The walks come in the order of their names, so the first
+// finds no order of the keys yet, and the others do.
 func (x *expiredReads) compare(when string, r *expiredReader) {
 	x.t.Helper()
 	all := x.alive()
@@ -313,8 +313,8 @@ func (x *expiredReads) compareAll(when string, db *copal.DB, writable bool) {
 	kit.MustClose(x.t, past)
 }
 
-// TestExpiredInNoRead: no read shows an expired entry, with and without ExpiryEvents, and whatever became
-// of the process that wrote it.
+// TestExpiredInNoRead: no read shows an expired entry, with and without ExpiryEvents, in the
+// process that wrote it and after its end.
 func TestExpiredInNoRead(t *testing.T) {
 	for name, opts := range map[string][]copal.Option{
 		"silent":             nil,

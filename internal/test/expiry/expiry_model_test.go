@@ -48,10 +48,10 @@ type mortal struct {
 	deadline int64 // Unix milliseconds, 0 for none
 }
 
-// TestExpiryModel compares a store with the model, one operation after the other. That it would notice was tried by
-// breaking the code; each of these was caught within a default run:
+// TestExpiryModel compares a store with the model, one operation after the other. That it would
+// notice was tried by breaking the code; each of these was caught within a default run:
 //
-//   - Expire leaves the cell as it was, or gives its copy the deadline from before.
+//   - Expire leaves the cell unchanged, or gives its copy the deadline from before.
 //   - A deadline of SetTTLAsync, or of ExpireAsync, is not queued.
 //   - Publish forgets the deadline: the entry seems to have none.
 //   - SetInMemory over an entry forgets its deadline, for none or for the map's.
@@ -102,7 +102,7 @@ func (x *expiryModel[V]) run() {
 
 func (x *expiryModel[V]) now() int64 { return x.clock.Now().UnixMilli() }
 
-// after is the deadline of an entry that gets a time to live now, 0 for none.
+// after returns the deadline of an entry that gets a time to live now, 0 for none.
 func (x *expiryModel[V]) after(ttl time.Duration) int64 {
 	if ttl == 0 {
 		return 0
@@ -118,7 +118,7 @@ func (x *expiryModel[V]) alive(e mortal) mortal {
 	return e
 }
 
-// logged is the entry of a key in the log, shown is the one that the map shows.
+// logged returns the entry of a key in the log, shown the one that the map shows.
 func (x *expiryModel[V]) logged(key string) mortal {
 	e := x.alive(x.entries[key])
 	if e.number == 0 {
@@ -295,8 +295,8 @@ func (x *expiryModel[V]) update(key string, ttl time.Duration, async bool) {
 	delete(x.shadows, key)
 }
 
-// raw does something to the raw entry, which has the log's value. An asynchronous write is written before, if
-// it is looked at.
+// raw does something to the raw entry, which has the log's value. An asynchronous write is written
+// before, if it is looked at.
 func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 	e, name := x.logged(key), []byte("m:"+key)
 	switch x.rng.IntN(4) {
@@ -334,8 +334,8 @@ func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 	}
 }
 
-// die kills the process. Asynchronous writes may be lost, each key as it was at some time since the log last
-// heard of it.
+// die kills the process. Asynchronous writes may be lost: each key has a state that it had since
+// the log last received it.
 func (x *expiryModel[V]) die() {
 	x.mem = x.mem.ProcessCrash()
 	clear(x.shadows)

@@ -136,7 +136,7 @@ func expiryWays[V any]() []expiryWay[V] {
 	}
 }
 
-// expirySights are the ways to see the entry: each reports whether it is there.
+// expirySights returns the ways to see the entry: each reports whether it is there.
 func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.Map[string, V]) bool {
 	type M = *copal.Map[string, V]
 	unless := func(t *testing.T, err error) bool {
@@ -202,8 +202,8 @@ func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.
 	}
 }
 
-// In whatever way an entry got its deadline, it is there a millisecond before, and not there at
-// the deadline, for whoever looks first, in each life of the store.
+// An entry with a deadline, however given, is there a millisecond before it and absent at it, for
+// the first reader of each kind, in each life of the store.
 func TestExpiryToTheMillisecond(t *testing.T) {
 	t.Run("flat, binary", func(t *testing.T) {
 		expiryTable(t, 1, kit.User{Name: "Alice", Age: 28}, copal.WithCodec(codec.Binary))
@@ -308,7 +308,8 @@ func (x *expired) sorted() []string {
 	return slices.Sorted(slices.Values(x.list))
 }
 
-// OnExpire is called once for each entry that expires, with its value, whoever meets it first, and for no other.
+// OnExpire is called once for each entry that expires, with its value, by the first call that meets
+// it, and for no other.
 func TestOnExpire(t *testing.T) {
 	clock := kit.NewManualClock()
 	db := kit.Memory(t, kit.WithClock(clock))
@@ -533,8 +534,8 @@ func TestExpiryRefusals(t *testing.T) {
 // lastDeadline is the last moment, to the second, that a deadline can be.
 var lastDeadline = time.Unix(math.MaxInt64/1000-1, 0)
 
-// A deadline that milliseconds since 1970 cannot say is refused by every verb that takes one, and changes
-// nothing: it is neither the past nor never.
+// A deadline that milliseconds since 1970 cannot say is refused by every verb that takes one, and
+// changes nothing: it is neither the past nor never.
 func TestFarDeadlinesAreRefused(t *testing.T) {
 	key := []byte("k")
 	for _, at := range []time.Time{

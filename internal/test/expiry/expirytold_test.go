@@ -90,7 +90,8 @@ func TestTellExpiryIsOfRawKeys(t *testing.T) {
 	}
 }
 
-// TestRawKeysOfNoMapYet: keys that begin as those of a map would are raw keys as long as the log knows no such map.
+// TestRawKeysOfNoMapYet: keys that begin as those of a map would are raw keys as long as the log
+// knows no such map.
 func TestRawKeysOfNoMapYet(t *testing.T) {
 	clock := kit.NewManualClock()
 	db := kit.Memory(t, kit.WithClock(clock))
@@ -141,8 +142,8 @@ func TestSetAsyncThatExpires(t *testing.T) {
 	}
 }
 
-// TestHistoryHasWhatWas: without a window, beside compaction and snapshots of the index, each version that History
-// yields is one that there was.
+// TestHistoryHasWhatWas: without a window, beside compaction and snapshots of the index, each
+// version that History yields is one that there was.
 func TestHistoryHasWhatWas(t *testing.T) { kit.EachSeed(t, 30, 2000, historyHasWhatWas) }
 
 func historyHasWhatWas(t *testing.T, seed uint64) {

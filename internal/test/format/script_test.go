@@ -297,7 +297,7 @@ func (r *script) duration(word string) time.Duration {
 	return d
 }
 
-// value is the word; x*700000 is so many x.
+// value returns the value of a word; x*700000 is x repeated so often.
 func (r *script) value(word string) []byte {
 	text, times, ok := strings.Cut(word, "*")
 	if !ok {

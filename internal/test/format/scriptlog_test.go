@@ -104,7 +104,7 @@ func words(h *record.Head, key, value string) string {
 	}
 }
 
-// entryName is the name of the entry under a record's key.
+// entryName returns the name of the entry under a record's key.
 func entryName(kind record.Kind, key string) string {
 	id, sub, element := strings.Cut(key, ":")
 	switch {
@@ -119,8 +119,8 @@ func entryName(kind record.Kind, key string) string {
 	}
 }
 
-// effect says which earlier records count no more. It is silent about compacted segments: nothing of
-// that is left there.
+// effect says which earlier records count no more. It is silent about compacted segments: nothing
+// of that is left there.
 func (l *logReader) effect(h *record.Head, key string) []string {
 	name := "user " + key // values and metas share their keys
 	if h.Kind == record.Element {

@@ -56,8 +56,9 @@ type mortalText struct {
 	deadline int64 // Unix milliseconds, 0 for none
 }
 
-// mortalElements are the elements of a collection, whose name begins with the letter of its type: of a hash by
-// field, of a set without values, of a sorted set with scores; of a list they have no names.
+// mortalElements are the elements of a collection, whose name begins with the letter of its type:
+// of a hash by field, of a set without values, of a sorted set with scores; of a list they have no
+// names.
 type mortalElements struct {
 	named    map[string]string
 	list     []string
@@ -78,7 +79,7 @@ func (s historyState) clone() historyState {
 	return historyState{maps.Clone(s.values), collections}
 }
 
-// texts are all entries there are at a time, each as one text that is another for another entry.
+// texts returns all entries at a time, each as a text that no other entry has.
 func (s historyState) texts(ms int64) map[string]string {
 	list := map[string]string{}
 	for k, e := range s.values {
@@ -104,7 +105,8 @@ func (s historyState) deleteFunc(is func(key string) bool) {
 	maps.DeleteFunc(s.collections, func(k string, _ mortalElements) bool { return is(k) })
 }
 
-// TestHistoryModel compares every moment with the model. internal/mutants has bugs that it must notice.
+// TestHistoryModel compares every moment with the model. internal/mutants has bugs that it must
+// notice.
 func TestHistoryModel(t *testing.T) {
 	kit.EachSeed(t, 32, 10_000, func(t *testing.T, seed uint64) { newHistoryModel(t, seed).run() })
 }
@@ -194,7 +196,8 @@ func (x *historyModel) delete(key string) {
 	}
 }
 
-// alive reports whether a key has a value. Expired entries stay in the model, for expiry has no record.
+// alive reports whether a key has a value. Expired entries stay in the model, for expiry has no
+// record.
 func (x *historyModel) alive(key string) bool {
 	e, ok := x.now.values[key]
 	return ok && (e.deadline == 0 || x.ms() < e.deadline)
@@ -457,7 +460,8 @@ func (x *historyModel) compact() {
 	compaction.Of(opened.Engine(x.db)).Step()
 }
 
-// again ends the process, in one way or the other, and opens the store without the option, which it keeps to.
+// again ends the process, in one way or the other, and opens the store without the option, which it
+// keeps to.
 func (x *historyModel) again() {
 	x.endWatch()
 	if x.rng.IntN(2) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// windowed is a store with a window, and its clock.
+// windowed opens a store with a window, by a clock.
 func windowed(t *testing.T, mem *vfs.Mem, clock *kit.ManualClock, opts ...copal.Option) *copal.DB {
 	return kit.OpenOn(t, mem, append([]copal.Option{kit.WithInline(), kit.WithClock(clock), kit.WithSegmentBytes(1000)}, opts...)...)
 }
@@ -71,8 +71,8 @@ func TestAsOfErrors(t *testing.T) {
 	}
 }
 
-// TestWindowMoves: moments older than the window go, and no younger ones; also when the process that
-// compacts has not asked for a window.
+// TestWindowMoves: moments older than the window go, and no younger ones; also when the process
+// that compacts has not asked for a window.
 func TestWindowMoves(t *testing.T) {
 	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock, copal.WithHistory(100*time.Millisecond))
@@ -124,8 +124,9 @@ func TestWindowMoves(t *testing.T) {
 	kit.MustClose(t, db)
 }
 
-// TestWindowOfBytes: moments that the bytes of the window follow go, and no later ones; also when the process
-// that compacts has not asked for a window. Of two bounds the one counts that is reached first.
+// TestWindowOfBytes: moments that the bytes of the window follow go, and no later ones; also when
+// the process that compacts has not asked for a window. Of two bounds the one counts that is
+// reached first.
 func TestWindowOfBytes(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, x := range map[string]struct {
@@ -171,8 +172,8 @@ func TestWindowOfBytes(t *testing.T) {
 	}
 }
 
-// windowBytes is the number of bytes from the beginning of the window to the end of the log, all of
-// them without a window.
+// windowBytes returns the number of bytes from the beginning of the window to the end of the log,
+// all of them without a window.
 func windowBytes(db *copal.DB) (n int64) {
 	log := opened.Engine(db).Log()
 	from, _ := log.HistoryFrom()
@@ -204,8 +205,8 @@ func TestAsOfBesideWriter(t *testing.T) {
 	}
 }
 
-// TestHistoryOfAGroup: a transaction makes one version of an entry, the last, however often its records name the key
-// and wherever they are in the log.
+// TestHistoryOfAGroup: a transaction makes one version of an entry, the last, however often its
+// records name the key and wherever they are in the log.
 func TestHistoryOfAGroup(t *testing.T) {
 	for name, change := range map[string]func(m *copal.Map[string, string]) error{
 		"alone":      func(m *copal.Map[string, string]) error { return m.Set("a", "new") },

@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestHistory has the life of an entry, through a transaction, deletions of two kinds, deadlines, a large value and a
-// collection, newest first.
+// TestHistory has the life of an entry, through a transaction, deletions of two kinds, deadlines, a
+// large value and a collection, newest first.
 func TestHistory(t *testing.T) {
 	clock, mem := kit.NewManualClock(), vfs.NewMem()
 	db := windowed(t, mem, clock, copal.WithHistory(copal.Forever))

@@ -28,8 +28,8 @@ type pet struct {
 
 type herd struct{ Names []string }
 
-// A snapshot of a typed map equals a Go map that was copied when it was taken, by every method,
-// whatever kind of write came since; and raw reads see the same.
+// A snapshot of a typed map equals a copy of the map from the same moment, by every method, after
+// any later writes; and raw reads see the same.
 func TestSnapshotOfMaps(t *testing.T) {
 	run := func(name string, test func(t *testing.T)) { t.Run(name, test) }
 	run("binary", func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestSnapshotBehindInMemory(t *testing.T) {
 	}
 }
 
-// The errors of a snapshot that is closed, of a map that is, of a store that is, and of a snapshot of another store.
+// The errors of a closed snapshot, a closed map, a closed store, and a snapshot of another store.
 func TestSnapshotErrors(t *testing.T) {
 	var told []error
 	db := kit.Memory(t, copal.WithErrorHandler(func(err error) { told = append(told, err) }))
@@ -235,10 +235,11 @@ func TestSnapshotErrors(t *testing.T) {
 	}
 }
 
-// Snapshots are all of one history. Writers count in keys of their own, each time two of them one after the
-// other, while others take snapshots. Ordered by number, no snapshot has less of any key than one before (a
-// long fork), and those with one number have the same; none has the second write without the first; one that
-// was taken after a write was acknowledged has it, and none has a write that began later.
+// Snapshots are all of one history. Writers count in keys of their own, each time two of them one
+// after the other, while others take snapshots. Ordered by number, no snapshot has less of any key
+// than one before (a long fork), and those with one number have the same; none has the second write
+// without the first; one that was taken after a write was acknowledged has it, and none has a write
+// that began later.
 func TestSnapshotsAreOneHistory(t *testing.T) {
 	const writers, takers = 4, 3
 	rounds := 1500

@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal/admin"
 )
 
-// TestUndoModel runs the scripts of the model of histories, compares moments, and goes back to some of them: the
-// differences of two moments, the store after an undo, and every moment before and after it must be as the model has
-// them. internal/mutants has bugs that it must notice.
+// TestUndoModel runs the scripts of the model of histories, compares moments, and goes back to some
+// of them: the differences of two moments, the store after an undo, and every moment before and
+// after it must be as the model has them. internal/mutants has bugs that it must notice.
 func TestUndoModel(t *testing.T) {
 	kit.EachSeed(t, 8, 10_000, func(t *testing.T, seed uint64) {
 		x := newHistoryModel(t, seed)
@@ -126,7 +126,7 @@ func (x *historyModel) wantElements(how, key string, a, b *copal.Snapshot, wasA,
 	}
 }
 
-// alive are the elements of a collection, none if it has expired at a time.
+// alive returns the elements of a collection, none if it has expired at a time.
 func (s historyState) alive(key string, ms int64) map[string]string {
 	if c := s.collections[key]; c.deadline == 0 || ms < c.deadline {
 		return c.named

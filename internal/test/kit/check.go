@@ -75,7 +75,7 @@ func ScanAll(db *copal.DB) map[string]string {
 	return all
 }
 
-// Has is Raw.Has, with the error that Raw.Has reports to the error handler.
+// Has returns the result of Raw.Has, with the error that it reports to the error handler.
 func Has(r *copal.Raw, key []byte) (bool, error) {
 	if r.Has(key) {
 		return true, nil
@@ -87,7 +87,7 @@ func Has(r *copal.Raw, key []byte) (bool, error) {
 	return false, err
 }
 
-// HasOf is Has as a function of the key.
+// HasOf returns Has as a function of the key.
 func HasOf(r *copal.Raw) func(key []byte) (bool, error) {
 	return func(key []byte) (bool, error) { return Has(r, key) }
 }
@@ -103,7 +103,7 @@ func KeysWith(r *copal.Raw, p string) iter.Seq[[]byte] {
 	return r.KeysBetween([]byte(p), end)
 }
 
-// FirstOf is the first pair that a walk yields; ok is false if there is none.
+// FirstOf returns the first pair that a walk yields; ok is false if there is none.
 func FirstOf[K, V any](walk iter.Seq2[K, V]) (k K, v V, ok bool) {
 	for k, v := range walk {
 		return k, v, true
@@ -132,8 +132,8 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// WantOtherKeys opens a map with keys of type K, and wants an error that names the order of the map and the order
-// of K.
+// WantOtherKeys opens a map with keys of type K, and wants an error that names the order of the map
+// and the order of K.
 func WantOtherKeys[K comparable, V any](t *testing.T, db *copal.DB, name, has, asked string) {
 	t.Helper()
 	m, err := copal.OpenMap[K, V](db, name)

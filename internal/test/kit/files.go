@@ -86,7 +86,7 @@ func CommonPrefix(a, b string) int {
 	return n
 }
 
-// LastLog is the path of the newest segment.
+// LastLog returns the path of the newest segment.
 func LastLog(t testing.TB, fsys vfs.FS) string {
 	t.Helper()
 	names, err := fsys.List(StoreDir)
@@ -102,8 +102,8 @@ func LastLog(t testing.TB, fsys vfs.FS) string {
 
 func IsLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
-// Armed is a fault that waits until it is switched on: the next operation that it
-// matches, and all that follow if it is for ever, fail.
+// Armed returns a fault that waits until it is switched on: the next operation that it matches, and
+// all that follow if it is for ever, fail.
 func Armed(fault vfs.Fault) (*vfs.Fault, *atomic.Bool) {
 	on, match := new(atomic.Bool), fault.Match
 	fault.N = 1

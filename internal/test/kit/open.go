@@ -133,7 +133,7 @@ func OpenHash[F comparable, V any](t testing.TB, db *copal.DB, key string) *copa
 	return h
 }
 
-// MustCloseIn is MustClose for other goroutines than the test's.
+// MustCloseIn does the same as MustClose in other goroutines than the test's.
 func MustCloseIn(t *testing.T, db *copal.DB) {
 	if err := db.Close(); err != nil {
 		t.Errorf("Close: %v", err)

@@ -136,7 +136,8 @@ func aliasWays[V any](m *copal.Map[string, V]) map[string]func(key string, v *V)
 	}
 }
 
-// checkAlias reads the entry in every way, and changes each value that is the reader's own. The entry stays want.
+// checkAlias reads the entry in every way, and changes each value that is the reader's own. The
+// entry stays want.
 func checkAlias[V any](t *testing.T, m *copal.Map[string, V], key string, want V, change func(*V)) {
 	t.Helper()
 	is := func(how string, v V, err error) {

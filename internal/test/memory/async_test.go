@@ -44,8 +44,8 @@ func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 	}
 }
 
-// A raw Delete says whether there was an entry, whatever a map shows in its place, and also of a
-// waiting write.
+// A raw Delete reports whether there was an entry, also of a waiting write, and also if a map shows
+// something else in its place.
 func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -63,7 +63,8 @@ func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
 	}
 }
 
-// An asynchronous write is seen at once, by typed and by raw readers, and after every end but a crash.
+// An asynchronous write is seen at once, by typed and by raw readers, and after every end but a
+// crash.
 func TestSetAsync(t *testing.T) {
 	want := map[string]flatKind{"new": {N: 1}, "old": {N: 2, Text: "two"}}
 	write := func(t *testing.T, db *copal.DB) *copal.Map[string, flatKind] {
@@ -233,9 +234,9 @@ func TestSetAsyncRefused(t *testing.T) {
 	kit.WantLoad(t, reader, "k", 1)
 }
 
-// On a full disk asynchronous values stay readable, whoever flushes says so, the handler once, and all of
-// it is written when there is room. When there is none until the end, Close says so, and each entry is as it
-// was before or after.
+// On a full disk asynchronous values stay readable, each call that flushes returns the error, the
+// handler gets it once, and all of it is written when there is room. When there is none until the
+// end, Close returns the error, and each entry has its old or its new value.
 func TestSetAsyncOnAFullDisk(t *testing.T) {
 	const n = 300 // of values that together are more than is reserved at a time
 	value := func(i, age int) string { return fmt.Sprint(i, " ", age, strings.Repeat(".", 10_000)) }

@@ -1,2 +1,3 @@
-// Package memory tests the public API: values that memory shows before the log has them, or in place of the log's.
+// Package memory tests the public API: values that memory shows before the log has them, or in
+// place of the log's.
 package memory

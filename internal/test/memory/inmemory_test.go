@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A value for memory alone hides the stored one: its map shows it and nothing else does, until the next
-// write of the key or the end.
+// A value for memory alone hides the stored one: its map shows it and nothing else does, until the
+// next write of the key or the end.
 func TestSetInMemory(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := kit.OpenOn(t, fsys)
@@ -151,7 +151,8 @@ func TestSetInMemoryStays(t *testing.T) {
 	}
 }
 
-// It has the deadline of its entry, whichever that gets. A collection that comes in its place has none.
+// It has the deadline of its entry, whichever that gets. A collection that comes in its place has
+// none.
 func TestSetInMemoryHasTheDeadlineOfItsEntry(t *testing.T) {
 	clock := kit.NewManualClock()
 	db := kit.Memory(t, kit.WithInline(), kit.WithClock(clock))

@@ -22,9 +22,9 @@ import (
 // A value that a reader of an open map has seen is seen by every later call, also if the SetAsync
 // of it has not returned yet.
 //
-// A cell that can be found before it is counted as one that the log has to learn of makes each of the first
-// three fail, in many a run; one that can be found before the log has it while a snapshot is opened makes the
-// last one fail at once.
+// A cell that can be found before it is counted as one that the log has to learn of makes each of
+// the first three fail, in many a run; one that can be found before the log has it while a snapshot
+// is opened makes the last one fail at once.
 func TestWhatWasSeenIsThere(t *testing.T) {
 	rounds := 20_000
 	if testing.Short() {
@@ -125,7 +125,8 @@ func shows(m *copal.Map[string, int]) func(int) bool {
 	}
 }
 
-// afterSeeing calls then with each number once shows says that it is there, which another goroutine sets meanwhile.
+// afterSeeing calls then with each number once shows says that it is there, which another goroutine
+// sets meanwhile.
 func afterSeeing(t *testing.T, rounds int, set func(int) error, shows func(int) bool, then func(int)) {
 	t.Helper()
 	var next atomic.Int64
@@ -155,8 +156,8 @@ func afterSeeing(t *testing.T, rounds int, set func(int) error, shows func(int) 
 	}
 }
 
-// stopping is a value that stops while it is decoded: then a reader has its record, and is about to put it into
-// memory.
+// stopping is a value that stops while it is decoded: then a reader has its record, and is about to
+// put it into memory.
 type stopping struct{ N int }
 
 var whileDecoded func()
@@ -269,7 +270,7 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				m.Get("k") // as it was, or is
+				m.Get("k") // old or new
 				if whileDecoded != nil {
 					t.Fatal("nothing was decoded")
 				}

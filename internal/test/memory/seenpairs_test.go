@@ -16,9 +16,9 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Whatever one way of reading has shown of a change, all others show afterwards, also while whoever makes the
-// change has not come back yet. Each round of these tests makes one, looks in one way until that shows it, and
-// then in another.
+// A change that one way of reading has shown is shown by all others afterwards, also while the
+// write has not returned yet. Each round of these tests makes one, looks in one way until that
+// shows it, and then in another.
 
 // look is one way of reading an entry. It returns the value, 0 for none, and there if it shows only
 // that there is one.
@@ -36,7 +36,7 @@ func presence(is bool) int {
 	return 0
 }
 
-// found is a value and an error as reads return them.
+// found returns the results of a read, with 0 and no error for ErrNotFound.
 func found(x int, err error) (int, error) {
 	if errors.Is(err, copal.ErrNotFound) {
 		return 0, nil
@@ -57,8 +57,8 @@ func foundRaw(b []byte, err error) (int, error) {
 // quickLooks take less time than a change does, so that they are over while that is not.
 const quickLooks = 4
 
-// looksOf are the ways of reading a key of an open map, which has one more. Those after the first of the map
-// alone see the entry that the log has or will have.
+// looksOf returns the ways of reading a key of an open map, which has one more. Those after the
+// first of the map alone see the entry that the log has or will have.
 func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool) []look {
 	whole := m.Name() + ":" + key
 	list := []look{
@@ -159,7 +159,8 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 	}...)
 }
 
-// change sets x to a number, and deletes it for 0; it does the same to y, if it is one of several entries.
+// change sets x to a number, and deletes it for 0; it does the same to y, if it is one of several
+// entries.
 type change struct {
 	name     string
 	several  bool
@@ -241,8 +242,8 @@ func seenRounds() int {
 	return 5000
 }
 
-// seeing makes a change in each round, by turns to the number of the round and to 0, which another goroutine
-// does. When one of the ways first sees it, one of then must.
+// seeing makes a change in each round, by turns to the number of the round and to 0, which another
+// goroutine does. When one of the ways first sees it, one of then must.
 func seeing(t *testing.T, do func(x int) error, first, then []look) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(len(t.Name()))))

@@ -69,14 +69,16 @@ type snapped struct {
 	what map[string]thing
 }
 
-// TestInterplay compares a store with the model. That it would notice was tried by breaking the code; each of
-// these was caught within a default run:
+// TestInterplay compares a store with the model. That it would notice was tried by breaking the
+// code; each of these was caught within a default run:
 //
-//   - A transaction takes a waiting write for no conflict, or a snapshot does not have it written first.
+//   - A transaction takes a waiting write for no conflict, or a snapshot does not have it written
+//     first.
 //   - A snapshot shows values in memory alone.
 //   - SetInMemory forgets a waiting write, and so does closing the map.
 //   - A raw read finds the record beneath a waiting write.
-//   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
+//   - A new collection takes over the deadline of a value in memory; a change of nothing in a
+//     transaction is a write.
 func TestInterplay(t *testing.T) {
 	kit.EachSeed(t, 200, 20_000, interplays)
 }
@@ -186,10 +188,10 @@ func (x *interplay[V]) alive(e thing) thing {
 	return e
 }
 
-// entry is the entry in the log.
+// entry returns the entry in the log.
 func (x *interplay[V]) entry(key string) thing { return x.alive(x.logged[key]) }
 
-// shade is the value that memory has in its place.
+// shade returns the value that memory has in the place of an entry.
 func (x *interplay[V]) shade(key string) (number int, ok bool) {
 	if x.entry(key) == (thing{}) {
 		delete(x.shadows, key)
@@ -198,7 +200,7 @@ func (x *interplay[V]) shade(key string) (number int, ok bool) {
 	return number, ok
 }
 
-// shown is the value that the map shows.
+// shown returns the value that the map shows.
 func (x *interplay[V]) shown(key string) thing {
 	e := x.entry(key)
 	if number, ok := x.shade(key); ok {
@@ -218,7 +220,7 @@ func (x *interplay[V]) write(key string, e thing, async bool) {
 	delete(x.shadows, key)
 }
 
-// all are the entries that the log has.
+// all returns the entries that the log has.
 func (x *interplay[V]) all() map[string]thing {
 	list := map[string]thing{}
 	for key := range x.logged {
@@ -322,7 +324,7 @@ func (x *interplay[V]) step() {
 	}
 }
 
-// remember notes the last value, which was to be for memory alone, and compares the result.
+// remember notes the last value, which was meant for memory alone, and compares the result.
 func (x *interplay[V]) remember(what, key string, err error) {
 	x.t.Helper()
 	delete(x.earlier, key) // an asynchronous value is written before
@@ -456,13 +458,13 @@ func (x *interplay[V]) update(key string, ttl time.Duration, async bool) {
 	x.write(key, thing{number: x.last, deadline: deadline}, async)
 }
 
-// bytes is a value as a typed read takes raw bytes.
+// bytes returns a value in the raw bytes that a typed read takes.
 func (x *interplay[V]) bytes(n int) []byte {
 	b, _ := json.Marshal(x.of(n))
 	return b
 }
 
-// numberIn is the number of a value that a raw read shows.
+// numberIn returns the number of a value that a raw read shows.
 func (x *interplay[V]) numberIn(b []byte) int {
 	var v V
 	if err := json.Unmarshal(b, &v); err != nil {
@@ -537,7 +539,7 @@ func (x *interplay[V]) sameRaw(what, key string, value []byte, err error, e thin
 	}
 }
 
-// fields are those of a hash.
+// fields returns the fields of a hash.
 func fields(h string) map[string]string {
 	all := map[string]string{}
 	for _, f := range strings.Fields(h) {
@@ -755,7 +757,7 @@ func (x *interplay[V]) die() {
 	x.compare()
 }
 
-// stored is the entry in the store.
+// stored returns the entry in the store.
 func (x *interplay[V]) stored(key string) (e thing) {
 	name := []byte("m:" + key)
 	value, err := x.db.Raw().Load(name)

@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// TestInterplay compares the store with the model, a snapshot with an earlier state, and the copy that a watch
-// keeps with the present.
+// TestInterplay compares the store with the model, a snapshot with an earlier state, and the copy
+// that a watch keeps with the present.
 
 func (x *interplay[V]) checkSnapshot(s snapped) {
 	m := x.m.At(s.s)

@@ -22,15 +22,15 @@ type txModel[V any] struct {
 
 	home   map[string]string // by key: which hash of those when it began it is; "" for none
 	edited map[string]bool   // fields of those, as fieldOf has them, that it has written
-	looked map[string]bool   // and those that it has seen as they were
+	looked map[string]bool   // and those that it has seen unchanged
 	counts map[string]bool   // those that it has counted
 }
 
 // fieldOf names a field of a hash. It is no key.
 func fieldOf(key, field string) string { return key + " field " + field }
 
-// transaction reads and writes, and while its function runs for the first time something else happens, and time
-// passes.
+// transaction reads and writes, and while its function runs for the first time something else
+// happens, and time passes.
 func (x *interplay[V]) transaction() {
 	var last *txModel[V] // the run that counts
 	runs, disturbed, moved := 0, "", ""
@@ -126,7 +126,7 @@ func (x *txModel[V]) merge(disturbed string) {
 	}
 }
 
-// entry is the entry that the transaction sees.
+// entry returns the entry that the transaction sees.
 func (x *txModel[V]) entry(key string) thing {
 	if e, mine := x.wrote[key]; mine {
 		return e
@@ -307,7 +307,7 @@ func (x *txModel[V]) write(key string) {
 	}
 }
 
-// changedFields are those in which two hashes differ.
+// changedFields returns the fields in which two hashes differ.
 func changedFields(a, b thing) (list []string) {
 	was, now := fields(a.hash), fields(b.hash)
 	for f := range was {

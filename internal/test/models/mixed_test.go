@@ -19,11 +19,12 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Everything beside everything else: values of a map, raw values, hashes, lists, sets and sorted sets under few
-// keys, which take each other's places, with deadlines and a clock that moves; one by one, in transactions that
-// are done and that are given up, under snapshots; in a store with segments of a few records and hardly any
-// memory, that is compacted, closed, killed, and whose power is cut. Each call answers as a model does,
-// and all that reads show is compared again and again.
+// Everything beside everything else: values of a map, raw values, hashes, lists, sets and sorted
+// sets under few keys, which take each other's places, with deadlines and a clock that moves; one
+// by one, in transactions that are done and that are given up, under snapshots; in a store with
+// segments of a few records and hardly any memory, that is compacted, closed, killed, and whose
+// power is cut. Each call answers as a model does, and all that reads show is compared again and
+// again.
 //
 // COPAL_SEED=n runs one seed alone.
 func TestMixed(t *testing.T) {
@@ -137,8 +138,8 @@ func (h hands) get(key string) ([]byte, error) {
 	return h.db.Raw().Load([]byte(key))
 }
 
-// scan lists everything in order. A walk with a bound, or backward, may begin an order of the keys, which goes
-// when no others follow.
+// scan lists everything in order. A walk with a bound, or backward, may begin an order of the keys,
+// which goes when no others follow.
 func (h hands) scan(way int) (keys []string) {
 	raw := h.db.Raw()
 	switch {
@@ -614,7 +615,7 @@ func (x *mixed) changeWhole(h hands, w world, rng *rand.Rand, key string) {
 	w[to] = e
 }
 
-// deleteRange deletes some entries, of whatever kind, as one write.
+// deleteRange deletes some entries, of any kind, as one write.
 func (x *mixed) deleteRange(h hands, w world, rng *rand.Rand) {
 	raw, m := h.db.Raw(), h.m
 	if h.tx != nil {
@@ -654,7 +655,7 @@ func (x *mixed) deleteRange(h hands, w world, rng *rand.Rand) {
 	maps.DeleteFunc(w, func(key string, _ thingUnder) bool { return of(key) })
 }
 
-// date gives whatever there is under a key another deadline.
+// date gives the entry or collection of a key another deadline.
 func (x *mixed) date(h hands, w world, rng *rand.Rand, key string) {
 	e, there := w[key]
 	d := time.Duration(1+rng.IntN(10)) * time.Millisecond

@@ -16,7 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// overwritten is a store in which each of n keys was written times over, and every fifth deleted.
+// overwritten returns a store in which each of n keys was written times over, and every fifth
+// deleted.
 func overwritten(t *testing.T, fsys vfs.FS, n, times int, opts ...copal.Option) (*copal.DB, *copal.Map[int, string]) {
 	t.Helper()
 	db := kit.OpenOn(t, fsys, opts...)
@@ -56,8 +57,8 @@ func wantOverwritten(t *testing.T, m *copal.Map[int, string], n, times int) {
 	}
 }
 
-// After Compact there is a record for each entry, one for the map and one for its type, also when the store is
-// opened again; and deleted entries stay away.
+// After Compact there is a record for each entry, one for the map and one for its type, also when
+// the store is opened again; and deleted entries stay away.
 func TestCompact(t *testing.T) {
 	fsys := vfs.NewMem()
 	db, m := overwritten(t, fsys, 1000, 5, kit.WithSegmentBytes(20_000), kit.WithNoCompaction())

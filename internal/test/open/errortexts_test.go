@@ -22,8 +22,8 @@ var (
 	word   = regexp.MustCompile(`[\pL\d._\[\]*]+`)
 )
 
-// saidTwice finds a word that comes again within the next three, two neighbours that come again, or a long word that
-// comes three times.
+// saidTwice finds a word that comes again within the next three, two neighbours that come again, or
+// a long word that comes three times.
 func saidTwice(text string) string {
 	words := word.FindAllString(strings.ToLower(quoted.ReplaceAllString(text, "")), -1)
 	times, pairs := map[string]int{}, map[string]bool{}
@@ -63,7 +63,8 @@ func TestSaidTwice(t *testing.T) {
 	}
 }
 
-// TestErrorTexts: an error begins with "copal: ", once, and names the mistake, its place, and the remedy.
+// TestErrorTexts: an error begins with "copal: ", once, and names the mistake, its place, and the
+// remedy.
 func TestErrorTexts(t *testing.T) {
 	base := t.TempDir()
 	dir, file, empty := filepath.Join(base, "app.db"), filepath.Join(base, "file"), filepath.Join(base, "empty")

@@ -306,7 +306,7 @@ func TestTrapLockedByAnotherProcess(t *testing.T) {
 	kit.MustClose(t, db)
 }
 
-// Opening and closing without a write changes no byte, whatever state the store is in.
+// Opening and closing without a write changes no byte, in each state of the store.
 func TestOpenAndCloseChangeNothing(t *testing.T) {
 	t.Run("ring", openAndCloseChangeNothing)
 	t.Setenv("COPAL_NO_MMAP", "1")

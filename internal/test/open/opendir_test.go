@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// TestOpenSaysWhatIsThere: the error for a name that cannot be a store's names its kind, and nothing is made
-// there.
+// TestOpenSaysWhatIsThere: the error for a name that cannot be a store's names its kind, and
+// nothing is made there.
 func TestOpenSaysWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string) string {

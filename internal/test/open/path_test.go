@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/hybridlog"
 )
 
-// TestOnePathOneStore: ".." after a symbolic link is resolved as the system does it, whatever PWD
-// says, and an open store stays where it is when the working directory or the link changes.
+// TestOnePathOneStore: ".." after a symbolic link is resolved as the system does it, with any PWD,
+// and an open store keeps its files when the working directory or the link changes.
 func TestOnePathOneStore(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the system has another meaning of ..")

@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// TestOpenValueShows: a reader of a value reads the bytes that Get returns, whatever the codec.
+// TestOpenValueShows: a reader of a value reads the bytes that Get returns, with each codec.
 func TestOpenValueShows(t *testing.T) {
 	db, err := copal.OpenMemory(copal.WithCodec(codec.Binary))
 	if err != nil {

@@ -31,8 +31,8 @@ func small(t *testing.T) {
 	t.Cleanup(func() { engine.FoldMarks, engine.SortBytes = fold, sort })
 }
 
-// orderModel compares a map with a sorted slice of its keys. less is the order of the keys as a person would
-// write it.
+// orderModel compares a map with a sorted slice of its keys. less is the order of the keys as a
+// person would write it.
 type orderModel[K comparable] struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -43,7 +43,7 @@ type orderModel[K comparable] struct {
 	memory  map[K]int // the stored values beneath those that memory shows until the map is closed
 }
 
-// keys are those of the model, in order.
+// keys returns the keys of the model, in order.
 func (o *orderModel[K]) keys() []K {
 	return slices.SortedFunc(maps.Keys(o.content), o.compare)
 }
@@ -216,7 +216,7 @@ func TestOrderModel(t *testing.T) {
 	}
 }
 
-// Times in an ordered map are chronological, whatever their zones.
+// Times in an ordered map are chronological, also in different zones.
 func TestOrderOfTimes(t *testing.T) {
 	m := kit.MapOf[time.Time, int](t, kit.Memory(t), "m", copal.Ordered())
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -291,7 +291,8 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// Raw and typed keys, in tables that are ordered and others, come out of one scan in the order of their bytes.
+// Raw and typed keys, in tables that are ordered and others, come out of one scan in the order of
+// their bytes.
 func TestScanOfAllTables(t *testing.T) {
 	for seed := range uint64(30) {
 		small(t)
@@ -372,8 +373,8 @@ func TestScanOfAllTables(t *testing.T) {
 	}
 }
 
-// Expired entries are not yielded, of ordered maps no more than of others, and comes back in its place when it
-// is set again.
+// Expired entries are not yielded, of ordered maps no more than of others, and comes back in its
+// place when it is set again.
 func TestOrderWithoutTheExpired(t *testing.T) {
 	clock := kit.NewManualClock()
 	db := kit.Memory(t, kit.WithClock(clock))
@@ -462,7 +463,8 @@ func TestOrderOfReaders(t *testing.T) {
 	}
 }
 
-// A walk over a closed store yields nothing and reports it to the error handler, whether there is an order or not.
+// A walk over a closed store yields nothing and reports it to the error handler, whether there is
+// an order or not.
 func TestWalksOverAClosedStore(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		var told []error

@@ -39,7 +39,7 @@ func newInMemory(c clock.Clock) *inMemory {
 	return &inMemory{clock: c, entries: map[string]driver.Entry{}}
 }
 
-// lookLocked is the entry under key, unless it has expired.
+// lookLocked returns the entry under key, unless it has expired.
 func (m *inMemory) lookLocked(key []byte) (driver.Entry, bool) {
 	e, ok := m.entries[string(key)]
 	return e, ok && (e.Deadline == 0 || e.Deadline > uint64(m.clock.Now().UnixMilli()))
@@ -126,7 +126,7 @@ func (m *inMemory) InOrder(ctx context.Context, r engine.Range, down, values boo
 	}
 }
 
-// keys are those of a range, in its order.
+// keys returns the keys of a range, in its order.
 func (m *inMemory) keys(r engine.Range, down bool) (keys [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +163,7 @@ type taggedPerson struct {
 	N    int
 }
 
-// TestDrivenLikeTheEngine: whatever is done with maps, raw bytes and single values, a store with a
+// TestDrivenLikeTheEngine: for any operations on maps, raw bytes and single values, a store with a
 // driver gives the same results as one with the engine.
 func TestDrivenLikeTheEngine(t *testing.T) {
 	kit.EachSeed(t, 100, 5_000, func(t *testing.T, seed uint64) {
@@ -373,7 +373,8 @@ func (p *pair) raw(text func() string) func() {
 	}
 }
 
-// TestDrivenRefuses: a verb that a driver does not have is an error that names it, and nothing else.
+// TestDrivenRefuses: a verb that a driver does not have is an error that names it, and nothing
+// else.
 func TestDrivenRefuses(t *testing.T) {
 	d := newInMemory(logtest.NewClock())
 	var told kit.ErrorLog
@@ -544,7 +545,8 @@ func TestDrivenContext(t *testing.T) {
 	}
 }
 
-// TestDrivenUpdates: updates among goroutines are all counted, and one that other writes always come before ends.
+// TestDrivenUpdates: updates among goroutines are all counted, and one that other writes always
+// come before ends.
 func TestDrivenUpdates(t *testing.T) {
 	db, err := copal.OpenDriven(newInMemory(logtest.NewClock()))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// writesOf are the verbs that write, by a handle of the map of strings called m.
+// writesOf returns the verbs that write, by a handle of the map of strings called m.
 func writesOf(m *copal.Map[string, string], r *copal.Raw) map[string]error {
 	errOf := func(_ any, err error) error { return err }
 	err3 := func(_, _ any, err error) error { return err }
@@ -44,7 +44,7 @@ func writesOf(m *copal.Map[string, string], r *copal.Raw) map[string]error {
 	}
 }
 
-// readsOf are the verbs that read, by the same.
+// readsOf returns the verbs that read, by the same.
 func readsOf(m *copal.Map[string, string], r *copal.Raw) map[string]error {
 	errOf := func(_ any, err error) error { return err }
 	k := []byte("m:k")
@@ -55,7 +55,7 @@ func readsOf(m *copal.Map[string, string], r *copal.Raw) map[string]error {
 	}
 }
 
-// silentReads are the verbs whose errors no call can return.
+// silentReads returns the verbs whose errors no call can return.
 func silentReads(m *copal.Map[string, string], r *copal.Raw) map[string]func() {
 	k := []byte("m:k")
 	drain := func(list func(func(string, string) bool)) func() {
@@ -73,8 +73,8 @@ func silentReads(m *copal.Map[string, string], r *copal.Raw) map[string]func() {
 	}
 }
 
-// TestHandlesThatMeanNothing: each use of a handle that means nothing is an error, which reaches the
-// caller or the error handler.
+// TestHandlesThatMeanNothing: each use of a handle that means nothing is an error, which reaches
+// the caller or the error handler.
 func TestHandlesThatMeanNothing(t *testing.T) {
 	var handled kit.ErrorLog
 	db := kit.Memory(t, handled.Option())
@@ -521,7 +521,8 @@ func spoil(s *shape) {
 	list[1].(map[string]any)["q"], list[0] = "spoilt", "spoilt"
 }
 
-// parts has the fields that each codec keeps, but for types with marshallers, which gob does not use.
+// parts has the fields that each codec keeps, but for types with marshallers, which gob does not
+// use.
 type parts struct {
 	List  []int
 	Map   map[string][]string
@@ -550,7 +551,8 @@ type ownParts struct {
 	Owns  []ownShape
 }
 
-// TestValuesAreTheCallersOwn: a value that any read but Peek returns can be changed, and no other read shows it.
+// TestValuesAreTheCallersOwn: a value that any read but Peek returns can be changed, and no other
+// read shows it.
 func TestValuesAreTheCallersOwn(t *testing.T) {
 	for _, memory := range []int64{logtest.Memory, 1} { // values are kept in memory, and are not
 		opts := copal.WithMaxMemory(memory)

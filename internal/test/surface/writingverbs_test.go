@@ -14,7 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// everyKind are a handle of each kind that has At and In, of a map, of raw bytes, and of collections named after key.
+// everyKind returns a handle of each kind that has At and In, of a map, of raw bytes, and of
+// collections named after key.
 func everyKind(t *testing.T, db *copal.DB, key string) []any {
 	t.Helper()
 	h, err1 := copal.OpenHash[string, string](db, "hash:"+key)
@@ -27,7 +28,7 @@ func everyKind(t *testing.T, db *copal.DB, key string) []any {
 	return []any{kit.MapOf[string, string](t, db, "m"), db.Raw(), h, l, s, z}
 }
 
-// handlesTo are the handles that the method named so makes of others.
+// handlesTo returns the handles that the named method makes of others.
 func handlesTo(handles []any, method string, arg any) (made []any) {
 	for _, h := range handles {
 		made = append(made, reflect.ValueOf(h).MethodByName(method).Call([]reflect.Value{reflect.ValueOf(arg)})[0].Interface())
@@ -43,8 +44,8 @@ var (
 		Sync TTL Until Values View Watch At Backward Batch Hash In List SortedSet Stream StringSet Type With WithContext DB Name`)
 )
 
-// writes calls each method of a handle whose verb writes with arguments about key, and yields its error. called is
-// called when a method calls its function.
+// writes calls each method of a handle whose verb writes with arguments about key, and yields its
+// error. called is called when a method calls its function.
 func writes(t *testing.T, h any, key string, called func(name string)) map[string]error {
 	t.Helper()
 	errs := map[string]error{}
@@ -77,7 +78,7 @@ func writes(t *testing.T, h any, key string, called func(name string)) map[strin
 	return errs
 }
 
-// argument is a value of a type of parameters of verbs that write.
+// argument returns a value of the type of a parameter, for verbs that write.
 func argument(t reflect.Type, key string, called func()) reflect.Value {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
@@ -126,8 +127,8 @@ func fillKinds(t *testing.T, handles []any, key string) {
 	}
 }
 
-// TestFSyncInATransaction: a twin with FSync is refused where the transaction is less durable, and taken where it is
-// not. The transaction goes on.
+// TestFSyncInATransaction: a twin with FSync is refused where the transaction is less durable, and
+// taken where it is not. The transaction goes on.
 func TestFSyncInATransaction(t *testing.T) {
 	db := kit.Memory(t)
 	kinds := everyKind(t, db, "k")
@@ -152,8 +153,8 @@ func TestFSyncInATransaction(t *testing.T) {
 	kit.Must(t, db.UpdateFSync(func(tx *copal.Tx) error { try(tx, nil); return nil }))
 }
 
-// TestWritesAreRefusedAlike: where nothing can be written, each verb that writes says why, whatever is under the key,
-// and calls no function.
+// TestWritesAreRefusedAlike: where nothing can be written, each verb that writes returns the
+// reason, for each kind of entry under the key, and calls no function.
 func TestWritesAreRefusedAlike(t *testing.T) {
 	mem := vfs.NewMem()
 	db := kit.OpenOn(t, mem)

@@ -65,7 +65,7 @@ func TestBatchAgainstAModel(t *testing.T) {
 	})
 }
 
-// With one change that is refused, none is made. The batch can be mended and written.
+// With one change that is refused, none is made. The batch can be corrected and written.
 func TestBatchIsRefusedAsAWhole(t *testing.T) {
 	fault, full := kit.Armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 	db := kit.OpenOn(t, vfs.Inject(vfs.NewMem(), fault), copal.WithErrorHandler(func(error) {}))
@@ -132,8 +132,8 @@ func TestBatchTTL(t *testing.T) {
 	kit.WantRaw(t, db, "stays", "")
 }
 
-// TestMemoryOfABatch: a change takes at most 200 bytes beside its key and value until the batch is committed,
-// also one that replaces another.
+// TestMemoryOfABatch: a change takes at most 200 bytes beside its key and value until the batch is
+// committed, also one that replaces another.
 func TestMemoryOfABatch(t *testing.T) {
 	db := kit.Memory(t)
 	heap := func() int64 {

@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestDeleteRangeByValue: a range of a map goes by its keys' values, whatever their text, also when the log is
-// read again.
+// TestDeleteRangeByValue: a range of a map goes by its keys' values, not their text, also when the
+// log is read again.
 func TestDeleteRangeByValue(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		mem := vfs.NewMem()
@@ -113,8 +113,8 @@ func TestRangesSurvivePowerCuts(t *testing.T) {
 	}
 }
 
-// TestTwoRangesInATransaction: a transaction finds no entry of any range that it has deleted, and neither does a
-// reader after it, also of entries that others set meanwhile.
+// TestTwoRangesInATransaction: a transaction finds no entry of any range that it has deleted, and
+// neither does a reader after it, also of entries that others set meanwhile.
 func TestTwoRangesInATransaction(t *testing.T) {
 	mem := vfs.NewMem()
 	db := kit.OpenOn(t, mem)
@@ -217,8 +217,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestWatchOfRanges: a program that replays a watch has the entries of the map, however many write, clear and delete
-// ranges at once.
+// TestWatchOfRanges: a program that replays a watch has the entries of the map, however many write,
+// clear and delete ranges at once.
 func TestWatchOfRanges(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem(), copal.WithErrorHandler(func(err error) { t.Error(err) }))
 	m := kit.MapOf[int, int](t, db, "m", copal.Ordered())

@@ -78,8 +78,8 @@ func contendedChanges(t *testing.T, db *copal.DB) []contended {
 	}
 }
 
-// TestChangesTakeTurns: changes of one subject come one after the other as soon as one has lost. None is
-// overtaken by a later one, be it one that has not lost yet.
+// TestChangesTakeTurns: changes of one subject come one after the other as soon as one has lost.
+// None is overtaken by a later one, be it one that has not lost yet.
 func TestChangesTakeTurns(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -137,8 +137,8 @@ func TestChangesTakeTurns(t *testing.T) {
 	}
 }
 
-// TestUpdatesOfBothKindsNest: updates of an entry within those of a field, and the other way round, do not
-// wait for each other.
+// TestUpdatesOfBothKindsNest: updates of an entry within those of a field, and the other way round,
+// do not wait for each other.
 func TestUpdatesOfBothKindsNest(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {

@@ -29,8 +29,8 @@ func openHolders(t *testing.T, db *copal.DB, opts ...copal.MapOption) *copal.Map
 	return m
 }
 
-// TestTx: a transaction sees its own writes, others see none of them before it commits, and all of them
-// after, also when the store is opened again.
+// TestTx: a transaction sees its own writes, others see none of them before it commits, and all of
+// them after, also when the store is opened again.
 func TestTx(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		mem := vfs.NewMem()
@@ -121,7 +121,8 @@ func wantTxKeys(t *testing.T, keys func(func(string) bool), want ...string) {
 	}
 }
 
-// TestTxLeavesNoTrace: a function that returns an error or panics has changed nothing, and the store goes on.
+// TestTxLeavesNoTrace: a function that returns an error or panics has changed nothing, and the
+// store goes on.
 func TestTxLeavesNoTrace(t *testing.T) {
 	db := kit.Memory(t)
 	m := openHolders(t, db)
@@ -156,7 +157,7 @@ func TestTxLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// TestTxView: everything as it was at one moment, and no writes.
+// TestTxView: a View shows one moment, and writes nothing.
 func TestTxView(t *testing.T) {
 	db := kit.Memory(t)
 	m := openHolders(t, db)
@@ -231,7 +232,8 @@ func TestTxCounts(t *testing.T) {
 	}
 }
 
-// TestTxAmongOthers: a transaction writes an entry that memory has, among other writers and readers of it.
+// TestTxAmongOthers: a transaction writes an entry that memory has, among other writers and readers
+// of it.
 func TestTxAmongOthers(t *testing.T) {
 	db := kit.Memory(t)
 	m := openHolders(t, db)
@@ -312,8 +314,8 @@ func TestTxReadsByItsHandles(t *testing.T) {
 	}
 }
 
-// TestTxValuesAreTheCallersOwn: values that a transaction returns may be changed unseen, whether the log
-// has it or the transaction has written it.
+// TestTxValuesAreTheCallersOwn: values that a transaction returns may be changed unseen, whether
+// the log has it or the transaction has written it.
 func TestTxValuesAreTheCallersOwn(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem())
 	key := []byte("k")

@@ -142,7 +142,7 @@ func TestUpdateAgainstPlainWrites(t *testing.T) {
 	wantBalance(t, m, "a", 201)
 }
 
-// Trap: the same store used inside an updater deadlocks without a word.
+// Trap: a use of the same store inside an updater deadlocks silently.
 func TestTrapStoreUsedInUpdate(t *testing.T) {
 	m := openAccounts(t)
 	m.Set("a", account{Balance: 1})
@@ -180,7 +180,8 @@ func TestTrapStoreUsedInUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdatesWithinUpdates: goroutines that update a within b and b within a do not wait for each other.
+// TestUpdatesWithinUpdates: goroutines that update a within b and b within a do not wait for each
+// other.
 func TestUpdatesWithinUpdates(t *testing.T) {
 	m := openAccounts(t)
 	var wg sync.WaitGroup

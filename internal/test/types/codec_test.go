@@ -82,7 +82,8 @@ func (borrowed) Append(dst []byte, v any) ([]byte, error)     { return *v.(*[]by
 func (borrowed) Decoder(schema string) (codec.Decoder, error) { return borrowed{}, nil }
 func (borrowed) Decode(src []byte, v any) error               { *v.(*[]byte) = bytes.Clone(src); return nil }
 
-// TestCodecThatBorrows: the bytes that a codec returns are never written to, though buffers are used again.
+// TestCodecThatBorrows: the bytes that a codec returns are never written to, though buffers are
+// used again.
 func TestCodecThatBorrows(t *testing.T) {
 	db := kit.OpenOn(t, vfs.NewMem())
 	m, other := kit.MapOf[int, []byte](t, db, "m", copal.WithCodec(borrowed{})), kit.MapOf[int, string](t, db, "other")

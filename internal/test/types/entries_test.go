@@ -22,8 +22,8 @@ type parcel struct {
 	At   time.Time
 }
 
-// The entries of a snapshot, put into another store, are the same there by every reader: of each codec, with
-// deadlines, raw.
+// The entries of a snapshot, put into another store, are the same there by every reader: of each
+// codec, with deadlines, raw.
 func TestEntriesMove(t *testing.T) {
 	from := kit.OpenOn(t, vfs.NewMem())
 	codecs := []codec.Codec{codec.JSON, codec.Binary}

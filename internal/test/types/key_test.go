@@ -68,8 +68,9 @@ func (v *version) UnmarshalText(text []byte) error {
 	return err
 }
 
-// TestKeyTypes stores distinct keys of every kind and finds them again, in each life of the store. Each type of keys
-// takes the compiler a map of its own, so most kinds are parts of one; keycodec has them one by one.
+// TestKeyTypes stores distinct keys of every kind and finds them again, in each life of the store.
+// Each type of keys takes the compiler a map of its own, so most kinds are parts of one; keycodec
+// has them one by one.
 func TestKeyTypes(t *testing.T) {
 	keys(t, "", "alice", "a b", "Zürich", "日本", "🙂")
 	keys[userName](t, "alice", "bob")
@@ -220,7 +221,8 @@ type (
 func (halfText) MarshalText() ([]byte, error) { return nil, nil }
 func (*shyText) UnmarshalText(_ []byte) error { return nil }
 
-// Keys are refused at OpenMap when their type has no canonical bytes. Package keycodec has all such types.
+// Keys are refused at OpenMap when their type has no canonical bytes. Package keycodec has all such
+// types.
 func TestKeyTypesRefused(t *testing.T) {
 	db := kit.Memory(t)
 	refused[any](t, db)

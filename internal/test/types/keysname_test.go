@@ -54,7 +54,8 @@ func TestKeysNameStays(t *testing.T) {
 	}
 }
 
-// Raw bytes name nothing, and neither does opening. The first write of an open map does, of whatever kind.
+// Raw bytes name nothing, and neither does opening. The first write of an open map does, by each
+// verb.
 func TestKeysNameComesWithAWrite(t *testing.T) {
 	writes := map[string]func(db *copal.DB, m *copal.Map[int, string]) error{
 		"set":   func(_ *copal.DB, m *copal.Map[int, string]) error { return m.Set(1, "one") },
@@ -99,7 +100,7 @@ func TestKeysNameComesWithAWrite(t *testing.T) {
 	}
 }
 
-// A map that was dropped begins anew, with keys of any order.
+// A map that was dropped starts over, with keys of any order.
 func TestKeysNameGoesWithTheMap(t *testing.T) {
 	kit.Lives(t, func(t *testing.T, db *copal.DB) {
 		m := kit.MapOf[string, string](t, db, "m")
@@ -151,7 +152,8 @@ func TestKeysNameAndOrder(t *testing.T) {
 	}
 }
 
-// Keys that raw writes have left and that are none of the type's are counted, and each walk reports them.
+// Keys that raw writes have left and that are none of the type's are counted, and each walk reports
+// them.
 func TestRawKeysOfAnotherType(t *testing.T) {
 	var told kit.ErrorLog
 	db := kit.Memory(t, told.Option())

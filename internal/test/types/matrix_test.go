@@ -15,8 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The matrix of typed and raw on one key: for each codec, each way to write after each other, and then every
-// way to read, in every life of the store. A model of a few lines has the expected results.
+// The matrix of typed and raw on one key: for each codec, each way to write after each other, and
+// then every way to read, in every life of the store. A model of a few lines has the expected
+// results.
 
 // cellState is the state of one key in the model.
 type cellState[V any] struct {
@@ -27,7 +28,7 @@ type cellState[V any] struct {
 	memory *V     // typed reads show it instead
 }
 
-// current is the value that typed reads show.
+// current returns the value that typed reads show.
 func (s cellState[V]) current() (v V, there, misfit bool) {
 	if s.memory != nil {
 		return *s.memory, true, false

@@ -57,12 +57,13 @@ func (l *level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// TestValues stores values of many types and finds them again, in each life of the store: in maps by Load, Get, All,
-// Values and Range, and as single values. A map costs the compiler much more than a single value,
-// and both encode in the same way; so maps are tried with one type of each kind.
+// TestValues stores values of many types and finds them again, in each life of the store: in maps
+// by Load, Get, All, Values and Range, and as single values. A map costs the compiler much more
+// than a single value, and both encode in the same way; so maps are tried with one type of each
+// kind.
 //
-// Trap: nil against empty slices and maps, embedded fields, interface fields,
-// recursive types, an empty value taken for a deletion, a string read back with quotes.
+// Trap: nil against empty slices and maps, embedded fields, interface fields, recursive types, an
+// empty value taken for a deletion, a string read back with quotes.
 func TestValues(t *testing.T) {
 	zero, empty, text := 0, "", "text"
 	values(t, "", " ", "plain", `"quoted"`, "a\nb\x00c", "<b>&amp;</b>", "\u2028\u2029", "\ufffd", "日本 🙂", "null", "{}")

@@ -26,14 +26,14 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A reader beside the whole life of a writer, from the empty directory on: random operations of a writer
-// that closes, dies and comes back, and a reader that is opened at some moment, before the first write as
-// well, with maps, collections, snapshots and watches that are opened and closed at others. Whenever the
-// reader has looked, every way of reading shows the writes up to then; in between it shows
-// the same as before.
+// A reader beside the whole life of a writer, from the empty directory on: random operations of a
+// writer that closes, dies and comes back, and a reader that is opened at some moment, before the
+// first write as well, with maps, collections, snapshots and watches that are opened and closed at
+// others. Whenever the reader has looked, every way of reading shows the writes up to then; in
+// between it shows the same as before.
 //
-// Nothing runs by itself: the stores have no goroutines, and a look is a Refresh. Each life is a bubble of
-// synctest, so that it is known when a watch waits.
+// Nothing runs by itself: the stores have no goroutines, and a look is a Refresh. Each life is a
+// bubble of synctest, so that it is known when a watch waits.
 //
 // COPAL_SEED=n runs one seed alone.
 type followLife struct {
@@ -80,7 +80,7 @@ type kept struct {
 	deadline int64    // 0 for none
 }
 
-// at is the content at a time.
+// at returns the content at a time.
 func (c content) at(now int64) content {
 	alive := content{}
 	for key, h := range c {
@@ -114,8 +114,8 @@ type followWatch struct {
 	stop   func()
 }
 
-// TestFollowFromTheBeginning compares a reader with the model. That it would notice was tried by breaking
-// the code; each of these was caught within a default run:
+// TestFollowFromTheBeginning compares a reader with the model. That it would notice was tried by
+// breaking the code; each of these was caught within a default run:
 //
 //   - A reader that begins again takes another seed of the hashes of keys, or another table for an
 //     open map.
@@ -333,7 +333,8 @@ func (x *followLife) put(changed map[string]string, key, value string, deadline 
 	x.has[key] = kept{value: value, deadline: deadline}
 }
 
-// raw is a change of a key that has not been changed yet. Some values go round a small ring, and some pass it by.
+// raw is a change of a key that has not been changed yet. Some values go round a small ring, and
+// some pass it by.
 func (x *followLife) raw(changed map[string]string, put func(key, value []byte) error, remove func(key []byte) (bool, error)) {
 	key := []string{"a:", "b:", "c:", "x"}[x.rng.IntN(4)] + string(rune('p'+x.rng.IntN(5)))
 	if _, twice := changed[key]; twice {
@@ -363,7 +364,8 @@ func (x *followLife) raw(changed map[string]string, put func(key, value []byte) 
 // The collections, each under its key.
 var followCollections = []string{"hash", "list", "set", "sorted"}
 
-// writeCollection changes a collection. The changes that a watch yields then depend on its time, and are not compared.
+// writeCollection changes a collection. The changes that a watch yields then depend on its time,
+// and are not compared.
 func (x *followLife) writeCollection() {
 	key := followCollections[x.rng.IntN(4)]
 	x.log("change %s", key)
@@ -814,7 +816,7 @@ func (x *followLife) elements(what string, want content, hash *copal.HashOf[stri
 	}
 }
 
-// readMap is a map of the reader, whatever its values are.
+// readMap is a map of the reader, with values of any type.
 type readMap interface {
 	write(changed map[string]string)
 	drop(changed map[string]string)

@@ -81,8 +81,8 @@ func TestSnapshotBeforeTheFirstWrite(t *testing.T) {
 	}
 }
 
-// A watch of a store without a record yields the first writes as soon as a look has found them. It does
-// not wait for later ones.
+// A watch of a store without a record yields the first writes as soon as a look has found them. It
+// does not wait for later ones.
 func TestWatchBeforeTheFirstWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()

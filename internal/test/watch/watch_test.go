@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// TestWatch: a change has the same value as reads, whoever wrote it and however it is encoded.
+// TestWatch: a change has the same value as reads, from each writer and in each encoding.
 func TestWatch(t *testing.T) {
 	db, err := copal.OpenMemory(copal.WithCodec(codec.Binary))
 	if err != nil {
@@ -113,7 +113,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchWithoutAnOption: a WatchOption that is nil is none, at whatever place.
+// TestWatchWithoutAnOption: a nil WatchOption is ignored, in any position.
 func TestWatchWithoutAnOption(t *testing.T) {
 	db := kit.Memory(t)
 	m := kit.MapOf[string, int](t, db, "m")
@@ -160,7 +160,7 @@ func TestWatchBeginsAtTheCall(t *testing.T) {
 	}
 }
 
-// A watch that ends with a number yields the changes up to it, and no more, whatever comes later.
+// A watch that ends with a number yields the changes up to it, and none that come later.
 func TestWatchUntil(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
