@@ -252,7 +252,8 @@ func TestRueidis(t *testing.T) {
 	want(t, "after it", "2")(c.Do(ctx, b.Get().Key("x").Build()).ToString())
 }
 
-// Clients that know nothing but clusters, and those that look for one, find a cluster of one where it is wanted.
+// Clients that know nothing but clusters, and those that look for one, find a cluster of one where
+// it is wanted.
 func TestClusterClients(t *testing.T) {
 	_, address := serve(t, "secret", func(s *redisapi.Server, address string) { s.ClusterAddress = address })
 	ctx := t.Context()

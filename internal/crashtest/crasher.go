@@ -32,7 +32,7 @@ type Owner[S any, B Book, T Step] interface {
 // Book follows a script: it counts its writes.
 type Book interface{ Counted() *Count }
 
-// Count is how far the writes of a script have come.
+// Count is the progress of the writes of a script.
 type Count struct {
 	Started int // begun
 	Acked   int // acknowledged: safe from the death of the process
@@ -64,8 +64,8 @@ type Shown[S any, B Book] interface {
 	// Write writes to the survivor, after which Compare expects that as well.
 	Write(s S) error
 
-	// Book is the book of a script that goes on from the state that was shown. Only durable entries count as
-	// durable: after a power cut all of them, otherwise those that were before.
+	// Book is the book of a script that goes on from the state that was shown. Only durable entries
+	// count as durable: after a power cut all of them, otherwise those that were before.
 	Book(allDurable bool) B
 }
 
@@ -259,7 +259,8 @@ func (c *Crasher[S, B, T]) odds(records bool) int {
 	return c.Again
 }
 
-// twin is an image to be crashed in its recovery. The pages that its cache cannot write back stay lost.
+// twin returns an image to crash in its recovery. The pages that its cache cannot write back stay
+// lost.
 func (c *Crasher[S, B, T]) twin(image *vfs.Mem, records bool) *vfs.Mem {
 	twin := image.ProcessCrash()
 	if !records {

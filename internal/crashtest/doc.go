@@ -1,4 +1,5 @@
-// Package crashtest crashes the users of a log: the store and hybridlog alike, each of which is an Owner.
+// Package crashtest crashes the users of a log: the store and hybridlog alike, each of which is an
+// Owner.
 //
 // A script of steps runs on a file system that records the durable state. At the boundaries of its
 // file operations, and within every write, the process is killed and the power is cut in as many
@@ -11,9 +12,9 @@
 //     nothing is lost;
 //   - it takes writes, and opens again with them.
 //
-// A death within a script, and the death of a survivor, may come with a write-back that fails: the cache then shows
-// bytes that the disk never gets. A sample of the survivors is crashed once more, during their recovery and the
-// writes after it.
+// A death within a script, and the death of a survivor, may come with a write-back that fails: the
+// cache then shows bytes that the disk never gets. A sample of the survivors is crashed once more,
+// during their recovery and the writes after it.
 //
 // An [Injector] fails each file operation of a script instead, and has a verdict of its own.
 package crashtest

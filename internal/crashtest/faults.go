@@ -14,17 +14,18 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The fault injector. A script runs once to learn how many operations of a kind it takes. Then it runs again
-// for each of them, which fails, once or for ever from then on. Whatever fails:
+// The fault injector. A script runs once to learn how many operations of a kind it takes. Then it
+// runs again for each of them, which fails, once or for ever from then on. After each failure:
 //
 //   - the process lives, and every call returns;
 //   - an opening succeeds, or returns the failure, and does not take it for damage; it succeeds
 //     when the fault has passed;
-//   - when the disk is well again the owner opens, with every acknowledged write; if a sync failed, with every
-//     one that was acknowledged as durable;
+//   - when the disk is well again the owner opens, with every acknowledged write; if a sync
+//     failed, with every one that was acknowledged as durable;
 //   - so it does, with those, when the power is cut before;
 //   - it takes writes, which a sync makes durable, and leaves no unfinished file;
-//   - a fault that lets nothing be attempted is never final: the owner takes writes as soon as it has passed.
+//   - a fault that lets nothing be attempted is never final: the owner takes writes as soon as it
+//     has passed.
 //
 // The owner's Faulted checks its content while the script runs.
 
@@ -56,10 +57,11 @@ var (
 	noRight = Failing{Name: "EACCES", Ops: paths, Err: syscall.EACCES, Times: 7, Passing: true}
 )
 
-// Faults are the kinds for scripts.
+// Faults returns the kinds for scripts.
 func Faults() []Failing { return append(Lacks(), eio, noSpace, short, shortFull, sync) }
 
-// Lacks are the kinds of which nothing is attempted. In the long form they pass after one operation, too.
+// Lacks returns the kinds that fail an operation before it is attempted. In the long form they pass
+// after one operation, too.
 func Lacks() []Failing {
 	list := []Failing{noFiles, noRight}
 	if Long() {
@@ -71,8 +73,9 @@ func Lacks() []Failing {
 	return list
 }
 
-// RecoveryFaults are the kinds for openings after a kill. Among them are errors of reads alone, of looks at files and
-// directories alone, which pass or stay: none is taken for the end of the log, or for a file that is not there.
+// RecoveryFaults returns the kinds for openings after a kill. Among them are errors of reads alone,
+// of looks at files and directories alone, which pass or stay: none is taken for the end of the
+// log, or for a file that is not there.
 func RecoveryFaults() []Failing {
 	return append(Lacks(),
 		eio,
@@ -143,13 +146,15 @@ func (c *Case) Fatalf(format string, args ...any) {
 // OfFault reports whether an error can come from an injected fault.
 func OfFault(err error) bool { return Refuses(err) || vfs.IsNoSpace(err) }
 
-// Refuses reports whether an error can come from an injected fault of another kind than a lack of room.
+// Refuses reports whether an error can come from an injected fault of another kind than a lack of
+// room.
 func Refuses(err error) bool {
 	of := func(fault error) bool { return errors.Is(err, fault) }
 	return slices.ContainsFunc([]error{syscall.EIO, vfs.ErrInjected, syscall.EMFILE, syscall.EACCES}, of)
 }
 
-// Final notes that the owner refuses writes for good. A fault that lets nothing be attempted is no reason to.
+// Final notes that the owner refuses writes for good. A fault that lets nothing be attempted is no
+// reason to.
 func (c *Case) Final(err error) {
 	if c.Kind.Passing {
 		c.Fatalf("refuses writes for good: %v", err)
@@ -246,7 +251,7 @@ func afterwards[S any](c *Case, f Faulted[S]) {
 	}
 	f.Settle(s)
 	f.Write(s)
-	cutPower(c, f, image, true, "afterwards") // its present content is on the disk, whatever an earlier sync has lost
+	cutPower(c, f, image, true, "afterwards") // its present content is on the disk, even after an earlier sync has lost bytes
 	if err := f.Close(s); err != nil {
 		c.Fatalf("closing it afterwards: %v", err)
 	}

@@ -143,7 +143,7 @@ func (c *child) tell(line string) {
 	}
 }
 
-// stop is kill -STOP; it returns when all threads of the child have stopped.
+// stop sends SIGSTOP; it returns when all threads of the child have stopped.
 func (c *child) stop() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(unix.SIGSTOP); err != nil {
@@ -170,7 +170,7 @@ func (c *child) stopped() bool {
 	return true
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (c *child) kill() {
 	c.cmd.Process.Kill()
 	c.cmd.Wait() // its error is that it was killed

@@ -18,8 +18,9 @@ import (
 	"github.com/copaldb/copal/hybridlog"
 )
 
-// The files of a store, and of a hybridlog, are copied while a process writes and after it was killed, by the tools
-// that people have. A copy has all that was acknowledged, or it does not open unless it is accepted.
+// The files of a store, and of a hybridlog, are copied while a process writes and after it was
+// killed, by the tools that people have. A copy has all that was acknowledged, or it does not open
+// unless it is accepted.
 
 // counter is a log that holds the number of the last write.
 type counter struct {
@@ -119,7 +120,8 @@ func killCounting(c *child) (acked int) {
 	}
 }
 
-// judge opens a copy of a killed log of which acked was the last write. It reports whether that opened by itself.
+// judge opens a copy of a killed log of which acked was the last write. It reports whether that
+// opened by itself.
 func (x *counter) judge(t *testing.T, dir string, acked int) (opens bool) {
 	t.Helper()
 	found := func(accept bool) (int, error) {
@@ -156,8 +158,8 @@ func (x *counter) judge(t *testing.T, dir string, acked int) (opens bool) {
 	return false
 }
 
-// tool copies the directory from in home into the directory to there: once while a process writes, unless alive is
-// nil, and once when it is dead.
+// tool copies the directory from in home into the directory to there: once while a process writes,
+// unless alive is nil, and once when it is dead.
 type tool struct {
 	name        string
 	alive, dead func(home string) []string // the command
@@ -252,7 +254,8 @@ func TestRestoredImage(t *testing.T) {
 	}
 }
 
-// mountOverlay mounts a directory as the lower layer of a new one, and returns both that and its upper layer.
+// mountOverlay mounts a directory as the lower layer of a new one, and returns both that and its
+// upper layer.
 func mountOverlay(t *testing.T, lower string) (merged, upper string) {
 	t.Helper()
 	needRoot(t)
@@ -271,8 +274,8 @@ func mountOverlay(t *testing.T, lower string) (merged, upper string) {
 	return dirs["merged"], dirs["upper"]
 }
 
-// TestOverlay writes in a container's directory, kills, and makes a layer of the files. A store below opens in
-// the layer above, or wants to be accepted; a layer that was copied wants to be.
+// TestOverlay writes in a container's directory, kills, and makes a layer of the files. A store
+// below opens in the layer above, or wants to be accepted; a layer that was copied wants to be.
 func TestOverlay(t *testing.T) {
 	for kind, x := range counters {
 		t.Run(kind, func(t *testing.T) {

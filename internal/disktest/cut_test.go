@@ -18,9 +18,10 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// TestFilesCutUnderStore: somebody cuts a file of a live store, or puts another in its place. No call gives a wrong
-// value, or ends the process by the signal that touching a mapped page beyond the end of a file is; and where
-// records that were acknowledged are gone, the store says so and takes no more.
+// TestFilesCutUnderStore: another process cuts a file of a live store, or puts another in its
+// place. No call returns a wrong value, or ends the process by the signal for a mapped page beyond
+// the end of a file; and where acknowledged records are gone, the store reports that and takes no
+// more.
 func TestFilesCutUnderStore(t *testing.T) {
 	tests := []struct {
 		file, how string
@@ -116,7 +117,7 @@ type cutReport struct {
 
 const cutEntries = 1000
 
-// cutSize is such that the log has records of a page and of many.
+// cutSize returns a size such that the log has records of a page and of many.
 func cutSize(key int) int {
 	if key%100 == 99 {
 		return 200 << 10
@@ -124,7 +125,8 @@ func cutSize(key int) int {
 	return 10 + key%5000
 }
 
-// cutTask writes the second half of the entries, lets its files be cut, and uses the store in every way.
+// cutTask writes the second half of the entries, lets its files be cut, and uses the store in every
+// way.
 func cutTask(o order) error {
 	var r cutReport
 	reported := func(err error) { r.Errors = append(r.Errors, err.Error()) }

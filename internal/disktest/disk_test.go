@@ -65,9 +65,9 @@ func newImage(t *testing.T, file string, megabytes int, options ...string) *imag
 	return i
 }
 
-// backJournal gives the journal of the ext4 in a file all the room that it will ever need, so that where there
-// is no more room for the file the files in the ext4 notice, and not their journal, after which all of it can
-// only be read.
+// backJournal gives the journal of the ext4 in a file all the room that it will ever need, so that
+// where there is no more room for the file the files in the ext4 notice, and not their journal,
+// after which all of it can only be read.
 func backJournal(t *testing.T, file string) {
 	t.Helper()
 	ask := func(what string) string {
@@ -138,7 +138,8 @@ func unmount(t *testing.T, dir string) {
 	}
 }
 
-// bothDisks runs a test in a directory on each kind of small disk, with the mapped ring and without.
+// bothDisks runs a test in a directory on each kind of small disk, with the mapped ring and
+// without.
 func bothDisks(t *testing.T, megabytes int, test func(t *testing.T, dir string)) {
 	disks := []struct {
 		name  string

@@ -33,7 +33,8 @@ func deviceFails(t *testing.T, options []string) {
 	}
 }
 
-// A reader that has the segments mapped keeps the kernel from dropping pages that the disk never got.
+// A reader that has the segments mapped keeps the kernel from dropping pages that the disk never
+// got.
 func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	room := mountTmpfs(t, 24)
 	i := newImage(t, filepath.Join(room, "image"), 96, options...)
@@ -130,9 +131,9 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	}
 }
 
-// showsFrom demands the values of the first n keys. Of those that are not durable the kernel may have lost
-// some: when a write-back fails it drops pages now and then, soon or later, and the file reads as zeros there.
-// Such a value is an error, never another value, and never missing.
+// showsFrom demands the values of the first n keys. Of those that are not durable the kernel may
+// have lost some: when a write-back fails it drops pages now and then, soon or later, and the file
+// reads as zeros there. Such a value is an error, never another value, and never missing.
 func showsFrom(t *testing.T, s *engine.Store, durable, n, size int) {
 	t.Helper()
 	holds(t, s, min(durable, n), func(int) int { return size })
@@ -144,8 +145,8 @@ func showsFrom(t *testing.T, s *engine.Store, durable, n, size int) {
 	}
 }
 
-// settledOf opens the store, and returns how many of its keys are said to be durable, negative for none. Those
-// are there.
+// settledOf opens the store, and returns how many of its keys are said to be durable, negative for
+// none. Those are there.
 func settledOf(t *testing.T, dir string, durable, n, size int) int {
 	t.Helper()
 	var err error
@@ -161,8 +162,8 @@ func settledOf(t *testing.T, dir string, durable, n, size int) int {
 	return count
 }
 
-// entriesOf opens the store, and returns how many of its keys from 0 on are there; the rest is not. It is
-// negative when the store does not open. At last it calls then.
+// entriesOf opens the store, and returns how many of its keys from 0 on are there; the rest is not.
+// It is negative when the store does not open. At last it calls then.
 func entriesOf(t *testing.T, dir string, durable, n, size int, then func(s *engine.Store, count int)) int {
 	t.Helper()
 	s, err := store.Open(dir, engine.Options{})

@@ -122,7 +122,8 @@ func TestOpenOnFullDisk(t *testing.T) {
 	})
 }
 
-// TestNewStoreOnFullDisk: a store that there is no room to begin is refused as a write is, and begun later.
+// TestNewStoreOnFullDisk: a store that there is no room to begin is refused as a write is, and
+// begun later.
 func TestNewStoreOnFullDisk(t *testing.T) {
 	bothDisks(t, 8, func(t *testing.T, disk string) {
 		ballast, dir := filepath.Join(disk, "ballast"), filepath.Join(disk, "db")

@@ -23,7 +23,7 @@ func TestLackOfDescriptors(t *testing.T) {
 	start(t, order{Do: "lack", How: "descriptors", Dir: t.TempDir()}).end()
 }
 
-// TestLackOfRights is the same for a process whose directory loses all rights for a while.
+// TestLackOfRights is the same test for a process whose directory loses all rights for a while.
 func TestLackOfRights(t *testing.T) {
 	t.Parallel()
 	start(t, order{Do: "lack", How: "rights", Dir: t.TempDir()}).end()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFileSizeLimit: a limit on the size of files is a full disk, whether the ring fits within it or not. The
-// disk itself is so large that segments are longer than the limit.
+// TestFileSizeLimit: a limit on the size of files is a full disk, whether the ring fits within it
+// or not. The disk itself is so large that segments are longer than the limit.
 func TestFileSizeLimit(t *testing.T) {
 	bothDisks(t, 160, func(t *testing.T, disk string) {
 		for name, limit := range map[string]uint64{"ringless": 2<<20 + 123, "ring": 6<<20 + 4321} {
@@ -20,7 +20,7 @@ func TestFileSizeLimit(t *testing.T) {
 	})
 }
 
-// longestFile is the size of the longest file of a directory.
+// longestFile returns the size of the longest file of a directory.
 func longestFile(t judge, dir string) (bytes int64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

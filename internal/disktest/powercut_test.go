@@ -24,8 +24,8 @@ import (
 // store holds the result of a prefix of each writer's operations, with every one that was
 // acknowledged as durable.
 //
-// The log is written in three ways: through the ring and into reserved extents; into reserved extents;
-// and into those that the file gets as it grows.
+// The log is written in three ways: through the ring and into reserved extents; into reserved
+// extents; and into those that the file gets as it grows.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
@@ -66,7 +66,8 @@ const (
 	cutKeys    = 7 // of each writer
 )
 
-// cutOp is the n-th operation of a writer, n from 1: which key it sets, or deletes when size is negative.
+// cutOp returns the n-th operation of a writer, n from 1: the key that it sets, or deletes when
+// size is negative.
 func cutOp(cycle, writer, n int) (key string, size int) {
 	rng := rand.New(rand.NewPCG(uint64(cycle), uint64(writer)<<32|uint64(n)))
 	key = fmt.Sprintf("w%d k%d", writer, n%cutKeys)

@@ -121,7 +121,7 @@ func startChild(t *testing.T, dir string, env ...string) *child {
 	return c
 }
 
-// acked is the next number that the writer says is set.
+// acked returns the next number that the writer says is set.
 func (c *child) acked(t *testing.T) int {
 	t.Helper()
 	if !c.lines.Scan() {
@@ -147,8 +147,8 @@ func (c *child) kill() {
 	c.cmd.Wait()
 }
 
-// TestFollowAnotherProcess: another process sees acknowledged writes soon after, whatever happens
-// to the first.
+// TestFollowAnotherProcess: another process sees acknowledged writes soon after, also if the first
+// is killed.
 func TestFollowAnotherProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")
@@ -221,9 +221,9 @@ func TestFollowAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestFollowFromAnEmptyDirectory: a process reads a store that another one has opened and not written to
-// yet. Some writers are killed before the first write. The maps and the watch that the reader had by then
-// show everything that is written later.
+// TestFollowFromAnEmptyDirectory: a process reads a store that another one has opened and not
+// written to yet. Some writers are killed before the first write. The maps and the watch that the
+// reader had by then show everything that is written later.
 func TestFollowFromAnEmptyDirectory(t *testing.T) {
 	for round := range 4 {
 		dir := t.TempDir()

@@ -25,7 +25,7 @@ var root, _ = filepath.Abs(filepath.Join("..", ".."))
 // watched are the methods before which there is a delay.
 var watched = []string{"Lock", "RLock", "TryLock", "Unlock", "RUnlock", "Load", "Store", "Swap", "CompareAndSwap", "Add", "And", "Or", "Wait", "Broadcast", "Signal"}
 
-// delayed returns the source of a file with the calls, and how many there are.
+// delayed returns the source of a file with the calls, and the number of calls.
 func delayed(name string, source []byte) ([]byte, int, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
@@ -107,8 +107,8 @@ func mayMeet(s ast.Stmt) (found bool) {
 	return found
 }
 
-// overlay makes copies of all files of the module but tests and this package, and returns the name of the list
-// that go takes.
+// overlay makes copies of all files of the module but tests and this package, and returns the name
+// of the list that go takes.
 func overlay(t *testing.T) string {
 	t.Helper()
 	dir, replaced, total := t.TempDir(), map[string]string{}, 0
@@ -157,7 +157,7 @@ func overlay(t *testing.T) string {
 	return name
 }
 
-// The calls are where they should be, and the code is otherwise as it was.
+// The calls are in their places, and the rest of the code is unchanged.
 func TestDelayed(t *testing.T) {
 	const source = `package p
 

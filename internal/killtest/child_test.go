@@ -292,7 +292,7 @@ func (c *child) do(s *session, o op) (existed bool, err error) {
 	return sh.remove(o)
 }
 
-// setStale is the planted bug of an asynchronous write that lands after a newer one.
+// setStale plants the bug of an asynchronous write that lands after a newer one.
 func (c *child) setStale(sh shelf, o op) error {
 	if c.Bug != staleAsync {
 		return nil

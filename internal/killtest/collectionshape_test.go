@@ -63,7 +63,7 @@ func (x *collectionShape) plan(d *dice) step {
 	return s
 }
 
-// typeOf is the type of the collection that a verb is for, "" for any.
+// typeOf returns the type of the collection that a verb is for, "" for any.
 func typeOf(verb string) string {
 	switch verb {
 	case "hset", "hset-notes", "hdel", "hclear", "hrename":
@@ -197,7 +197,7 @@ func (c *change) elementText(verb string) string {
 	return ""
 }
 
-// score is the score of a member of a sorted set.
+// score returns the score of a member of a sorted set.
 func (c *change) score() float64 { return float64(c.value.Count%1000) + float64(c.value.Key)/1024 }
 
 func (x *collectionShape) applyList(c content, key string, s *step) bool {
@@ -515,8 +515,8 @@ func (h *collectionHands) lookAt(c content, name string, key []byte) error {
 	return errors.New("it is nothing")
 }
 
-// anyText is the text of a blob, or of a Note as JSON. No blob of a shape begins as a Note does: its
-// fifth byte is another.
+// anyText returns the text of a blob, or of a Note as JSON. No blob of a shape begins as a Note
+// does: its fifth byte is another.
 func anyText(b []byte) string {
 	var n Note
 	if bytes.HasPrefix(b, []byte(`{"Shelf":`)) && json.Unmarshal(b, &n) == nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A consumer keeps a copy of a store by its changes: each is applied to the copy together with its number, in one
-// transaction, and the next life of the consumer goes on from there. It reads beside the process that writes. Both
-// are killed at any moment. In the end the copy is the store.
+// A consumer keeps a copy of a store by its changes: each is applied to the copy together with its
+// number, in one transaction, and the next life of the consumer goes on from there. It reads beside
+// the process that writes. Both are killed at any moment. In the end the copy is the store.
 //
 // Each transaction of the writer adds one to a chain, so the consumer notices at once a change that
 // it has missed or got twice, though another may have replaced the change's value.
@@ -58,7 +58,7 @@ func (o *consumerOrder) open() (*copal.DB, error) {
 	return copal.Open(o.Store, opts...)
 }
 
-// runConsumer is the child. It says a line for each step, and does not end.
+// runConsumer is the main function of the child. It prints a line for each step, and does not end.
 func runConsumer(text string) error {
 	var o consumerOrder
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -126,14 +126,14 @@ func (o *consumerOrder) write() error {
 	}
 }
 
-// consumer is a copy and how far it is.
+// consumer is a copy and its progress.
 type consumer struct {
 	copy   *copal.DB
 	raw    *copal.Raw
 	at     uint64
 	chains map[string]int
 	bug    consumerBug
-	anew   int // times that it had to begin anew
+	anew   int // times that it had to start over
 }
 
 func openConsumer(dir string, bug consumerBug) (*consumer, error) {
@@ -174,7 +174,7 @@ func (c *consumer) consume(ctx context.Context, db *copal.DB, stop func() bool) 
 	}
 }
 
-// begin makes the copy anew.
+// begin starts the copy over.
 func (c *consumer) begin(db *copal.DB) error {
 	s, err := db.Snapshot()
 	if err != nil {
@@ -528,12 +528,12 @@ func TestConsumers(t *testing.T) {
 	t.Logf("%d lives, %d times begun anew", lives, anew)
 }
 
-// TestConsumersFindsBugs: a consumer that notes the number of a change in a step of its own misses changes, or
-// makes them twice.
+// TestConsumersFindsBugs: a consumer that notes the number of a change in a step of its own misses
+// changes, or makes them twice.
 func TestConsumersFindsBugs(t *testing.T) {
 	for _, bug := range []consumerBug{numberFirst, changesFirst} {
 		t.Run(string(bug), func(t *testing.T) {
-			seed := seedOf(t) &^ 1 // with a window, for who begins anew heals
+			seed := seedOf(t) &^ 1 // with a window, since a consumer that starts over heals
 			for try := range uint64(20) {
 				if _, err := live(t, seed+2*try, livesOfAStore, bug); err != nil {
 					t.Logf("found in store %d: %v", try+1, err)

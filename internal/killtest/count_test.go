@@ -74,8 +74,8 @@ type countOrder struct {
 	Most int // additions, of all counters: however late the parent hears of them, it kills before the counters are full
 }
 
-// countUntilKilled is the child. It adds until each counter is full, or it has added so often, and waits to be
-// killed.
+// countUntilKilled is the main function of the child. It adds until each counter is full, or it has
+// added so often, and waits to be killed.
 func countUntilKilled(text string) error {
 	var o countOrder
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -157,8 +157,8 @@ type counted struct {
 	announced, added [counting]int
 }
 
-// runCount lets a child count until so many additions were acknowledged, and kills it. It reports whether the
-// child was through.
+// runCount lets a child count until so many additions were acknowledged, and kills it. It reports
+// whether the child was through.
 func runCount(dir string, bug bool, kills int, books []counted) (done bool, err error) {
 	order, err := json.Marshal(countOrder{Dir: dir, Bug: bug, Most: kills + counting})
 	if err != nil {

@@ -13,17 +13,17 @@
 //
 // A store has one mix of writers (mix_test.go):
 //
-//   - single values in maps of all codecs and in raw keys, synchronous, synced and
-//     asynchronous (op_test.go, ledger_test.go);
-//   - batches, few and many, small and large, with deletions and deadlines; large
-//     values, and streams (rawshape_test.go);
+//   - single values in maps of all codecs and in raw keys, synchronous, synced and asynchronous
+//     (op_test.go, ledger_test.go);
+//   - batches, few and many, small and large, with deletions and deadlines; large values, and
+//     streams (rawshape_test.go);
 //   - transactions over several maps, raw keys and a hash (txshape_test.go);
 //   - hashes, lists, sets and sorted sets, and changes of whole ones (collectionshape_test.go);
 //   - all of them at once, and with compaction all the time.
 //
-// The children append through the mapped ring and by pwrite in turns, through rings and to
-// segments so small that kills meet their ends, and sync at intervals from a millisecond to
-// a second. Some close the store now and then and open it again.
+// The children append through the mapped ring and by pwrite in turns, through rings and to segments
+// so small that kills meet their ends, and sync at intervals from a millisecond to a second. Some
+// close the store now and then and open it again.
 //
 // # Kills
 //
@@ -37,14 +37,14 @@
 // The store opens, for reading alone and for writing; Check calls it sound; it takes a write,
 // closes and opens again; and
 //
-//   - an entry is as the last acknowledged operation on its key left it, or as the one
-//     announced and not acknowledged left it, of which there is at most one for each writer;
-//   - where asynchronous writes came last, and no sync or close that began after them, it is as one
-//     of these, or the last one before them, left it;
-//   - each step of a shape has happened as a whole or not at all: the entries of a writer are
-//     as its acknowledged steps have made them, or these and the one in flight;
-//   - the state found then holds from then on: the next child goes on with the same store, so
-//     that recoveries pile up on one another.
+//   - an entry is as the last acknowledged operation on its key left it, or as the one announced
+//     and not acknowledged left it, of which there is at most one for each writer;
+//   - where asynchronous writes came last, and no sync or close that began after them, it is as
+//     one of these, or the last one before them, left it;
+//   - each step of a shape has happened as a whole or not at all: the entries of a writer are as
+//     its acknowledged steps have made them, or these and the one in flight;
+//   - the state found then holds from then on: the next child goes on with the same store, so that
+//     recoveries pile up on one another.
 //
 // Anything older is lost, anything else is wrong.
 //
@@ -52,8 +52,8 @@
 // count_test.go compares the counters with the announcements and acknowledgements of each
 // goroutine.
 //
-// Others follow a store beside the process that writes, and keep a copy of it by its changes; consumers_test.go kills
-// both, and compares the copy with the store in the end.
+// Others follow a store beside the process that writes, and keep a copy of it by its changes;
+// consumers_test.go kills both, and compares the copy with the store in the end.
 //
 // The same code checks children with planted bugs, each of which it must find.
 //

@@ -116,7 +116,7 @@ func TestPlantedBugsOfShapes(t *testing.T) {
 	}
 }
 
-// seedOf is the seed in COPAL_SEED, or a new one.
+// seedOf returns the seed in COPAL_SEED, or a new one.
 func seedOf(t *testing.T) uint64 {
 	text := os.Getenv("COPAL_SEED")
 	if text == "" {

@@ -44,7 +44,7 @@ func newLane(dir string, seed uint64, b bug, mixes func() (*mix, *atomic.Int64))
 	return &lane{dir: dir, seed: seed, bug: b, mixes: mixes, rng: rand.New(rand.NewPCG(seed, 0)), total: tallies{}}
 }
 
-// sum is all that the lane has counted.
+// sum returns all that the lane has counted.
 func (l *lane) sum() tallies {
 	all := tallies{}
 	all.add(l.total)

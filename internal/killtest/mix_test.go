@@ -63,7 +63,8 @@ func mixNamed(name string) *mix {
 	return nil
 }
 
-// chosenMixes are those that COPAL_SHAPES names, or all: "batch" is every one whose name begins so.
+// chosenMixes returns the mixes that COPAL_SHAPES names, or all: "batch" means every one whose name
+// begins so.
 func chosenMixes(t *testing.T) (list []*mix) {
 	text := os.Getenv("COPAL_SHAPES")
 	if text == "" {
@@ -87,7 +88,7 @@ func chosenMixes(t *testing.T) (list []*mix) {
 	return list
 }
 
-// say is the tally of a mix in a few words.
+// say returns the tally of a mix in a few words.
 func (m *mix) say(t tally) string {
 	acks := t.steps
 	for _, n := range t.acks {

@@ -61,7 +61,7 @@ func (s slot) String() string {
 	return fmt.Sprintf("%s/w%d/k%d", shelfNames[s.Shelf], s.Writer, s.Key)
 }
 
-// unsynced is the kind for those who do not wait for the disk.
+// unsynced returns the kind of the same verb that does not wait for the disk.
 func (k kind) unsynced() kind {
 	switch {
 	case k.sets() && !k.async(), k.syncs():

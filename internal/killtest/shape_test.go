@@ -84,7 +84,7 @@ type thing struct {
 
 const mortal = -1
 
-// top is how many entries of the store the content is.
+// top returns the number of the store's entries in the content.
 func (c content) top() int {
 	tops := map[string]bool{}
 	for name := range c {
@@ -278,7 +278,7 @@ func (d *dice) value(key, size int) op {
 	return op{slot: slot{Shelf: 0x80, Writer: d.writer, Key: uint16(key)}, Count: d.count, Size: uint32(size)}
 }
 
-// soon is a deadline that comes within the next kills, far one that does not come.
+// soon returns a deadline that comes within the next kills, far one that does not come.
 func (d *dice) soon() int64 { return d.begin + 20 + d.Int64N(700) }
 func (d *dice) far() int64  { return d.begin + 7_200_000 + d.Int64N(1_000_000) }
 

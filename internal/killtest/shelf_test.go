@@ -28,7 +28,8 @@ type entry struct {
 	value value
 }
 
-// shelfNames are the shelves, in the order of slot.Shelf. The first are maps, and their names the maps'.
+// shelfNames are the shelves, in the order of slot.Shelf. The first are maps, and their names the
+// maps'.
 var shelfNames = [...]string{"blobs", "notes", "numbered", "odd: name %", "binary", "singles", "raw"}
 
 const mapShelves = 5 // the first ones

@@ -46,7 +46,8 @@ func (b blob) stamp() (o op, intact bool) {
 
 func (b blob) String() string { return describe(b, string(b)) }
 
-// appendFilling appends n bytes that depend on all of o: noise, or lines that look like records of the log.
+// appendFilling appends n bytes that depend on all of o: noise, or lines that look like records of
+// the log.
 func appendFilling(b []byte, o op, n int) []byte {
 	end := len(b) + n
 	if o.Count%3 == 0 {
@@ -64,7 +65,8 @@ func appendFilling(b []byte, o op, n int) []byte {
 	return b
 }
 
-// noise is where values take theirs from: a child that makes values for most of its time is killed while it does.
+// noise is where values take theirs from: a child that makes values for most of its time is killed
+// while it does.
 var noise = func() []byte {
 	b := make([]byte, 64<<10)
 	rand.NewChaCha8([32]byte{}).Read(b)

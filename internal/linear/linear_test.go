@@ -29,22 +29,25 @@ import (
 //
 // COPAL_LONG=1 checks many more.
 //
-// That the test would notice was tried by breaking the code. Each of these was caught, within the time of
-// a default run:
+// That the test would notice was tried by breaking the code. Each of these was caught, within the
+// time of a default run:
 //
 //   - Publish without the question whether the index still has the address: a reader brings back a
 //     value that has been replaced.
 //   - A cell that is dirty, or for memory alone, counts as evictable: acknowledged values vanish.
-//   - A synchronous write leaves a dirty cell in place: the old value is shown, and lands after the new one.
+//   - A synchronous write leaves a dirty cell in place: the old value is shown, and lands after
+//     the new one.
 //   - settle does not write a deletion that the log does not know: raw reads see the entry.
 //   - An update commits without comparing versions: updates are lost.
-//   - Compaction moves an entry that has been overwritten meanwhile: readers find a replaced value.
+//   - Compaction moves an entry that has been overwritten meanwhile: readers find a replaced
+//     value.
 //   - Written makes the cell clean without the new address: readers find the record before.
 //   - A transaction commits though an entry that it has read waits to be written; a snapshot does
 //     not have it written first.
 //
-// Deadlines are not among it. The clock would be part of the state of each key, and as a call may read it more than
-// once, many orders would be right; TestExpiryModel is about them, one operation after the other.
+// Deadlines are not part of it. The clock would be part of the state of each key, and as a call may
+// read it more than once, many orders would be right; TestExpiryModel is about them, one operation
+// after the other.
 func TestLinearizable(t *testing.T) {
 	var all []shape
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
@@ -94,7 +97,7 @@ func explain(t *testing.T, history []porcupine.Operation) {
 	}
 }
 
-// flat is a value that is kept as it was given.
+// flat is a value that is kept as given.
 type flat struct {
 	N    value
 	Text string
@@ -137,7 +140,8 @@ func someTime(i int) time.Time {
 	return time.Unix(int64(i), 5).In(time.FixedZone("", 3600*rand.IntN(12)))
 }
 
-// maxKeys is how many keys a history has at most. The number of a write, modulo this, is its key.
+// maxKeys is the number of keys in a history, at most. The number of a write, modulo this, is its
+// key.
 const maxKeys = 4
 
 type numbered interface {
@@ -338,7 +342,8 @@ func (x *trial[K, V]) anyUpdate(rng *rand.Rand) (op, string, func(input) output)
 	return o, "UpdateAsync", x.updateBy(x.m.UpdateAsync)
 }
 
-// found is the number of a value that was read. Each value is whole, and was written to this key.
+// found returns the number of a value that was read. Each value is whole, and was written to this
+// key.
 func (x *trial[K, V]) found(in input, v V, err error) output {
 	switch {
 	case errors.Is(err, copal.ErrNotFound):
@@ -366,8 +371,8 @@ func (x *trial[K, V]) load(in input) output {
 	return x.found(in, v, err)
 }
 
-// fromAll waits for the key to come by. Where it is yielded, it is as if read then; an entry that comes or
-// goes meanwhile may be left out, so that nothing can be said of one that is not yielded.
+// fromAll waits for the key to come by. Where it is yielded, it is as if read then; an entry that
+// comes or goes meanwhile may be left out, so that nothing can be said of one that is not yielded.
 func (x *trial[K, V]) fromAll(in input) output {
 	want, seen := x.canonical(x.keyOf(in.key)), 0
 	var out output
@@ -386,7 +391,7 @@ func (x *trial[K, V]) fromAll(in input) output {
 	return out
 }
 
-// canonical is the same for keys that are the same entry.
+// canonical returns the same text for keys that are the same entry.
 func (x *trial[K, V]) canonical(k K) string {
 	switch k := any(k).(type) {
 	case time.Time:
@@ -552,7 +557,7 @@ func (x *trial[K, V]) updateBy(by func(K, func(*copal.Entry[V]) error) (V, bool,
 
 var plans sync.Map
 
-// compiled is the codec's plan for V.
+// compiled returns the codec's plan for V.
 func compiled[V any](c codec.Codec) (codec.Type, error) {
 	t := reflect.TypeFor[V]()
 	if p, ok := plans.Load(t); ok {

@@ -57,7 +57,8 @@ func (e entry) shown() value {
 	return e.logged
 }
 
-// step is the effect and the result of each operation when no other is under way.
+// step reports whether a result is possible when no other operation is under way, and returns the
+// entry after it.
 func step(e entry, in input, out output) (bool, entry) {
 	stored := entry{logged: in.wrote}
 	switch in.op {

@@ -30,7 +30,8 @@ func IsIndex(name string) bool {
 	return ok && len(number) >= 8 && strings.Trim(number, "0123456789abcdef") == ""
 }
 
-// Index is the name of the snapshot of the index in a store, of the newest if there are several, and "" for none.
+// Index returns the name of the snapshot of the index in a store, of the newest if there are
+// several, "" for none.
 func Index(fsys vfs.FS) (newest string) {
 	names, _ := fsys.List("db")
 	for _, name := range names {
@@ -114,14 +115,14 @@ func (c *Clock) After(d time.Duration) (<-chan time.Time, func()) {
 	}
 }
 
-// Armed is the number of timers started so far.
+// Armed returns the number of timers started so far.
 func (c *Clock) Armed() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// Waiting is the number of timers that run.
+// Waiting returns the number of timers that run.
 func (c *Clock) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +142,7 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// Numbered is a value of so many bytes, no two parts of which are the same.
+// Numbered returns a value of so many bytes, no two parts of which are the same.
 func Numbered(n int, name string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -213,8 +214,8 @@ func Contents(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	return all
 }
 
-// Copy copies the files of a directory into a file system of their own, as cp does within the mount: the cache over
-// both has the same life.
+// Copy copies the files of a directory into a file system of their own, as cp does within the
+// mount: the cache over both has the same life.
 func Copy(t testing.TB, from vfs.FS, dir string) *vfs.Mem {
 	t.Helper()
 	to := vfs.NewMem()
@@ -244,7 +245,7 @@ func CopyFile(from, to vfs.FS, path string) error {
 	})
 }
 
-// ContentOfFile is all of a file.
+// ContentOfFile returns the whole content of a file.
 func ContentOfFile(t testing.TB, fsys vfs.FS, path string) string {
 	t.Helper()
 	f, err := fsys.Open(path, vfs.ReadOnly)
@@ -392,7 +393,7 @@ func (o *OpenFiles) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return x, nil
 }
 
-// Most is how many files were open at once since the last call.
+// Most returns the largest number of files open at once since the last call.
 func (o *OpenFiles) Most() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -519,7 +520,7 @@ func Rec(op record.Op, kind record.Kind, key, value string, change ...func(*reco
 
 func InGroup(n uint64) func(*record.Head) { return func(h *record.Head) { h.Group = n } }
 
-// Unfinished are the files of the store that never got their names.
+// Unfinished returns the files of the store that never got their names.
 func Unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
 	t.Helper()
 	for _, name := range Files(t, mem) {

@@ -141,8 +141,8 @@ func (f *diskFile) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// FillDisk sets values of 1000 bytes under the keys "key 0", "key 1" and so on, until the error is full, and
-// returns how many.
+// FillDisk sets values of 1000 bytes under the keys "key 0", "key 1" and so on, until the error is
+// full, and returns how many.
 func FillDisk(t *testing.T, full error, set func(key, value []byte) error) (n int) {
 	t.Helper()
 	for ; ; n++ {

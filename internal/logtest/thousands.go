@@ -7,8 +7,9 @@ import (
 	"github.com/copaldb/copal/internal/sysmem"
 )
 
-// Most tests open small stores by the thousand. Of their time a quarter went to collecting garbage every few
-// milliseconds, and a fifth to asking the system at each opening how much memory there is.
+// Most tests open small stores by the thousand. Of their time a quarter went to collecting garbage
+// every few milliseconds, and a fifth to asking the system at each opening how much memory there
+// is.
 
 // heapBefore is the memory that a process may take before it collects as often as necessary: tests
 // run on small machines, too.

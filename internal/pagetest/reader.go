@@ -165,7 +165,8 @@ func hurtOne(t testing.TB, rng *rand.Rand, dir, earlier string) string {
 
 var version = regexp.MustCompile(`^copal [a-z]+ 1[ \n]`)
 
-// renew is a file of which the text that has a version is one of version 2: the first line, of a manifest all.
+// renew returns a file with version 2 in its first line. The checksum of that line, or of the whole
+// manifest, is right.
 func renew(name string, b []byte) []byte {
 	end := bytes.IndexByte(b, '\n') + 1
 	if name == "MANIFEST" {

@@ -15,8 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/resp"
 )
 
-// A cluster is six processes of redis-server that know each other: three masters, with a third of the slots each, and a
-// replica of each of them. It is made by the commands that redis-cli --cluster gives, without the pauses between them.
+// A cluster is six processes of redis-server that know each other: three masters, with a third of
+// the slots each, and a replica of each of them. It is made by the commands that redis-cli
+// --cluster gives, without the pauses between them.
 
 // Slots is the number of slots of a cluster.
 const Slots = 16384
@@ -39,8 +40,9 @@ type Node struct {
 	bus    string // its other port
 }
 
-// StartCluster runs a cluster until the test ends, each node with the settings. It is ready: every node says that the
-// state of the cluster is ok, and every master has its replica. The test is skipped where redis-server is missing.
+// StartCluster runs a cluster until the test ends, each node with the settings. It is ready: every
+// node says that the state of the cluster is ok, and every master has its replica. The test is
+// skipped where redis-server is missing.
 func StartCluster(t testing.TB, settings ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{run: runs(t, settings)}
@@ -62,8 +64,8 @@ func StartCluster(t testing.TB, settings ...string) *Cluster {
 	return c
 }
 
-// StartNode runs a node that is alone, and has no slots, until the test ends. The test is skipped where redis-server is
-// missing.
+// StartNode runs a node that is alone, and has no slots, until the test ends. The test is skipped
+// where redis-server is missing.
 func StartNode(t testing.TB, settings ...string) *Node {
 	t.Helper()
 	n, err := runs(t, settings)()
@@ -85,7 +87,8 @@ func runs(t testing.TB, settings []string) func() (*Node, error) {
 	return func() (*Node, error) { return runNode(program, t.TempDir, settings) }
 }
 
-// runNode starts a node. Somebody else may take its ports before it does: then it is tried again, with others.
+// runNode starts a node. Somebody else may take its ports before it does: then it is tried again,
+// with others.
 func runNode(program string, dir func() string, settings []string) (n *Node, err error) {
 	for range 5 {
 		n = &Node{}
@@ -137,8 +140,8 @@ func (n *Node) meet(other *Node) error {
 	return err
 }
 
-// met waits until all nodes know each other. A node forgets one that it has met, if that takes long to answer; then the
-// two meet again.
+// met waits until all nodes know each other. A node forgets one that it has met, if that takes long
+// to answer; then the two meet again.
 func (c *Cluster) met() error {
 	began := time.Now()
 	return c.wait(func(n *Node) (bool, error) {
@@ -165,8 +168,8 @@ func (c *Cluster) Add() (*Node, error) {
 	return n, errors.Join(c.met(), c.Settle())
 }
 
-// Settle waits until every node that runs says that the state is ok, all nodes that run have the same roles, and each
-// replica follows its master.
+// Settle waits until every node that runs says that the state is ok, all nodes that run have the
+// same roles, and each replica follows its master.
 func (c *Cluster) Settle() error {
 	return c.wait(func(n *Node) (bool, error) {
 		info, err := text(n.Do("CLUSTER", "INFO"))
@@ -218,7 +221,7 @@ func (c *Cluster) wait(ready func(*Node) (bool, error)) error {
 	return nil
 }
 
-// Addresses are those of the nodes that run.
+// Addresses returns the addresses of the nodes that run.
 func (c *Cluster) Addresses() (list []string) {
 	for _, n := range c.Nodes {
 		if !n.killed {
@@ -233,7 +236,7 @@ func (c *Cluster) Node(id string) *Node {
 	return c.Nodes[slices.IndexFunc(c.Nodes, func(n *Node) bool { return n.ID == id })]
 }
 
-// running is a node that runs.
+// running returns a node that runs.
 func (c *Cluster) running() *Node {
 	return c.Nodes[slices.IndexFunc(c.Nodes, func(n *Node) bool { return !n.killed })]
 }
@@ -278,8 +281,9 @@ func (c *Cluster) Kill(n *Node) {
 	n.Kill()
 }
 
-// Failover makes the replica of a master the master, and returns it when all nodes know. The old master follows it
-// then. Of one that was killed it waits until the others have elected the replica.
+// Failover makes the replica of a master the master, and returns it when all nodes know. The old
+// master follows it then. Of one that was killed it waits until the others have elected the
+// replica.
 func (c *Cluster) Failover(master *Node) (*Node, error) {
 	replica, err := c.Replica(master)
 	if err != nil {
@@ -307,8 +311,8 @@ func (c *Cluster) Failover(master *Node) (*Node, error) {
 	return replica, errors.Join(err, c.Settle())
 }
 
-// Reshard moves slots, from the first up to the last, from a master to another, with the keys that they have. Clients
-// are sent from one to the other meanwhile.
+// Reshard moves slots, from the first up to the last, from a master to another, with the keys that
+// they have. Clients are sent from one to the other meanwhile.
 func (c *Cluster) Reshard(from, to *Node, first, last int) error {
 	for slot := first; slot <= last; slot++ {
 		if err := c.Begin(from, to, slot); err != nil {
@@ -414,8 +418,8 @@ func (n *Node) knows(count int) (bool, error) {
 func (n *Node) host() string { host, _, _ := net.SplitHostPort(n.Address); return host }
 func (n *Node) port() string { _, port, _ := net.SplitHostPort(n.Address); return port }
 
-// Do sends a command to the process, by a connection of its own, and returns the reply. A reply that is an error is
-// the error.
+// Do sends a command to the process, by a connection of its own, and returns the reply. A reply
+// that is an error is the error.
 func (p *Process) Do(args ...string) (any, error) {
 	c, err := net.Dial("tcp", p.Address)
 	if err != nil {
@@ -432,7 +436,7 @@ func (p *Process) Do(args ...string) (any, error) {
 	return reply, err
 }
 
-// text is a reply as text.
+// text returns a reply as text.
 func text(reply any, err error) (string, error) { return asText(reply), err }
 
 func asText(reply any) string {

@@ -1,2 +1,3 @@
-// Package redisserver starts redis-server for tests and benchmarks, which compare this project with it.
+// Package redisserver starts redis-server for tests and benchmarks, which compare this project with
+// it.
 package redisserver

@@ -60,7 +60,8 @@ func (p *Process) Kill() {
 	p.cmd.Wait()
 }
 
-// Start runs redis-server until the test ends. dir is where it saves. The test is skipped where it is not installed.
+// Start runs redis-server until the test ends. dir is where it saves. The test is skipped where it
+// is not installed.
 func Start(t testing.TB, settings ...string) (dir, address string) {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")

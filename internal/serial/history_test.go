@@ -15,19 +15,20 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Short histories of a few goroutines on a few lists, typed and raw, and one that is a collection: transactions
-// that read, append and iterate, some that only read, and single reads and updates of every other kind beside
-// them. Each is checked for a serial order.
+// Short histories of a few goroutines on a few lists, typed and raw, and one that is a collection:
+// transactions that read, append and iterate, some that only read, and single reads and updates of
+// every other kind beside them. Each is checked for a serial order.
 //
 // COPAL_LONG=1 checks many more.
 //
-// That the test would notice was tried by breaking the code. Each of these was caught, within a default run:
+// That the test would notice was tried by breaking the code. Each of these was caught, within a
+// default run:
 //
 //   - Nothing is validated; or not the reads; or not the iterations.
 //   - A later asynchronous write is no change.
 //   - Readers without a lock do not wait for writes that have begun to show.
 //   - A transaction commits after reads from a view that was opened before its last conflict.
-//   - Which elements of a collection it has read is not looked at when it commits.
+//   - A commit does not check the elements of a collection that were read.
 func TestSerializable(t *testing.T) {
 	rounds := 300
 	switch {

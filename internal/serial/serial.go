@@ -13,7 +13,8 @@ type Op struct {
 	Read   []int // the list, with the transaction's own earlier numbers
 }
 
-// Txn is a transaction that has committed. Begin and End are moments on one clock; all are different.
+// Txn is a transaction that has committed. Begin and End are moments on one clock; all are
+// different.
 type Txn struct {
 	Name       string
 	Begin, End int64
@@ -152,8 +153,8 @@ func (g *graph) addWrites() error {
 	return nil
 }
 
-// addTime adds the edges of real time: from each transaction to those that began after its end, but for those
-// that follow from others.
+// addTime adds the edges of real time: from each transaction to those that began after its end, but
+// for those that follow from others.
 func (g *graph) addTime() {
 	for i := range g.txns {
 		next := int64(-1) // the first end among those

@@ -49,7 +49,8 @@ func NewFollowed(t *testing.T, seed uint64) *Followed {
 	return f
 }
 
-// Open opens a writer. One that is there is taken for dead: it leaves the ring and the tail as kill -9 does.
+// Open opens a writer. One that is there is taken for dead: it leaves the ring and the tail as kill
+// -9 does.
 func (f *Followed) Open() {
 	f.Writer = Open(f.T, Unlocked{FS: f.Mem}, func(o *engine.Options) {
 		o.SegmentBytes, o.MaxMemory, o.Window, o.Clock = f.Segments, 1<<20, f.Window, f.Clock

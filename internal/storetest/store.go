@@ -24,7 +24,7 @@ import (
 // Long reports whether tests may run long.
 func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
 
-// Options are those of a store without goroutines.
+// Options returns the options of a store without goroutines.
 func Options(fsys vfs.FS, change ...func(*engine.Options)) engine.Options {
 	opts := engine.Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing, MaxMemory: logtest.Memory}
 	for _, f := range change {
@@ -43,7 +43,7 @@ func Open(t testing.TB, fsys vfs.FS, change ...func(*engine.Options)) *engine.St
 	return s
 }
 
-// TryOpen is Open where it may fail.
+// TryOpen does the same as Open, and returns the error.
 func TryOpen(fsys vfs.FS, change ...func(*engine.Options)) (*engine.Store, error) {
 	return store.Open("db", Options(fsys, change...))
 }
@@ -110,7 +110,7 @@ func WantSame(t testing.TB, s *engine.Store, content map[string]string) {
 	}
 }
 
-// Entries are the entries of a store: a schema and a value by key.
+// Entries returns the entries of a store: a schema and a value by key.
 func Entries(t testing.TB, s *engine.Store) map[string]string {
 	t.Helper()
 	entries := map[string]string{}
@@ -136,7 +136,8 @@ func Content(t testing.TB, s *engine.Store) string {
 	return b.String()
 }
 
-// ContentIn is the Content of the store in dir, which is opened to read, or "" when there is none.
+// ContentIn returns the Content of the store in dir, which is opened to read, or "" if there is
+// none.
 func ContentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	t.Helper()
 	s, err := store.Open(dir, Options(fsys, func(o *engine.Options) { o.ReadOnly = true }))
@@ -170,7 +171,7 @@ func FillFrom(t testing.TB, s *engine.Store, from, n int) {
 	}
 }
 
-// HSet are changes that set elements of a hash, given as names and values.
+// HSet returns changes that set elements of a hash, given as names and values.
 func HSet(words ...string) (edits []*engine.Edit) {
 	for i := 0; i < len(words); i += 2 {
 		edits = append(edits, &engine.Edit{Sub: []byte(words[i]), Value: []byte(words[i+1])})
@@ -178,7 +179,7 @@ func HSet(words ...string) (edits []*engine.Edit) {
 	return edits
 }
 
-// HDel are changes that delete elements of a hash.
+// HDel returns changes that delete elements of a hash.
 func HDel(subs ...string) (edits []*engine.Edit) {
 	for _, sub := range subs {
 		edits = append(edits, &engine.Edit{Sub: []byte(sub), Delete: true})
@@ -267,7 +268,7 @@ func SealTail(t testing.TB, s *engine.Store) {
 	}
 }
 
-// DropRetired removes the segments that somebody had pinned.
+// DropRetired removes the segments that were pinned.
 func DropRetired(s *engine.Store) {
 	s.Housekeep(func() error { s.DropRetired(); return nil })
 }
