@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -368,7 +370,7 @@ func TestShutdownWakesThoseWhoWait(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if text, err := readReply(p.r); err == nil {
+		if text, err := commandtest.ReadReply(p.r); err == nil {
 			t.Errorf("%s came", text)
 		}
 	})
@@ -435,7 +437,7 @@ func TestNothingIsLost(t *testing.T) {
 					request = "BLMPOP 0 1 k LEFT COUNT 2"
 				}
 				fmt.Fprintf(p.nc, "%s\r\n", request)
-				text, err := readReply(p.r)
+				text, err := commandtest.ReadReply(p.r)
 				if err != nil {
 					return
 				}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/keys"
 )
@@ -83,7 +85,7 @@ func TestEveryCommandIsBounded(t *testing.T) {
 			for _, each := range strings.Split(fmt.Sprintf(form, words), "|") {
 				p.send(each)
 				var err error
-				if got, err = readReply(p.r); err != nil {
+				if got, err = commandtest.ReadReply(p.r); err != nil {
 					got = "(error) closed"
 					break
 				}
@@ -261,7 +263,7 @@ func TestLargeValuesAreCharged(t *testing.T) {
 			var got string
 			for _, each := range strings.Split(fmt.Sprintf(form, words), "|") {
 				p.send(each)
-				got, _ = readReply(p.r)
+				got, _ = commandtest.ReadReply(p.r)
 			}
 			runtime.ReadMemStats(&after)
 			if got != "(error) ERR the memory for requests and replies of clients is used up" || after.TotalAlloc-before.TotalAlloc > size/2 {

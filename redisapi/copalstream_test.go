@@ -7,6 +7,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/redisstream"
@@ -28,7 +29,7 @@ func TestStreamElements(t *testing.T) {
 		if !more {
 			list = strings.TrimPrefix(reply, "[0 [")
 		}
-		words := split(t, strings.TrimSuffix(list, "]]"))
+		words := commandtest.Split(t, strings.TrimSuffix(list, "]]"))
 		if len(words) > 4 || len(words)%2 != 0 {
 			t.Fatalf("a page is %s", reply)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
 // What a client does in one database leaves the others as they are, whatever keys there are: also keys of database 0
@@ -111,7 +112,7 @@ func TestDatabasesAgainstAModel(t *testing.T) {
 // scanPage takes two keys of a walk.
 func scanPage(t *testing.T, c *peer, cursor string) (next string, keys []string) {
 	reply := c.do("SCAN " + cursor + " COUNT 2")
-	words := split(t, strings.NewReplacer("[", " ", "]", " ").Replace(reply))
+	words := commandtest.Split(t, strings.NewReplacer("[", " ", "]", " ").Replace(reply))
 	return words[0], words[1:]
 }
 

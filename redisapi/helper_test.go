@@ -3,13 +3,12 @@ package redisapi
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
 // newServer serves a store in memory on a loopback address until the test ends.
@@ -69,7 +68,7 @@ func newPeer(t *testing.T, nc net.Conn) *peer {
 // send sends a request of words, of which those in double quotes are Go strings.
 func (p *peer) send(words string) {
 	p.t.Helper()
-	args := split(p.t, words)
+	args := commandtest.Split(p.t, words)
 	out := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
 		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(a), a)
@@ -106,84 +105,11 @@ func (p *peer) wantNext(reply string) {
 // set, >[1] for a push, {1: 2} for a map, ,1.5 for a double.
 func (p *peer) read() string {
 	p.t.Helper()
-	text, err := readReply(p.r)
+	text, err := commandtest.ReadReply(p.r)
 	if err != nil {
 		p.t.Fatalf("after %q: %v", text, err)
 	}
 	return text
-}
-
-func readReply(r *bufio.Reader) (string, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return line, err
-	}
-	kind, line := line[0], strings.TrimSuffix(line[1:], "\r\n")
-	switch kind {
-	case '+', ':':
-		return line, nil
-	case '-':
-		return "(error) " + line, nil
-	case '_':
-		return "nil", nil
-	case '#', ',', '(':
-		return string(kind) + line, nil
-	}
-	n, err := strconv.Atoi(line)
-	if err != nil {
-		return line, err
-	}
-	if n < 0 {
-		return "nil" + map[byte]string{'*': "[]"}[kind], nil
-	}
-	switch kind {
-	case '$', '=':
-		text := make([]byte, n+2)
-		_, err := io.ReadFull(r, text)
-		return strconv.Quote(string(text[:n])), err
-	case '%':
-		var list []string
-		for range n {
-			key, err := readReply(r)
-			if err != nil {
-				return key, err
-			}
-			value, err := readReply(r)
-			if err != nil {
-				return value, err
-			}
-			list = append(list, key+": "+value)
-		}
-		return "{" + strings.Join(list, " ") + "}", nil
-	}
-	var list []string
-	for range n {
-		each, err := readReply(r)
-		if err != nil {
-			return each, err
-		}
-		list = append(list, each)
-	}
-	return strings.TrimPrefix(string(kind), "*") + "[" + strings.Join(list, " ") + "]", nil
-}
-
-// split splits a line into words as strconv.Quote writes them, or without quotes.
-func split(t *testing.T, line string) (words []string) {
-	t.Helper()
-	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
-		if line[0] != '"' {
-			word, rest, _ := strings.Cut(line, " ")
-			words, line = append(words, word), rest
-			continue
-		}
-		quoted, err := strconv.QuotedPrefix(line)
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		word, _ := strconv.Unquote(quoted)
-		words, line = append(words, word), line[len(quoted):]
-	}
-	return words
 }
 
 // bracketed are what stands in <> in a reply.

@@ -21,6 +21,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal"
 )
 
@@ -181,7 +183,7 @@ func (f *flood) send(p *peer, size int, enough func() bool) error {
 			return fmt.Errorf("%s: the reply is %.200q, %v", f.name, got, err)
 		}
 	}
-	reply, err := readReply(p.r)
+	reply, err := commandtest.ReadReply(p.r)
 	if err = errors.Join(<-sent, err); err != nil || reply != "PONG" {
 		return fmt.Errorf("%s: the reply to PING is %.200q, %v", f.name, reply, err)
 	}
@@ -357,7 +359,7 @@ func TestHostileWatch(t *testing.T) {
 			if _, err := p.nc.Write(out); err != nil {
 				return err
 			}
-			reply, err := readReply(p.r)
+			reply, err := commandtest.ReadReply(p.r)
 			if err == nil && reply != "OK" {
 				err = errors.New(reply)
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -73,7 +75,7 @@ func TestHostileRights(t *testing.T) {
 		}
 		p.send(words)
 		for p.send("ECHO end"); ; {
-			got, err := readReply(p.r)
+			got, err := commandtest.ReadReply(p.r)
 			if err != nil { // it was closed, as an end of its own
 				p.nc.Close()
 				p = nil

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -53,7 +55,7 @@ func TestHostileValue(t *testing.T) {
 			if sum, err = upload(p.nc, "k", size); err != nil {
 				return err
 			}
-			if reply, err := readReply(p.r); err != nil || reply != "OK" {
+			if reply, err := commandtest.ReadReply(p.r); err != nil || reply != "OK" {
 				return fmt.Errorf("the reply to SET is %s, %v", reply, err)
 			}
 			if enough() {
@@ -90,7 +92,7 @@ func TestHostileValue(t *testing.T) {
 	most = watchMemory()
 	refused := dial(t, address)
 	go upload(refused.nc, "k", tooLong) // which fails amid the value
-	if reply, err := readReply(refused.r); err == nil && reply != "(error) ERR Protocol error: invalid bulk length" {
+	if reply, err := commandtest.ReadReply(refused.r); err == nil && reply != "(error) ERR Protocol error: invalid bulk length" {
 		t.Errorf("the reply is %s", reply)
 	}
 	if _, err := refused.r.ReadByte(); err == nil {
@@ -163,7 +165,7 @@ func zadd(p *peer, key string, list ranking) error {
 			return err
 		}
 		for range requests {
-			reply, err := readReply(p.r)
+			reply, err := commandtest.ReadReply(p.r)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal"
 )
 
@@ -28,7 +30,7 @@ func TestPauseHoldsWriters(t *testing.T) {
 					for n := range each {
 						io.WriteString(p.nc, []string{"INCR n\r\n", "MULTI\r\nINCR n\r\nEXEC\r\n", "LPUSH l x\r\nINCR n\r\nBRPOPLPUSH l m 0\r\n"}[(i+n)%3])
 						for range []int{1, 3, 3}[(i+n)%3] {
-							if text, err := readReply(p.r); err != nil || strings.HasPrefix(text, "(error)") {
+							if text, err := commandtest.ReadReply(p.r); err != nil || strings.HasPrefix(text, "(error)") {
 								done <- fmt.Sprint(text, err)
 								return
 							}
@@ -170,7 +172,7 @@ func TestShutdownInAPause(t *testing.T) {
 			t.Error(err)
 		}
 		for _, p := range []*peer{a, b} {
-			if text, err := readReply(p.r); err != io.EOF {
+			if text, err := commandtest.ReadReply(p.r); err != io.EOF {
 				t.Error(text, err)
 			}
 		}
@@ -211,12 +213,12 @@ func TestNoErrorWhereRepliesAreOff(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		p := dial()
 		fmt.Fprint(p.nc, "CLIENT REPLY OFF\r\n*1\r\nx\r\n")
-		if text, err := readReply(p.r); err != io.EOF {
+		if text, err := commandtest.ReadReply(p.r); err != io.EOF {
 			t.Error(text, err)
 		}
 		p = dial()
 		fmt.Fprint(p.nc, "CLIENT REPLY OFF\r\nGET a\r\nQUIT\r\n")
-		if text, err := readReply(p.r); err != io.EOF {
+		if text, err := commandtest.ReadReply(p.r); err != io.EOF {
 			t.Error(text, err)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
+
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
@@ -153,7 +155,7 @@ func TestMessagesHaveOneOrder(t *testing.T) {
 		go func() {
 			for n := range each {
 				fmt.Fprintf(p.nc, "PUBLISH %c %d.%d\r\n", 'a'+n%2, i, n)
-				if _, err := readReply(p.r); err != nil {
+				if _, err := commandtest.ReadReply(p.r); err != nil {
 					return
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 	"github.com/copaldb/copal/redisapi/internal/elements"
 )
 
@@ -29,7 +30,7 @@ func TestPrefixesSortNothing(t *testing.T) {
 	scan := func(match string) (found []string) {
 		for cursor, pages := "0", 0; ; pages++ {
 			next, keys, _ := strings.Cut(p.do(fmt.Sprintf("SCAN %s COUNT 50000 MATCH %s", cursor, match)), " ")
-			found = append(found, split(t, strings.Trim(keys, "[]"))...)
+			found = append(found, commandtest.Split(t, strings.Trim(keys, "[]"))...)
 			if cursor = strings.Trim(next, `["`); cursor == "0" || pages > 100 {
 				return found
 			}
@@ -45,7 +46,7 @@ func TestPrefixesSortNothing(t *testing.T) {
 			if db == "3" {
 				want = strings.TrimPrefix(want, "a2 ")
 			}
-			if got := split(t, strings.Trim(p.do("KEYS "+match), "[]")); !same(got, want) {
+			if got := commandtest.Split(t, strings.Trim(p.do("KEYS "+match), "[]")); !same(got, want) {
 				t.Errorf("KEYS %s in %s: %q", match, db, got)
 			}
 			if got := scan(match); !same(got, want) {

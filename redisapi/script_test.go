@@ -3,10 +3,10 @@ package redisapi
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/redisserver"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
 // TestScripts carries out the requests of testdata/*.txt, and compares the replies.
@@ -47,57 +47,21 @@ func scripts(t *testing.T) []string {
 	return names
 }
 
+// runScript carries out a script by two clients of a server.
 func runScript(t *testing.T, name, address string, update, redis bool) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p, p3 := dial(t, address), dial(t, address)
 	p.do("FLUSHALL")
 	p3.do("HELLO 3")
-	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	var out []string
-	for i := 0; i < len(lines); i++ {
-		line := lines[i]
-		out = append(out, line)
-		request, by, own := strings.TrimPrefix(line, "3"), p, strings.HasPrefix(line, "!")
-		if request != line {
-			by = p3
+	by := func(v3 bool) *peer {
+		if v3 {
+			return p3
 		}
-		if strings.HasPrefix(request, "/") {
-			by.send(request[1:])
-			continue
-		}
-		if !strings.HasPrefix(request, ">") && !own {
-			continue
-		}
-		if own && redis {
-			if i+1 < len(lines) && isReply(lines[i+1]) {
-				i++
-				out = append(out, lines[i])
-			}
-			continue
-		}
-		got := by.do(request[1:])
-		out = append(out, got)
-		if update {
-			if i+1 < len(lines) && isReply(lines[i+1]) {
-				i++
-			}
-			continue
-		}
-		if i++; i == len(lines) || lines[i] != got {
-			t.Errorf("%s:%d: %s\ngot  %s\nwant %s", name, i, line, got, lines[i:min(i+1, len(lines))])
-		}
+		return p
 	}
-	if update {
-		if err := os.WriteFile(name, []byte(strings.Join(out, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	s := commandtest.Script{
+		Do:     func(v3 bool, request string) (string, bool) { return by(v3).do(request), true },
+		Send:   func(v3 bool, request string) { by(v3).send(request) },
+		Update: update, Redis: redis,
 	}
-}
-
-// isReply reports whether a line of a script is a reply.
-func isReply(line string) bool {
-	return line != "" && !strings.ContainsAny(line[:1], "#>!/") && !strings.HasPrefix(line, "3>") && !strings.HasPrefix(line, "3/")
+	s.Run(t, name)
 }

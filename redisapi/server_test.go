@@ -23,6 +23,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
 // A pipeline is answered in its order, however it is cut, and what a request does is seen by the next.
@@ -169,7 +170,7 @@ func TestMaxRequest(t *testing.T) {
 	_, address := newServer(t, func(s *Server) { s.MaxRequest = 1 << 20 })
 	p := dial(t, address)
 	go fmt.Fprintf(p.nc, "*3\r\n$4\r\nMSET\r\n$600000\r\n%0600000d\r\n$600000\r\n%0600000d\r\n", 0, 0)
-	if got, err := readReply(p.r); err == nil && got != "(error) ERR Protocol error: too big request" {
+	if got, err := commandtest.ReadReply(p.r); err == nil && got != "(error) ERR Protocol error: too big request" {
 		t.Error(got)
 	}
 	dial(t, address).want("PING", "PONG")
@@ -406,7 +407,7 @@ func TestScanWhileKeysChange(t *testing.T) {
 		}
 		p.send("SCAN " + cursor + " COUNT 17")
 		reply := p.read()
-		words := split(t, strings.NewReplacer("[", " ", "]", " ").Replace(reply))
+		words := commandtest.Split(t, strings.NewReplacer("[", " ", "]", " ").Replace(reply))
 		for _, key := range words[1:] {
 			seen[key]++
 		}
@@ -445,7 +446,7 @@ func TestShutdown(t *testing.T) {
 	cancel()
 	last := 1
 	for {
-		got, err := readReply(busy.r)
+		got, err := commandtest.ReadReply(busy.r)
 		if err != nil {
 			break
 		}

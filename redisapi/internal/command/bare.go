@@ -4,19 +4,55 @@ import (
 	"context"
 	"time"
 
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/access"
+	copaladmin "github.com/copaldb/copal/admin"
+
 	"github.com/copaldb/copal/internal/budget"
 )
 
-// Bare returns a call without a store and without a client, for tests.
-func Bare() *Call {
-	c := &Call{Conn: noClient{}, Shared: &Shared{Context: context.Background(), Started: time.Now()}}
+// Bare returns a call without a client, for tests. Without a store db is nil, and the table may be, too.
+func Bare(db *copal.DB, table *Table) *Call {
+	c := &Call{Shared: &Shared{DB: db, Table: table, Context: context.Background(), Started: time.Now()}}
+	c.Conn = noClient{c: c}
 	c.Account = budget.New(1<<30).Open("", func() {})
+	c.Grant.Store(access.Everything)
+	if db != nil {
+		c.SetStore(copaladmin.Typed(db))
+	}
 	return c
 }
 
+// Run carries out a request of a bare call, and replies.
+func (c *Call) Run(args [][]byte) {
+	var err error
+	if c.Row, err = c.Shared.Table.Find(args); err == nil {
+		c.Args = args
+		err = c.Execute()
+	}
+	if err != nil {
+		c.Error(ErrorText(err))
+	}
+}
+
 // noClient is the connection of a bare call. It lasts.
-type noClient struct{ Connection }
+type noClient struct {
+	Connection
+	c *Call
+}
 
 func (noClient) IsKilled() bool { return false }
 
 func (noClient) HasEnded() bool { return false }
+
+func (noClient) AreAwaited([][]byte) bool { return false }
+
+func (noClient) LendBatch() *copal.Batch { return nil }
+
+func (noClient) KeepBatch(*copal.Batch) {}
+
+// Await replies that the time has passed.
+func (n noClient) Await(string, [][]byte, time.Duration) error {
+	n.c.NullArray()
+	return nil
+}

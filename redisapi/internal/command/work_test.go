@@ -26,13 +26,13 @@ func TestTurnsOfCommands(t *testing.T) {
 			c.Turn.End()
 			return time.Since(began) > 0
 		}
-		again, instead := Bare(), Bare()
+		again, instead := Bare(nil, nil), Bare(nil, nil)
 		again.tries = 2
 		instead.InPlace = true
 		if waits(again) || waits(instead) {
 			t.Error("a transaction that is tried again, or a command in place of a client, waits for a turn")
 		}
-		if !waits(Bare()) {
+		if !waits(Bare(nil, nil)) {
 			t.Error("a long command waits for no turn")
 		}
 	})

@@ -56,7 +56,7 @@ func TestPlacesAreFound(t *testing.T) {
 				q.At = p
 			}
 		}
-		c := command.Bare()
+		c := command.Bare(nil, nil)
 		var want []string
 		for name, score := range scores {
 			if p, ok := geohash.PointOf(score); ok {
