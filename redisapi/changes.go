@@ -16,17 +16,17 @@ import (
 // changesBytes is how many bytes of changes wait for a client, unless a single one has more.
 const changesBytes = 1 << 20
 
-// changes are what COPAL.FEED reads. A goroutine reads the watch, and keeps some changes as they are replied.
+// changes are the feed of COPAL.FEED. A goroutine reads the watch, and keeps some changes as they are replied.
 type changes struct {
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when the goroutine has ended
 	taken  chan struct{} // has an element when there is room again
 
-	mu    sync.Mutex // guards what follows; waiting.mu is not taken with it held
+	mu    sync.Mutex // guards the fields below; waiting.mu is not taken with it held
 	list  [][]byte
 	bytes int
 	ended bool
-	err   error  // why it has ended, nil if all has been told
+	err   error  // why it has ended, nil if all changes were read
 	wake  func() // the client, while it waits in COPAL.FEED NEXT
 }
 
@@ -81,8 +81,8 @@ func (f *changes) wakeLocked() {
 	}
 }
 
-// appendChange returns the reply of a change: names and values of what differs from zero. Values are as Raw.Load shows
-// them. Where one cannot be read, an error stands in its place.
+// appendChange returns the reply of a change: names and values of the fields other than zero. Values are as
+// Raw.Load shows them. Where one cannot be read, there is an error in its place.
 func appendChange(change *copal.Change, g *access.Grant) []byte {
 	var list resp.Reply
 	n := 0

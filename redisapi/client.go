@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// What a client that is busy uses. One that waits for a request has no buffers.
+// The buffers of a busy client. One that waits for a request has none.
 const (
 	readBytes  = 18 << 10 // of the first read of a request: doubled, it has room for a power of two and a head
 	replyBytes = 64 << 10 // after which replies are sent although more requests have arrived
@@ -148,7 +148,7 @@ func (c *client) end() {
 }
 
 // serve reads requests and answers them until the connection ends. The frames from here to the wait for a request are
-// small, so that 10,000 clients that wait do with the smallest stacks: what is rare stands in functions of its own.
+// small, so that 10,000 clients that wait do with the smallest stacks: rare work is in functions of its own.
 func (c *client) serve() {
 	defer c.cut()
 	err := c.handshake()
@@ -158,7 +158,7 @@ func (c *client) serve() {
 	c.ended(err)
 }
 
-// ended gives back what the client holds, and tells why its connection has ended.
+// ended gives back everything that the client holds, and logs why its connection has ended.
 func (c *client) ended(err error) {
 	c.leave() // if a command has panicked
 	c.Turn.End()
@@ -266,7 +266,7 @@ func (c *client) mistaken(protocol string) error {
 	return errors.Join(resp.ProtocolError("a line of "+protocol), c.flush())
 }
 
-// refuse replies an error to what is no request. The client ends with the error that refuse returns.
+// refuse replies an error to bytes that are no request. The client ends with the error that refuse returns.
 func (c *client) refuse(err error) error {
 	if errors.Is(err, resp.ErrBinary) {
 		c.s.foreigner(c, "binary")
@@ -277,7 +277,7 @@ func (c *client) refuse(err error) error {
 	return errors.Join(err, c.flush())
 }
 
-// flush sends the replies, with one write, or has them wait. What was written for a client that wants it on the disk is
+// flush sends the replies, with one write, or has them wait. Writes of a client that wants them on the disk are
 // there before.
 func (c *client) flush() error {
 	c.from = 0
@@ -286,7 +286,7 @@ func (c *client) flush() error {
 	}
 	c.Turn.End()
 	if err := c.sync(); err != nil {
-		// Which of the replies were those of writes does not matter any more: the store refuses what follows.
+		// Which of the replies were those of writes does not matter any more: the store refuses all others.
 		if len(c.Buf) > 0 {
 			c.Cut(0)
 			c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
@@ -307,7 +307,7 @@ func (c *client) Wrote() {
 	}
 }
 
-// sync brings to the disk what the client has written and wants to be there.
+// sync brings the writes of the client to the disk, if it wants them there.
 func (c *client) sync() error {
 	if !c.unsynced {
 		return nil
@@ -317,7 +317,7 @@ func (c *client) sync() error {
 	return err
 }
 
-// read adds to what has arrived. A connection that has ended is io.EOF, and a server that
+// read adds to the bytes that have arrived. A connection that has ended is io.EOF, and a server that
 // shuts down os.ErrDeadlineExceeded.
 func (c *client) read() error {
 	c.in = c.in[:copy(c.in, c.in[c.off:])]
@@ -388,8 +388,8 @@ func (c *client) borrow() []byte {
 	return c.in[:cap(c.in)]
 }
 
-// grow makes room for n bytes of requests, but for no more than twice what has arrived: a client may say of its request
-// what it likes. There is room for more than has arrived when it returns.
+// grow makes room for n bytes of requests, but for no more than twice the arrived bytes: a client may state any
+// length of its request. There is room for more bytes when it returns.
 func (c *client) grow(n int) error {
 	most := 2 * len(c.in)
 	if n == len(c.in)+1 { // it has not said yet
@@ -439,7 +439,7 @@ func (s *Server) foreigner(c *client, protocol string) {
 		"protocol", protocol, "client", c.id, "address", c.nc.RemoteAddr().String())
 }
 
-// CutOff closes the connection, for there is no reply that says what the command has done.
+// CutOff closes the connection, as no reply describes the work of the command.
 //
 //go:noinline
 func (c *client) CutOff(err error) {

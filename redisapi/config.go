@@ -37,7 +37,7 @@ func configCommands() command.Family {
 	)
 }
 
-// setting is a row of CONFIG GET. set returns what is wrong with a value; nil is for settings that are as they are.
+// setting is a row of CONFIG GET. set returns the error in a value; nil is for settings that are fixed.
 type setting struct {
 	name  string
 	value func(*Server) string
@@ -182,7 +182,7 @@ func (c *client) latencyDoctor() error {
 	return nil
 }
 
-// resetFigures sets to 0 what INFO tells of the past.
+// resetFigures sets the figures of the past in INFO to 0.
 func (s *Server) resetFigures() {
 	for i := range s.figures {
 		f := &s.figures[i]
@@ -216,7 +216,7 @@ func kept() (list []setting) {
 	return list
 }
 
-// unlike returns what is wrong with a value in the place of another, which is yes or no, a number, or a text.
+// unlike returns the error in a value in place of another, which is yes or no, a number, or a text.
 func unlike(byDefault, text string) string {
 	_, err := strconv.ParseInt(byDefault, 10, 64)
 	switch {

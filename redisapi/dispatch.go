@@ -107,7 +107,7 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 	}
 	c.Missed = false
 	err := c.Execute()
-	if exec { // behind what it has carried out
+	if exec { // after the commands of its queue
 		c.show(cmd, args)
 	}
 	if caching && cmd.Name != "multi" && (cmd.Parent == nil || cmd.Parent.Name != "client") {
@@ -246,7 +246,7 @@ func (c *client) enqueue(cmd *command.Row, args [][]byte) error {
 	return nil
 }
 
-// chargeQueue charges what the client has queued, in steps.
+// chargeQueue charges the queue of the client, in steps.
 func (c *client) chargeQueue(bytes int) error {
 	return c.Charge(&c.charged.queue, int64(bytes)/command.ChargeStep*command.ChargeStep)
 }

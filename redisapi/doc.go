@@ -8,5 +8,5 @@
 // the store. So the entry "alice" of the map "users" is the key "users:alice" here, its value shown as
 // Raw.Get shows it.
 //
-// docs/redis.md has the commands, and what differs from Redis.
+// docs/redis.md has the commands, and the differences from Redis.
 package redisapi

@@ -23,9 +23,9 @@ type news struct {
 	monitors monitors
 }
 
-// feed is the watch of the store's changes that a server has while somebody needs it: clients that wait for a key or
+// feed is the watch of the store's changes that a server has while it is needed: clients that wait for a key or
 // track keys, and keyspace notifications.
-// It tells changes of other doors as those of this one. It ends with the first change that nobody needs, so that
+// It reports changes of other programs and servers, too. It ends with the first change that is not needed, so that
 // clients that wait often do not begin and end it each time.
 type feed struct {
 	needs    atomic.Int64
@@ -34,10 +34,10 @@ type feed struct {
 	stopped  bool // for good: the server shuts down, and a command that runs still does not begin it again
 	cancel   context.CancelFunc
 	ended    sync.WaitGroup
-	notifier notifier // belongs to the goroutine that tells
+	notifier notifier // belongs to the goroutine that reads changes
 }
 
-// need counts those who need the feed. When it returns, all changes from then on are told.
+// need counts the users of the feed. When it returns, the feed reports all changes from then on.
 func (f *feed) need(s *Server, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *feed) need(s *Server, n int64) {
 	f.ended.Go(func() { f.run(s, ctx, changes) })
 }
 
-// run tells changes until nobody needs them.
+// run reports changes until the feed has no users.
 func (f *feed) run(s *Server, ctx context.Context, changes iter.Seq2[copal.Change, error]) {
 	for {
 		err := f.tell(s, changes)
@@ -76,7 +76,7 @@ func (f *feed) run(s *Server, ctx context.Context, changes iter.Seq2[copal.Chang
 	}
 }
 
-// tell tells changes until there are no more, which is an error, or nobody needs them.
+// tell reports changes until there are no more, which is an error, or the feed has no users.
 func (f *feed) tell(s *Server, changes iter.Seq2[copal.Change, error]) error {
 	for c, err := range changes {
 		if err != nil {
@@ -90,7 +90,7 @@ func (f *feed) tell(s *Server, changes iter.Seq2[copal.Change, error]) error {
 	return nil
 }
 
-// end ends the feed if nobody needs it.
+// end ends the feed if it has no users.
 func (f *feed) end() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +113,7 @@ func (f *feed) stop() {
 	f.ended.Wait()
 }
 
-// told does what a change asks for.
+// told reports a change to those that need it.
 func (s *Server) told(c *copal.Change) {
 	if c.Expired && c.Element == nil {
 		s.counts.expired.Add(1)
@@ -141,7 +141,7 @@ func (s *Server) told(c *copal.Change) {
 	}
 }
 
-// missed does what changes ask for of which nothing is known.
+// missed reports that any key may have changed.
 func (s *Server) missed() {
 	s.serve(s.waiting.all())
 	s.tracking.all()

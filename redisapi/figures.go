@@ -36,7 +36,7 @@ type figures struct {
 	took                    exposition.Histogram // of those that have not waited
 }
 
-// errorCounts counts errors by their codes, of which a bounded number is told apart.
+// errorCounts counts errors by their codes, up to a bounded number of them.
 type errorCounts struct {
 	mu sync.Mutex
 	by map[string]int64
@@ -65,7 +65,7 @@ func (e *errorCounts) all() map[string]int64 {
 // slowlog has the latest commands that took long.
 type slowlog struct {
 	threshold atomic.Int64 // microseconds; negative for none
-	mu        sync.Mutex   // guards what follows
+	mu        sync.Mutex   // guards the fields below
 	most      int
 	next      int64
 	list      []slow // the latest last

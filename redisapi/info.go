@@ -280,7 +280,7 @@ func (c *client) infoCopal(line func(string, any)) {
 	line("durability", cmp.Or(c.s.Durability, copal.Write))
 }
 
-// mode is what HELLO and INFO call the server.
+// mode is the name of HELLO and INFO for the kind of server.
 func (s *Server) mode() string {
 	if s.ClusterAddress != "" {
 		return "cluster"

@@ -15,12 +15,12 @@ const (
 	mostOutput = 256 << 20                  // of replies that wait for a client, unless Server.OutputBuffer says otherwise
 )
 
-// charges is the memory of a client by what it is for, in bytes. Others read it.
+// charges is the memory of a client by its use, in bytes. Others read it.
 type charges struct {
 	requests, arguments, queue, watches, names, replies, output atomic.Int64
 }
 
-// clientMemory is what CLIENT LIST says of the memory of a client.
+// clientMemory is the memory of a client in CLIENT LIST.
 type clientMemory struct {
 	qbuf, qbufFree, argvMem, multiMem int64
 	oll, omem                         int64 // replies and messages that wait: parts, and bytes

@@ -159,7 +159,7 @@ func (c *client) exec() error {
 	return err
 }
 
-// serveAfter serves the clients that wait for what the transaction has changed.
+// serveAfter serves the clients that wait for changes of the transaction.
 func (c *client) serveAfter(q *queue) {
 	var keys []string
 	for _, each := range q.list {

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// Keyspace notifications are messages about what happens to keys, on channels such as __keyspace@0__:key and
-// __keyevent@0__:event, with the number of the database. They are made of what the feed tells: changes, and not
+// Keyspace notifications are messages about events of keys, on channels such as __keyspace@0__:key and
+// __keyevent@0__:event, with the number of the database. They are made of the reports of the feed: changes, and not
 // commands. So an INCR is a set, a SET with a deadline is a set and an expire, and so is an EXPIRE of a string.
 // Several changes of one kind of one key that count together are one event, as those of a command.
 
@@ -46,7 +46,7 @@ var notifyLetters = []struct {
 	{'K', notifyKeyspace}, {'E', notifyKeyevent}, {'m', notifyMiss}, {'n', notifyNew},
 }
 
-// parseNotify reads what CONFIG SET notify-keyspace-events takes.
+// parseNotify reads the value of notify-keyspace-events.
 func parseNotify(text string) (classes uint32, ok bool) {
 next:
 	for _, letter := range text {
@@ -121,7 +121,7 @@ func (s *Server) notifies(classes uint32) {
 	}
 }
 
-// written is the sequence number of the last change so far. The feed may yet have to tell it.
+// written is the sequence number of the last change so far. The feed may not have reported it yet.
 func (s *Server) written() uint64 {
 	snapshot, err := s.DB.Snapshot()
 	if err != nil {
@@ -131,8 +131,8 @@ func (s *Server) written() uint64 {
 	return snapshot.Seq()
 }
 
-// subject is what an event is about: a raw key, and the sequence number of what happened to it. Who began to listen
-// behind that number is not told.
+// subject is the raw key of an event, and the sequence number of the change. A client that began to listen
+// after that number gets no message.
 type subject struct {
 	raw []byte
 	seq uint64
@@ -158,7 +158,7 @@ func (s *Server) streamEvent(name string, key []byte, seq uint64) {
 	s.event(notifyStream, name, subject{key, seq})
 }
 
-// missedKeys tells of keys that a command has not found.
+// missedKeys sends the messages of keys that a command has not found.
 func (s *Server) missedKeys(cmd *command.Row, args [][]byte) {
 	raw := s.DB.Raw()
 	for _, key := range cmd.Keys.Of(args) {
@@ -182,7 +182,7 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 		n.stream.send(s.streamEvent)
 	}
 	switch {
-	case c.Range: // Redis tells nothing of FLUSHALL
+	case c.Range: // Redis sends no message of FLUSHALL
 	case c.Expired:
 		s.event(notifyExpired, "expired", subject{c.Key, c.Seq})
 	case c.Element != nil && c.Collection == "stream":
@@ -235,7 +235,7 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 	}
 }
 
-// elementEvent is what happened to an element. An element of a list stands in the front half if it was pushed in
+// elementEvent is the event of an element. An element of a list is in the front half if it was pushed in
 // front, or among those that were.
 func elementEvent(c *copal.Change) (class uint32, name string) {
 	switch c.Collection {

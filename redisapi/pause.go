@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// pause holds commands back for a time, and for what is left of an earlier pause, of which it keeps the kind if that
+// pause holds commands back for a time, and for the rest of an earlier pause, of which it keeps the kind if that
 // holds more.
 func (s *Server) pause(all bool, most time.Duration) {
 	p := &pause{all, time.Now().Add(most), make(chan struct{})}

@@ -62,7 +62,7 @@ func isRequestLine(words [][]byte) bool {
 	return bytes.HasPrefix(target, []byte("/")) || string(target) == "*" || bytes.ContainsRune(target, ':')
 }
 
-// isStorageLine reports whether a line is one by which a client of memcached writes: behind it comes a value, which
+// isStorageLine reports whether a line is one by which a client of memcached writes: after it comes a value, which
 // must not be carried out as commands. SET and APPEND of Redis have no such form.
 func isStorageLine(words [][]byte) bool {
 	if len(words) != 5 && len(words) != 6 || !command.Is(words[0], "SET") && !command.Is(words[0], "APPEND") {

@@ -48,7 +48,7 @@ type hearing struct {
 	outbox     outbox
 }
 
-// audience says who listens to what.
+// audience has the clients that listen, by channels and patterns.
 type audience struct {
 	mu sync.Mutex                                     // held while a message is given to all who get it, so that all get messages in one order
 	of [kindsOfChannels]map[string]map[*client]uint64 // the last change when the client began to listen
@@ -56,7 +56,7 @@ type audience struct {
 	patterns []string // those of the map, never changed in place; nil after they have changed
 }
 
-// kindOf is what a command of the subscribe family is about.
+// kindOf is the kind of channels of a command of the subscribe family.
 func (c *client) kindOf() int {
 	switch c.Row.Name[0] {
 	case 'p':
@@ -79,7 +79,7 @@ func (c *client) heard(kind int) int64 {
 
 // subscribe is SUBSCRIBE, PSUBSCRIBE and SSUBSCRIBE.
 func (c *client) subscribe() error {
-	c.hold() // messages come behind the replies
+	c.hold() // messages come after the replies
 	kind := c.kindOf()
 	var since uint64
 	if c.s.notified() != 0 {
@@ -216,7 +216,7 @@ func (c *client) listening() (heard [kindsOfChannels]int, version int) {
 // whileSubscribed are the commands that a client of RESP2 may use that listens.
 var whileSubscribed = []string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"}
 
-// mayRun is an error where the client listens, and could not tell the reply from a message.
+// mayRun is an error where the client listens, and would take the reply for a message.
 func (c *client) mayRun(cmd *command.Row) error {
 	if c.subscribed == 0 || c.V3 || slices.Contains(whileSubscribed, cmd.Name) {
 		return nil
@@ -316,7 +316,7 @@ func (a *audience) publish(shard bool, channel, message []byte, about *subject) 
 	})
 }
 
-// kindAsked is what a subcommand of PUBSUB is about.
+// kindAsked is the kind of channels of a subcommand of PUBSUB.
 func (c *client) kindAsked() int {
 	if c.Row.Name[:2] == "sh" {
 		return shardChannels
@@ -371,7 +371,7 @@ func (c *client) pubsubNumpat() error {
 	return nil
 }
 
-// heardBytes is what a name takes to which a client listens, beside its bytes.
+// heardBytes is the memory of a name to which a client listens, beside its bytes.
 const heardBytes = 256
 
 // chargeNames charges the names of a request to which the client will listen.

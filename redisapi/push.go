@@ -14,7 +14,7 @@ import (
 // connection takes them. The rest waits, and a goroutine sends it that runs as long as there is
 // any. So a client may write all of its requests before it reads a reply.
 //
-// Messages are what a client has not asked for: of a channel, of keys that it tracks, of MONITOR.
+// Messages are sent without a request: those of a channel, of tracked keys, of MONITOR.
 // They come from other goroutines, and always wait. A client that listens gets no message while its
 // requests are carried out, for it must not learn of a change before the reply that came before it:
 // its goroutine holds the outbox from a request on until the replies are sent, or wait, and messages
@@ -33,9 +33,9 @@ const (
 	stalled = 5 * time.Second       // without progress, after which a client is closed for which too much waits
 )
 
-// outbox is what waits for a client.
+// outbox has the replies and messages that wait for a client.
 type outbox struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	v3       bool       // the client speaks RESP3
 	held     bool       // replies come first
 	failed   bool       // the connection is closed, or fails
@@ -45,12 +45,12 @@ type outbox struct {
 	messages int           // bytes of messages of both
 	size     int           // of the memory of both
 	sent     int64         // bytes, by the goroutine
-	deafAt   int64         // what was sent when the client was taken for one that does not read
+	deafAt   int64         // the bytes that were sent when the client was taken for one that does not read
 	sender   chan struct{} // of the goroutine, closed when it ends; nil without
 	progress chan struct{} // a token for each write, for a client that waits for it
 }
 
-// part is some of what waits.
+// part is some of the waiting bytes.
 type part struct {
 	b        []byte
 	messages int // bytes of them
@@ -97,7 +97,7 @@ func mayPend(size int) error {
 	return nil
 }
 
-// add appends bytes to what waits, of which some are of messages.
+// add appends bytes, of which some are of messages.
 func (o *outbox) add(to *[]part, b []byte, messages int) {
 	list := *to
 	if last := len(list) - 1; last >= 0 && (last > 0 || to == &o.later || o.sender == nil) && len(list[last].b)+len(b) <= partBytes {
@@ -117,7 +117,7 @@ func (o *outbox) add(to *[]part, b []byte, messages int) {
 	}
 }
 
-// chargeLocked charges what waits. A client that has too much is closed.
+// chargeLocked charges the waiting bytes. A client that has too much is closed.
 func (c *client) chargeLocked() error {
 	n := c.outbox.size
 	if n <= partBytes {
@@ -170,7 +170,7 @@ func (c *client) deliver() (err error) {
 	return err
 }
 
-// laterLocked has replies wait that were not sent, and messages behind them. err is why they were not sent.
+// laterLocked has replies wait that were not sent, and messages after them. err is why they were not sent.
 //
 //go:noinline
 func (c *client) laterLocked(b []byte, err error) error {
@@ -247,7 +247,7 @@ func (c *client) sendLocked() {
 	}
 }
 
-// send sends what waits until nothing is left.
+// send sends the waiting bytes until nothing is left.
 func (c *client) send() {
 	o := &c.outbox
 	idle := c.s.IdleTimeout
@@ -323,7 +323,7 @@ func (c *client) drain() {
 	c.failLocked()
 }
 
-// hold keeps messages back until the replies to what has arrived are sent.
+// hold keeps messages back until the replies to arrived requests are sent.
 func (c *client) hold() {
 	if !c.holds {
 		c.holds = true

@@ -17,7 +17,7 @@ type transacting struct {
 	changes *changes                // since COPAL.FEED OPEN, nil without
 }
 
-// queue is what a client has queued between MULTI and EXEC.
+// queue has the commands of a client between MULTI and EXEC.
 type queue struct {
 	list  []queued
 	bytes int
@@ -34,7 +34,7 @@ type queued struct {
 	failed       bool
 }
 
-// watched are the keys of a WATCH, and what they were.
+// watched has the keys of a WATCH, and the snapshot of then.
 type watched struct {
 	then *copal.Snapshot
 	keys map[string]struct{}

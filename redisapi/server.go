@@ -205,7 +205,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// endAll ends what runs beside the clients.
+// endAll ends the goroutines beside those of clients.
 func (s *Server) endAll() {
 	s.cancel()
 	s.feed.stop()

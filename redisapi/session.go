@@ -12,7 +12,7 @@ import (
 // and waits there for the decision, while the connection uses the transaction. The store calls the function once more
 // when others interfered. Then the session has lost.
 
-// session is what a connection has begun by COPAL.BEGIN.
+// session is a transaction that a connection has begun by COPAL.BEGIN.
 type session struct {
 	tx       *copal.Tx
 	readOnly bool

@@ -11,9 +11,10 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// A client that tracks keys is told when they change, so that it may keep their values. The server remembers which keys
-// it has read, until one of them changes, or with BCAST nothing but prefixes. The feed tells the changes. A key is
-// remembered before it is read, so no change behind the read is missed, and a message comes behind the reply.
+// A client that tracks keys gets a message when they change, so that it may keep their values. The server
+// remembers which keys it has read, until one of them changes, or with BCAST nothing but prefixes. The feed
+// reports the changes. A key is remembered before it is read, so no change after the read is missed, and a
+// message comes after the reply.
 
 // mostTracked is how many keys the server remembers, and mostTrackedBytes of how many bytes together. Beyond that it
 // takes some for changed.
@@ -22,7 +23,7 @@ const (
 	mostTrackedBytes = 64 << 20
 )
 
-// tracking is who tracks what.
+// tracking has the clients that track, by the keys.
 type tracking struct {
 	mu    sync.Mutex // guards all of it, and the options of clients
 	by    map[int64]*client
@@ -39,7 +40,7 @@ type tracker struct {
 	caching      bool      // CLIENT CACHING, for the next command
 }
 
-// trackOptions are what CLIENT TRACKING has asked for.
+// trackOptions has the arguments of CLIENT TRACKING.
 type trackOptions struct {
 	bcast, optIn, optOut, noLoop bool
 	prefixes                     [][]byte
@@ -69,8 +70,8 @@ func (c *client) track(cmd *command.Row, args [][]byte) {
 	}
 }
 
-// changed tells those who track a key that it has changed, which stands for those of its name in all databases, as in
-// Redis. A client with BCAST is told at the end of all keys that changed together and that it may read.
+// changed sends a message to the clients that track a key: its name is that of keys in all databases, as in
+// Redis. A client with BCAST gets a message at the end of all keys that changed together and that it may read.
 func (t *tracking) changed(raw []byte) {
 	_, key := command.DatabaseOf(raw)
 	t.mu.Lock()
@@ -88,7 +89,7 @@ func (t *tracking) changed(raw []byte) {
 // mostBroadcast is how many bytes of keys one message of BCAST has at most, but for the last key.
 const mostBroadcast = 64 << 10
 
-// broadcast are the keys that a client with BCAST is told of by its next message.
+// broadcast has the keys of the next message to a client with BCAST.
 type broadcast struct {
 	keys  [][]byte
 	known map[string]struct{}
@@ -107,7 +108,7 @@ func (b *broadcast) add(key []byte) {
 	b.bytes += len(key) + 32
 }
 
-// together tells the clients with BCAST of what has changed since the last time.
+// together sends the clients with BCAST the keys that have changed since the last time.
 func (t *tracking) together() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,7 +124,7 @@ func (t *tracking) broadcastLocked(c *client) {
 	}
 }
 
-// changedLocked tells those who track the name of a key, unless they may not read it.
+// changedLocked sends a message to the clients that track the name of a key, unless they may not read it.
 func (t *tracking) changedLocked(raw []byte) {
 	_, key := command.DatabaseOf(raw)
 	list := t.keys[string(key)]
@@ -153,7 +154,7 @@ func (t *tracking) forgetLocked(key string) {
 	}
 }
 
-// all tells those who track that any key may have changed.
+// all sends all clients that track the message that any key may have changed.
 func (t *tracking) all() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +166,8 @@ func (t *tracking) all() {
 	}
 }
 
-// invalidateLocked tells the client, or the one that it has named, that keys have changed, or all if there are none.
+// invalidateLocked sends the client, or the one that it has named, the message that keys have changed, or all
+// if there are none.
 func (c *client) invalidateLocked(keys ...[]byte) {
 	to := c
 	_, version := c.listening()
@@ -212,7 +214,7 @@ func (c *client) invalidateLocked(keys ...[]byte) {
 	})
 }
 
-// mayTell reports whether the client may have another told what it tracks: one of the same user, or any for who may do
+// mayTell reports whether the client may direct its messages to another: one of the same user, or any for who may do
 // everything.
 func (c *client) mayTell(other *client) bool {
 	g := c.Grant.Load()

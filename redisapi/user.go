@@ -42,7 +42,7 @@ func (c *client) become(g *access.Grant) {
 		c.stays()
 		c.stays = nil
 	}
-	if old := c.Grant.Swap(g); old != nil && old != g { // what it has asked for with these rights
+	if old := c.Grant.Swap(g); old != nil && old != g { // its requests with these rights
 		c.endSession(false)
 		c.endChanges()
 		c.forgetWatches()
@@ -78,7 +78,7 @@ func (s *Server) userNames() []string {
 // many keys there are is no secret.
 var ofSome = []string{"keys", "scan", "dbsize"}
 
-// mayDo returns an error where the client may not do what it asks for. A command without keys is about all of them, if
+// mayDo returns an error where the client has no right to the command. A command without keys is about all of them, if
 // it reads or writes at all. SORT looks at its patterns itself.
 func (c *client) mayDo() (err error) {
 	g, cmd := c.Grant.Load(), c.Row

@@ -55,7 +55,7 @@ func (w *waiter) of(l lender) {
 	}
 }
 
-// write writes as much as the connection takes at once. What is no socket takes nothing.
+// write writes as much as the connection takes at once. A connection that is no socket takes nothing.
 func (w *waiter) write(b []byte) (n int, err error) {
 	if w.raw == nil {
 		return 0, nil

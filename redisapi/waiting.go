@@ -18,11 +18,11 @@ import (
 // serves those that wait for it, before its own next command. It carries out the command of the first in that one's
 // place, with a reply of its own, and wakes it. The feed does so for changes by other doors.
 //
-// One lock decides: with it held a client is served, or leaves its queues. So what was popped for a client is its
-// reply, and a client that has left pops nothing. A client looks once more when it stands in the queues, so it
+// One lock decides: with it held a client is served, or leaves its queues. So an element popped for a client is its
+// reply, and a client that has left pops nothing. A client looks once more when it is in the queues, so it
 // misses nothing that came before.
 //
-// While a client waits its goroutine reads from the connection. So it takes what the client sends meanwhile, and
+// While a client waits its goroutine reads from the connection. So it takes requests that come meanwhile, and
 // learns when the client goes away. A deadline of the connection that has passed wakes it.
 
 // waiting are the clients of a server that wait.
