@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
@@ -1126,7 +1127,7 @@ func TestFirstRecordsOfNewCollections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id, _ := CollectionID(e.Key); first[id] == 0 || e.Seq < first[id] {
+		if id, _ := collection.ID(e.Key); first[id] == 0 || e.Seq < first[id] {
 			first[id] = e.Seq
 		}
 	}
@@ -1152,7 +1153,7 @@ func TestUpdateOfAKeyThatIsNoElement(t *testing.T) {
 		}
 		raw := []byte{}
 		if likeElement {
-			raw = appendElement(nil, c.ID, []byte("f"))
+			raw = collection.AppendElement(nil, c.ID, []byte("f"))
 		}
 		calls := 0
 		_, err = s.Update(nil, nil, raw, false, Process, nil, func(_ Found, w *Write) (bool, error) {

@@ -70,8 +70,8 @@ func TestCheckFindsNoElements(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	mustChange(t, s, "h", hset("a", "1", "b", "2"))
-	c := Collection{HashType, 1 << 20}
-	if _, err := s.Write(nil, &Write{Key: []byte("empty"), Kind: record.Meta, Value: c.text(nil)}); err != nil {
+	c := Collection{Type: HashType, ID: 1 << 20}
+	if _, err := s.Write(nil, &Write{Key: []byte("empty"), Kind: record.Meta, Value: c.Text(nil)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Sync(); err != nil {

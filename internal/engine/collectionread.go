@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -88,7 +89,7 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 		return r.tx.element(id, sub)
 	}
 	var room [128]byte
-	return r.get(r.store.spaces[0].elements, appendElement(room[:0], id, sub))
+	return r.get(r.store.spaces[0].elements, collection.AppendElement(room[:0], id, sub))
 }
 
 // All yields the elements whose sub-keys are in the span, in their order. The key of an item is the sub-key;
@@ -187,7 +188,7 @@ func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool
 		}
 		span = span.From(first)
 	}
-	keys := w.keys(t, elementSpan(w.id, span))
+	keys := w.keys(t, collection.Elements(w.id, span))
 	defer keys.close()
 	prefix := w.prefix()
 	for keys.Next() {
@@ -209,7 +210,7 @@ func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool
 // prefix is how many bytes of the key of an element stand before the sub-key.
 func (w *passage) prefix() int {
 	var room [32]byte
-	return len(appendElement(room[:0], w.id, nil))
+	return len(collection.AppendElement(room[:0], w.id, nil))
 }
 
 // keys goes through the keys of the elements in a span of their table.

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -14,7 +15,7 @@ func TestCollectionOfWaitsForItsWriter(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
 	const id = 1
-	mu := s.lockOf(s.spaces[0].route(record.Element, ownerKey(id)).hash(ownerKey(id)))
+	mu := s.lockOf(s.spaces[0].route(record.Element, collection.OwnerKey(id)).hash(collection.OwnerKey(id)))
 	mu.Lock()
 	found := make(chan error, 1)
 	go func() {

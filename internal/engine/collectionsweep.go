@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -176,7 +177,7 @@ func (s *Store) sweepID(id uint64) error {
 	if err != nil {
 		return err
 	}
-	span := elementSpan(id, Span{})
+	span := collection.Elements(id, Span{})
 	span.HighOpen = false // the owner, too
 	for {
 		keys, err := someKeys(t, span, sweepBatch)
@@ -256,12 +257,12 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 			more, err := s.goneOrphans(t, orphans)
 			return append(gone, more...), err
 		}
-		id, ok := CollectionID(keys[0])
+		id, ok := collection.ID(keys[0])
 		if !ok { // of a later version
 			span = span.After(keys[0])
 			continue
 		}
-		span = span.After(ownerKey(id))
+		span = span.After(collection.OwnerKey(id))
 		if id >= before {
 			continue
 		}
@@ -356,7 +357,7 @@ func (t *Table) hasMetas() bool {
 
 // isGone reports whether no key has the collection with this id. Without the owner that is not known: ErrNotFound.
 func (s *Store) isGone(t *Table, id uint64) (bool, error) {
-	name := ownerKey(id)
+	name := collection.OwnerKey(id)
 	for {
 		var owner seglog.Record
 		err := s.Inside(func() error {
@@ -387,7 +388,7 @@ func (s *Store) ownsNot(t *Table, id uint64, key []byte) (gone bool, err error) 
 	}
 	defer s.life.leave(in)
 	users := s.spaces[0].route(record.Value, key)
-	name := ownerKey(id)
+	name := collection.OwnerKey(id)
 	var shards shardSet
 	shards.add(t.hash(name))
 	shards.add(users.hash(key))

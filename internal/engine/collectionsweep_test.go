@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -88,7 +89,7 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 	}
 	mustSet(t, s, "later", strings.Repeat("x", 4<<10)) // the end of the log is compared when the store is opened
 	elements := s.spaces[0].elements
-	owner, err := elements.find(elements.hash(ownerKey(c.ID)), ownerKey(c.ID))
+	owner, err := elements.find(elements.hash(collection.OwnerKey(c.ID)), collection.OwnerKey(c.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestElementsWithoutAnOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		owner := ownerKey(c.ID)
+		owner := collection.OwnerKey(c.ID)
 		h, err := elements.find(elements.hash(owner), owner)
 		if err != nil || h.address == 0 {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
@@ -84,7 +85,7 @@ func (tx *Tx) element(id uint64, sub []byte) (Entry, error) {
 		return Entry{}, ErrTxDone
 	}
 	var room [128]byte
-	key := appendElement(room[:0], id, sub)
+	key := collection.AppendElement(room[:0], id, sub)
 	if c := tx.elements[view(key)]; c != nil {
 		return tx.own(c)
 	}
@@ -294,7 +295,7 @@ func (tx *Tx) survives(id uint64) (bool, error) {
 	}
 	w := passage{Collections: tx.Collections()}
 	some := false
-	err := w.each(elementSpan(id, Span{}), func(key []byte) bool {
+	err := w.each(collection.Elements(id, Span{}), func(key []byte) bool {
 		c := tx.elements[view(key)]
 		if some = c == nil || !c.Delete; c == nil {
 			tx.noteElement(id, key)
@@ -338,7 +339,7 @@ func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, err error)
 	all := make([]Change, len(edits))
 	for i, e := range edits {
 		c := &all[i]
-		c.Write = Write{Key: appendElement(nil, of.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
+		c.Write = Write{Key: collection.AppendElement(nil, of.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
 		if !e.Delete {
 			c.Value, c.Schema = tx.keep(e.Value), e.Schema
 		}
@@ -460,7 +461,7 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 	list := make([]*Change, 0, len(tx.elements)+2*len(tx.writes))
 	for _, key := range sortedNames(tx.elements) { // so that a log tells of one seed what it did before
 		c := tx.elements[key]
-		given, _ := CollectionID(c.Key)
+		given, _ := collection.ID(c.Key)
 		id, lives := ids[given]
 		if !lives {
 			continue // the transaction has done away with it
@@ -471,7 +472,7 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 			next++
 		}
 		if id != given {
-			c.Key = appendElement(nil, id, c.Key[len(appendElement(nil, given, nil)):])
+			c.Key = collection.AppendElement(nil, id, c.Key[len(collection.AppendElement(nil, given, nil)):])
 		}
 		c.Table = elements
 		list = append(list, c)
@@ -489,7 +490,7 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 			tx.writes[tc.home].keeps = true
 		}
 		if tc.was == 0 || tc.home != key {
-			list = append(list, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
+			list = append(list, &Change{Table: elements, Write: Write{Key: collection.OwnerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
 		} else if tc.deadline == tc.until && !hasRange(tx.ranges, []byte(key)) {
 			continue // the meta stays what it is
 		}
@@ -497,7 +498,7 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 		if tc.was != 0 && tc.home != key {
 			from = append([]byte{}, tc.home...)
 		}
-		c.Value, c.Expiry = now.text(from), tc.deadline
+		c.Value, c.Expiry = now.Text(from), tc.deadline
 		list = append(list, c)
 	}
 	return list

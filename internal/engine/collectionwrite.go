@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -74,7 +75,7 @@ func (p *Plan) Keys(span Span, f func(sub []byte) bool) error {
 		return nil
 	}
 	w := p.passage()
-	return w.each(elementSpan(p.ID, span), func(key []byte) bool { return f(key[w.prefix():]) })
+	return w.each(collection.Elements(p.ID, span), func(key []byte) bool { return f(key[w.prefix():]) })
 }
 
 func (p *Plan) passage() *passage {
@@ -299,7 +300,7 @@ func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error)
 		g.shards.add(s.spaces[0].route(record.Value, h.to).hash(h.to))
 	}
 	if h.id != 0 {
-		g.shards.add(elements.hash(ownerKey(h.id)))
+		g.shards.add(elements.hash(collection.OwnerKey(h.id)))
 	}
 	g.shards.each(func(n int) { s.keys[n].Lock() })
 	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
@@ -398,7 +399,7 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
 			var at seglog.Address
 			if p.ID != 0 {
-				if at, err = tx.elementAddress(p.ID, appendElement(nil, p.ID, sub)); err != nil {
+				if at, err = tx.elementAddress(p.ID, collection.AppendElement(nil, p.ID, sub)); err != nil {
 					return nil, err
 				}
 			}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/logtest"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -361,19 +360,4 @@ func TestEveryFaultInCollections(t *testing.T) {
 		}
 	}
 	everyFaultOf(t, script, 193)
-}
-
-// TestMetaText: what is written is read, and nothing else.
-func TestMetaText(t *testing.T) {
-	for _, c := range []Collection{{HashType, 0x2f}, {ListType, 1}, {SortedSetType, ^uint64(0)}} {
-		got, err := ParseCollection(c.text(nil))
-		if err != nil || got != c {
-			t.Errorf("%s is read as %+v, %v", c.text(nil), got, err)
-		}
-	}
-	for _, text := range []string{"", "hash", "hash ", "hash 0", "hash x", "hash 1 ", "hash 1 1", "hash  1", "hash 01"} {
-		if c, err := ParseCollection([]byte(text)); !errors.Is(err, record.ErrSyntax) {
-			t.Errorf("%q is read as %+v, %v", text, c, err)
-		}
-	}
 }

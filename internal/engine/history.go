@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -118,8 +119,8 @@ func (s *Store) still(look func()) error {
 // now, and its meta. All that the log has of it by the time of the call counts. The error is
 // ErrNotFound when the collection is gone. The caller is inside the gate.
 func (s *Store) CollectionOf(id uint64) (owner, meta seglog.Record, err error) {
-	s.AwaitShown(record.Element, ownerKey(id))
-	if owner, err = s.ElementRecord(ownerKey(id)); err == nil {
+	s.AwaitShown(record.Element, collection.OwnerKey(id))
+	if owner, err = s.ElementRecord(collection.OwnerKey(id)); err == nil {
 		r, t := s.asLogged(), s.spaces[0].route(record.Meta, owner.Value)
 		var f sight
 		err = r.record(&meta, &f, t, t.hash(owner.Value), owner.Value, nil)
@@ -127,7 +128,7 @@ func (s *Store) CollectionOf(id uint64) (owner, meta seglog.Record, err error) {
 	if err != nil {
 		return owner, meta, err
 	}
-	if c, wrong := ParseCollection(meta.Value); meta.Kind != record.Meta || wrong == nil && c.ID != id {
+	if c, wrong := collection.ParseMeta(meta.Value); meta.Kind != record.Meta || wrong == nil && c.ID != id {
 		return owner, meta, ErrNotFound
 	}
 	return owner, meta, nil

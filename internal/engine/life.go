@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -171,7 +172,7 @@ func (l *life) version(at event) (v Version, was bool, err error) {
 		switch {
 		case v.Deleted:
 		case e.Kind == record.Meta:
-			c, err := ParseCollection(e.Value)
+			c, err := collection.ParseMeta(e.Value)
 			v.Collection = string(c.Type)
 			return err
 		case e.Large > 0:

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/order"
 )
 
@@ -148,7 +149,7 @@ func (r Collections) Part(key []byte, of CollectionType, from, to int64) (span S
 
 // count is the number of elements in a span.
 func (w *passage) count(span Span) (n int64, err error) {
-	within := elementSpan(w.id, span)
+	within := collection.Elements(w.id, span)
 	told, err := w.ask(func(st *stack) (err error) {
 		n, err = st.count(within)
 		return err
@@ -162,7 +163,7 @@ func (w *passage) count(span Span) (n int64, err error) {
 
 // at is Collections.At.
 func (w *passage) at(span Span, index int64) (sub []byte, err error) {
-	within := elementSpan(w.id, span)
+	within := collection.Elements(w.id, span)
 	var key []byte
 	told := false
 	if index > 0 {
@@ -188,7 +189,7 @@ func (w *passage) at(span Span, index int64) (sub []byte, err error) {
 
 // part is Collections.Part.
 func (w *passage) part(from, to int64) (span Span, ok bool, err error) {
-	within := elementSpan(w.id, Span{})
+	within := collection.Elements(w.id, Span{})
 	var low, high []byte
 	told, err := w.ask(func(st *stack) error {
 		n, err := st.count(within)
@@ -295,7 +296,7 @@ func (w *passage) settled(o *ordering) (*stack, error) {
 // stack is the stack of the elements as they are now. It is taken under their lock, since a group that changes
 // several of them marks one after the other: a reader counts all of these changes or none.
 func (w *passage) stack(o *ordering) (*stack, error) {
-	mu := w.store.lockOf(o.table.hash(ownerKey(w.id)))
+	mu := w.store.lockOf(o.table.hash(collection.OwnerKey(w.id)))
 	for {
 		mu.Lock()
 		st, err := o.tryView()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -593,7 +594,7 @@ func (tx *Tx) addShards(shards *shardSet) {
 		shards.add(elements.hash([]byte(key)))
 	}
 	for id := range tx.members {
-		shards.add(elements.hash(ownerKey(id)))
+		shards.add(elements.hash(collection.OwnerKey(id)))
 	}
 	for i := range tx.required {
 		tx.required[i].addShards(tx.store, shards)

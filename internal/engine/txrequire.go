@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -64,7 +65,7 @@ func (v *View) requirement(key []byte) (r required, err error) {
 func (r *required) addShards(s *Store, shards *shardSet) {
 	shards.add(s.spaces[0].route(record.Value, []byte(r.key)).hash([]byte(r.key)))
 	if r.id != 0 {
-		shards.add(s.spaces[0].elements.hash(ownerKey(r.id)))
+		shards.add(s.spaces[0].elements.hash(collection.OwnerKey(r.id)))
 	}
 }
 
@@ -81,7 +82,7 @@ func (r *required) checkLocked(s *Store) error {
 		return nil
 	}
 	elements := s.spaces[0].elements
-	prefix := string(appendElement(nil, r.id, nil))
+	prefix := string(collection.AppendElement(nil, r.id, nil))
 	shard := int(elements.hash([]byte(prefix)) % cache.Shards)
 	if r.view.anyChangedLocked(elements, shard, func(own string) bool { return strings.HasPrefix(own, prefix) }) {
 		return ErrChanged

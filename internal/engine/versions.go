@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -298,7 +299,7 @@ func (v *View) anyChangedLocked(t *Table, shard int, match func(own string) bool
 // membersChangedLocked reports whether an element of a collection has come or gone since the view was opened. The
 // caller holds the lock of the elements.
 func (v *View) membersChangedLocked(t *Table, id uint64) (changed bool) {
-	prefix := string(appendElement(nil, id, nil))
+	prefix := string(collection.AppendElement(nil, id, nil))
 	shard := t.versionShard(int(t.hash([]byte(prefix)) % cache.Shards))
 	shard.since(v, func(f *former) bool {
 		own := shard.own(f)

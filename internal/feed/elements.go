@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -41,13 +42,13 @@ func (f *Feed) collectionThen(id, seq uint64) (e Event, told bool, err error) {
 	case owner.Seq > seq || !f.of.Has(owner.Value):
 		return e, false, nil
 	}
-	c, err := engine.ParseCollection(meta.Value)
+	c, err := collection.ParseMeta(meta.Value)
 	return Event{Kind: record.Element, Key: bytes.Clone(owner.Value), Seq: seq, Expiry: meta.Expiry, of: c.Type}, err == nil, nil
 }
 
 // tellElement makes the event of a change of an element that is in no group.
 func (f *Feed) tellElement(e *Event, rec *seglog.Record) (told bool, err error) {
-	id, _, ok := engine.ParseElement(rec.Key)
+	id, _, ok := collection.ParseElement(rec.Key)
 	if !ok {
 		return false, nil
 	}
@@ -61,7 +62,7 @@ func (f *Feed) tellElement(e *Event, rec *seglog.Record) (told bool, err error) 
 
 // become completes the event of an element. It reports false for one that repeats another.
 func (e *Event) become(rec *seglog.Record) bool {
-	_, sub, _ := engine.ParseElement(rec.Key)
+	_, sub, _ := collection.ParseElement(rec.Key)
 	if e.of == engine.SortedSetType {
 		var isMember bool
 		if sub, isMember = bytes.CutPrefix(sub, []byte{engine.MemberMark}); !isMember {
@@ -75,9 +76,9 @@ func (e *Event) become(rec *seglog.Record) bool {
 
 // noteElement notes of which collection a member is an element, or the owner.
 func (g *group) noteElement(rec *seglog.Record) {
-	id, sub, ok := engine.ParseElement(rec.Key)
+	id, sub, ok := collection.ParseElement(rec.Key)
 	if !ok {
-		if id, ok = engine.CollectionID(rec.Key); ok {
+		if id, ok = collection.ID(rec.Key); ok {
 			g.owned = append(g.owned, id)
 		}
 		return
@@ -117,7 +118,7 @@ func (f *Feed) findChanged() error {
 // tellMember makes the event of a member that is an element.
 func (f *Feed) tellMember(e *Event, rec *seglog.Record) bool {
 	g := f.group
-	id, _, ok := engine.ParseElement(rec.Key)
+	id, _, ok := collection.ParseElement(rec.Key)
 	c, told := g.elements[id]
 	if !ok || !told {
 		return false

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -182,7 +183,7 @@ func TestFeedOfElementsWrittenAhead(t *testing.T) {
 	if !engine.IsCollection(err) {
 		t.Fatal(err)
 	}
-	c, err := engine.ParseCollection(e.Value)
+	c, err := collection.ParseMeta(e.Value)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -296,7 +297,7 @@ func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.Key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.Written),
 		Expiry: rec.Expiry, value: bytes.Clone(rec.Value), large: rec.Large, own: rec.Seq}
 	if e.Collection() != "" {
-		e.From = engine.RenamedFrom(e.value)
+		e.From = collection.RenamedFrom(e.value)
 	}
 	f.forgetParts(rec)
 }
@@ -377,7 +378,7 @@ func (e *Event) Collection() engine.CollectionType {
 	if e.Kind != record.Meta || e.Op != record.Set {
 		return ""
 	}
-	c, err := engine.ParseCollection(e.value)
+	c, err := collection.ParseMeta(e.value)
 	if err != nil {
 		return "collection" // by another version
 	}
@@ -520,7 +521,7 @@ func (g *group) isNewest(rec *seglog.Record) bool {
 func (g *group) complete(e *Event) {
 	e.Drops = g.drops && e.Op == record.Range
 	if e.Collection() != "" && e.From == nil {
-		c, err := engine.ParseCollection(e.value)
+		c, err := collection.ParseMeta(e.value)
 		e.Created = err == nil && slices.Contains(g.owned, c.ID)
 	}
 }
