@@ -55,7 +55,7 @@ type cellWork struct {
 
 var workOnCells = cellWork{(*state).swapCells, (*Store).flushNextLocked, (*Table).lookAtCellsLocked, (*Cells).knows, (*Store).farewellTo, (*state).expireDirtyLocked}
 
-// Values is what a map knows of the values in its cells.
+// Values are the functions of a map for the values in its cells.
 type Values struct {
 	// Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
 	Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
@@ -74,7 +74,7 @@ func (t *Table) settle(c *cache.Cell) {
 	t.index.Replace(t.store.Hash(c.Key()), c.Stale, c.Address, uint64(c.Schema), uint64(c.Schema))
 }
 
-// Find returns what memory knows of a key: its cell, or nil. It takes no lock.
+// Find returns the cell of a key, or nil. It takes no lock.
 func (c *Cells) Find(hash uint64, own string) *cache.Cell {
 	c.owner.store.await(hash)
 	return c.table.Find(hash, own)
@@ -83,7 +83,7 @@ func (c *Cells) Find(hash uint64, own string) *cache.Cell {
 // Hash is Store.Hash.
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 
-// cellsBytes is what cells take in memory before there is one.
+// cellsBytes is the memory of cells before there is one.
 const cellsBytes = int64(unsafe.Sizeof(Cells{}) + unsafe.Sizeof(cache.Table{}))
 
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
@@ -100,8 +100,8 @@ func (s *Store) Attach(t *Table, values Values) *Cells {
 	return c
 }
 
-// Detach writes what is dirty to the log and takes the cells away. After an error, they
-// are gone nevertheless, and so is what was not written.
+// Detach writes the dirty cells to the log and takes all cells away. After an error, they
+// are gone nevertheless, with the writes that the log has not taken.
 func (s *Store) Detach(c *Cells) error {
 	var last flushed
 	for n := range cache.Shards {
@@ -173,7 +173,7 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 var errInMemory = errors.New("copal: a deletion in memory, which changes nothing that the log has")
 
 // rememberLocked decorates the entry that the log has with the write's value, until the entry is written again.
-// What is dirty goes to the log before it, for it was acknowledged as what the log will have.
+// A dirty cell goes to the log before it, for the write was acknowledged as one that the log will have.
 func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return seglog.ErrClosed

@@ -17,9 +17,9 @@ import (
 // so nobody waits for it, and what it has done nobody sees, but for compaction, to which their records are dead
 // from then on.
 //
-// Who replaces or removes a meta puts its id on a list. What the process before has not swept, or has not told
-// of in the snapshot of the index, is found when the store is opened: by jumping from id to id in the order of
-// the elements, to the owner of each, and asking whether its key still has the collection with this id.
+// A writer that replaces or removes a meta puts its id on a list. Collections that the process before has not swept, or
+// has not noted as gone in the snapshot of the index, are found when the store is opened: by jumping from id to id in
+// the order of the elements, to the owner of each, and asking whether its key still has the collection with this id.
 //
 // No record says that an element is gone. So a snapshot of the index that was begun before must not be read any
 // more when compaction has dropped the records: compaction takes another one first. To that end the sweeper
@@ -107,7 +107,7 @@ func (s *Store) keepSweeping() {
 	defer w.mu.Unlock()
 	w.running = false
 	if err == nil {
-		w.wakeLocked() // for what has come since
+		w.wakeLocked() // for ids that have come since
 	}
 }
 

@@ -44,10 +44,10 @@ func (uncompacted) GiveBack(record.SegmentID)  {}
 func (uncompacted) Finish()                    {}
 func (uncompacted) Moves(*seglog.Segment) bool { return false }
 
-// Compaction is what Options.Compaction has made.
+// Compaction returns the room that Options.Compaction has made.
 func (s *Store) Compaction() Compaction { return s.compaction }
 
-// Options are those that the store was opened with, and defaults for what was not given.
+// Options are those that the store was opened with, and defaults for the others.
 func (s *Store) Options() Options { return s.opts }
 
 // Housekeep calls f while no other housekeeping is under way: a compaction, a snapshot of the

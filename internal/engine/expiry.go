@@ -138,7 +138,7 @@ func (t *Table) hasHash(hash uint64) bool {
 	return c != nil && len(c.table.Under(nil, hash)) > 0
 }
 
-// reap takes out what has expired up to now.
+// reap takes out all entries that have expired up to now.
 func (t *Table) reap() {
 	d := t.deadlines.Load()
 	if d == nil {
@@ -310,7 +310,7 @@ func (t *Table) againLocked(hash, now uint64, err error) error {
 	return err
 }
 
-// knows reports whether a cell stands for what the index has at a.
+// knows reports whether a cell has the record that the index has at a.
 func (c *Cells) knows(hash uint64, a seglog.Address) bool {
 	var stack [4]*cache.Cell
 	for _, cell := range c.table.Under(stack[:0], hash) {
@@ -356,7 +356,7 @@ func (s *Store) headAndKey(a seglog.Address, buf []byte) (h record.Head, key []b
 	return h, b[head : head+h.KeyBytes], h.Length(head), nil
 }
 
-// expireLocked takes out the entry, whose deadline has passed. What is left is the state of a key without an entry.
+// expireLocked takes out the entry, whose deadline has passed. The state of a key without an entry is left.
 func (s *Store) expireLocked(t *Table, now *state) error {
 	var logged seglog.Record
 	if now.seq != 0 { // its head was read, and not verified
@@ -443,7 +443,7 @@ type farewell struct {
 	entry Entry
 }
 
-// farewellTo is what has expired, as the map showed it; nil where nobody wants to know.
+// farewellTo is the expired entry as the map showed it; nil where no function asks for it.
 func (s *Store) farewellTo(t *Table, now *state, logged *seglog.Record) (*farewell, error) {
 	if now.cells.values.Expired == nil || s.opts.ReadOnly {
 		return nil, nil
@@ -515,7 +515,7 @@ func (e *expirer) add(f *farewell) {
 	e.pokeLocked()
 }
 
-// take returns what there is to tell.
+// take returns the entries to report.
 func (e *expirer) take() []farewell {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -592,7 +592,7 @@ func (s *Store) expirePeriodically() {
 	}
 }
 
-// expireDue takes out what is due, and returns the next deadline. It fails when the store is being closed.
+// expireDue takes out all entries that are due, and returns the next deadline. It fails when the store is being closed.
 func (s *Store) expireDue() (next uint64, err error) {
 	tables, err := s.expiring()
 	if err != nil {
@@ -629,7 +629,7 @@ func (s *Store) expireDue() (next uint64, err error) {
 	return s.nextDeadlineLocked(), nil
 }
 
-// tell calls the functions that want to know what has expired.
+// tell calls the functions for expired entries.
 func (s *Store) tell() error {
 	for _, f := range s.expirer.take() {
 		select {

@@ -17,7 +17,7 @@ import (
 // log counts again, the error handler is told, and everything else is written. When the log has no room for
 // more, the deletions are still written, for which a little is kept.
 
-// flushed is what a flush has not written.
+// flushed is the part that a flush has not written.
 type flushed struct {
 	lost    []*lostError // of the handler's knowing; whoever wants to be sure of all that was set is to return them, too
 	refused error        // why the log took no more, nil if it has everything else
@@ -107,14 +107,14 @@ func (s *Store) flushPeriodically() (again bool) {
 	return true
 }
 
-// endShardLocked is the last flush of a shard, of several that last is about: what is not written then is gone.
+// endShardLocked is the last flush of a shard, of several that last is about: unwritten cells are gone then.
 // The caller holds its lock.
 func (s *Store) endShardLocked(c *Cells, shard int, last *flushed) {
 	c.work.flush(s, c, shard, last)
 	c.table.Close(shard)
 }
 
-// flushNextLocked flushes one shard of several, as far as the log has taken what was in those before.
+// flushNextLocked flushes one shard of several, as far as the log has taken the cells of those before.
 func (s *Store) flushNextLocked(c *Cells, shard int, all *flushed) {
 	switch {
 	case all.refused == nil:
@@ -125,7 +125,7 @@ func (s *Store) flushNextLocked(c *Cells, shard int, all *flushed) {
 	}
 }
 
-// makeRoomLocked writes what is dirty in the shard of a key. An asynchronous write is refused when that
+// makeRoomLocked writes the dirty cells in the shard of a key. An asynchronous write is refused when that
 // is not possible, or memory would grow for as long as a disk is full.
 func (s *Store) makeRoomLocked(t *Table, hash uint64) error {
 	if c := t.cells.Load(); c != nil {
@@ -293,7 +293,7 @@ func (s *Store) loseLocked(c *Cells, cell *cache.Cell, reason error) error {
 	return &lostError{reason, cell}
 }
 
-// written enters in the index what a dirty cell has become in the log, and makes the cell clean.
+// written enters the record of a dirty cell in the index, and makes the cell clean.
 func (c *Cells) written(s *Store, cell *cache.Cell, p *seglog.Pending) {
 	old, hash := hitOfCell(cell), s.Hash(cell.Key())
 	if cell.Extra() != 0 {

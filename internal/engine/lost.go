@@ -31,7 +31,7 @@ type lostEntry struct {
 // PassDamage lets the recovery of a store go on after damage.
 func PassDamage(s *Store, r *seglog.Recovery) { r.PassDamage(s.lose) }
 
-// lose makes an entry of a key that damaged bytes name. What has changed since stays.
+// lose makes an entry of a key that damaged bytes name. Later changes stay.
 func (s *Store) lose(l seglog.Lost) error {
 	sp := s.spaces[l.Head.Space]
 	switch entry := l.Head.Op == record.Set || l.Head.IsDeletion() || l.Head.Op == record.Range; {

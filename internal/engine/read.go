@@ -67,7 +67,7 @@ func (s *Store) readAt(a seglog.Address, buf []byte) (seglog.Record, error) {
 	return s.log.Segment(slot).Read(offset, buf)
 }
 
-// Has reports whether key has an entry in the log, which gets what memory has for it first.
+// Has reports whether key has an entry in the log, which gets the dirty cells first.
 func (s *Store) Has(t *Table, key []byte) (bool, error) {
 	r := s.asLogged()
 	return r.has(t, key)
@@ -85,7 +85,7 @@ func (s *Store) Tables() []*Table {
 // Name is the escaped name of the map, "" for the raw table.
 func (t *Table) Name() string { return t.name }
 
-// Item is what an iteration comes by: an entry, or an error that concerns one entry
+// Item is an element of an iteration: an entry, or an error that concerns one entry
 // or is ErrClosed.
 type Item struct {
 	Key []byte
@@ -98,7 +98,7 @@ type Item struct {
 // yielded exactly once, with the value that it has then; key and value are the
 // caller's. After an error iteration goes on, if the caller does, but for ErrClosed.
 //
-// Like Get, it is about the log, which gets what memory has for it first.
+// Like Get, it is about the log, which gets the dirty cells first.
 func (s *Store) Items(t *Table) iter.Seq[Item] { return s.iterate(t, nil, true) }
 
 // Keys is Items without the values. A key that is kept keeps no value in memory.
@@ -169,7 +169,7 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 }
 
 // indexed yields the entries that the index has: many at a time in the order of their places, for a disk gives
-// far more of what lies side by side.
+// far more of records that lie side by side.
 func (it *iteration) indexed(yield func(Item) bool) {
 	var buf []seglog.Address
 	batch := firstBatch

@@ -27,7 +27,7 @@ import (
 // where it is while the caller is inside the gate.
 type reader struct {
 	store  *Store
-	cells  *Cells     // of the open map that asks; nil for what the log has
+	cells  *Cells     // of the open map that asks; nil for the log
 	shared bool       // and a value that others have, too, will do
 	view   *View      // nil for now
 	locked *lockedKey // of a caller that holds the locks, and is inside the gate
@@ -38,7 +38,7 @@ type reader struct {
 // Takes is asked before a large value of so many bytes is put together in memory. After an error it is not.
 type Takes func(bytes int64) error
 
-// sight is what a reader sees under a key: a record, or what memory has in its place.
+// sight is the record that a reader finds under a key, or the value in memory in its place.
 type sight struct {
 	at      seglog.Address // of the record, 0 for none
 	expiry  uint64         // the deadline, 0 for none; of a view it is known when the record has been read
@@ -46,15 +46,15 @@ type sight struct {
 	encoded *cache.Encoded // the value as the log is to have it
 }
 
-// asLogged is what the log has.
+// asLogged returns the reader of the log.
 func (s *Store) asLogged() reader { return reader{store: s} }
 
-// asShown is what an open map shows.
+// asShown returns the reader of an open map.
 func (c *Cells) asShown(shared bool) reader {
 	return reader{store: c.owner.store, cells: c, shared: shared}
 }
 
-// asItWas is what the view has.
+// asItWas returns the reader of the view.
 func (v *View) asItWas() reader { return reader{store: v.store, view: v} }
 
 // use enters the gate, once, and leave leaves it.
@@ -74,7 +74,7 @@ func (r *reader) leave(in pass) {
 	}
 }
 
-// cellOf is what memory knows of a key, nil for nothing. It takes no lock.
+// cellOf returns the cell of a key, nil for none. It takes no lock.
 func (r *reader) cellOf(t *Table, hash uint64, key []byte) *cache.Cell {
 	r.store.await(hash)
 	c := r.cells
@@ -87,8 +87,8 @@ func (r *reader) cellOf(t *Table, hash uint64, key []byte) *cache.Cell {
 	return c.table.Find(hash, t.ownOf(key))
 }
 
-// glance looks without a lock at what memory knows of a key. seen says that this is all the reader needs, and
-// known that the index alone does not tell what there is.
+// glance looks at the cell of a key without a lock. seen says that this is all the reader needs, and
+// known that the index alone does not have the answer.
 func (r *reader) glance(f *sight, t *Table, hash uint64, key []byte) (known, seen bool) {
 	if r.locked != nil || r.view != nil {
 		return r.view != nil, false
@@ -213,7 +213,7 @@ func (r *reader) read(e *seglog.Record, f *sight, key, buf []byte) (err error) {
 	return r.alive(e, f)
 }
 
-// alive says ErrNotFound of the record of a view that had expired. What is found now was alive when it was looked at.
+// alive says ErrNotFound of the record of a view that had expired. A record found now was alive when it was looked at.
 func (r *reader) alive(e *seglog.Record, f *sight) error {
 	if f.expiry = e.Expiry; r.view != nil && r.view.expired(e.Expiry) {
 		*e, *f = seglog.Record{}, sight{}
@@ -222,7 +222,7 @@ func (r *reader) alive(e *seglog.Record, f *sight) error {
 	return nil
 }
 
-// place finds what stands under a key, under its lock. near is where the index had it a moment ago, 0 for unknown.
+// place finds the entry of a key, under its lock. near is where the index had it a moment ago, 0 for unknown.
 func (r *reader) place(f *sight, t *Table, hash uint64, key []byte, near seglog.Address) error {
 	mu := r.store.lockOf(hash)
 	mu.Lock()
@@ -248,7 +248,7 @@ func (r *reader) place(f *sight, t *Table, hash uint64, key []byte, near seglog.
 	return r.see(f, &now)
 }
 
-// see makes of a state what the reader sees of it.
+// see turns a state into the sight of the reader.
 func (r *reader) see(f *sight, now *state) error {
 	switch c := now.cell; {
 	case r.cells == nil:
@@ -384,7 +384,7 @@ func (r *reader) value(key []byte) (e seglog.Record, err error) {
 	if err = r.record(&e, &f, t, t.hash(key), key, nil); err != nil {
 		return e, err
 	}
-	if f.encoded != nil { // the log refuses it, and this is what it is to have
+	if f.encoded != nil { // the log refuses it, and was about to get this
 		return seglog.Record{Head: record.Head{Op: record.Set, Schema: f.encoded.Schema, Expiry: f.expiry}, Key: key, Value: bytes.Clone(f.encoded.Value)}, nil
 	}
 	return e, isValue(&e)
@@ -410,7 +410,7 @@ func (r *reader) has(t *Table, key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// item is what an iteration yields of what was found under a key, which becomes the caller's; ok is false for
+// item is the item of an iteration for the sight of a key, which becomes the caller's; ok is false for
 // nothing.
 func (r *reader) item(key []byte, e *seglog.Record, f *sight, values bool, err error) (item Item, ok bool) {
 	switch {
@@ -428,7 +428,7 @@ func (r *reader) item(key []byte, e *seglog.Record, f *sight, values bool, err e
 	return item, true
 }
 
-// entryTo is what users see of what was found: the parts of a large value are put together. A collection is no value.
+// entryTo makes the entry that users see: the parts of a large value are put together. A collection is no value.
 func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
 	switch {
 	case f.cell != nil:

@@ -158,7 +158,7 @@ func (w *snapshotWriter) create() (err error) {
 	return nil
 }
 
-// copyAll writes the parts, and then what is to be said of them.
+// copyAll writes the parts, and then their text.
 func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	s := w.store
 	var list []tableOf
@@ -281,7 +281,7 @@ func (w *snapshotWriter) queue(d *deadlines, out *checkpoint.Table) (damaged boo
 	return damaged, nil
 }
 
-// itemsOf is what a shard of a queue holds. What is damaged is not asked for again.
+// itemsOf returns the items of a shard of a queue. What is damaged is not asked for again.
 func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint64, err error) {
 	if !w.alone {
 		mu := &w.store.keys[n]
@@ -294,7 +294,7 @@ func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint
 	return b, first, err
 }
 
-// partOf is what a shard holds. One that nobody has asked for is read, and not kept.
+// partOf returns the entries of a shard. One that nobody has asked for is read, and not kept.
 func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
 	if t.index.Deferred(n) {
 		p, err := t.deferred(n)
@@ -326,7 +326,7 @@ func (w *snapshotWriter) addSchemas() {
 	}
 }
 
-// text writes what is to be said of the parts, when the log has all that they know, and makes the file durable.
+// text writes the description of the parts, when the log has all that they know, and makes the file durable.
 func (w *snapshotWriter) text() error {
 	var err error
 	if w.x.Reach, err = w.x.Reached(w.store.log); err != nil {

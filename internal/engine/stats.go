@@ -2,7 +2,7 @@ package engine
 
 import "time"
 
-// Stats is what the store counts.
+// Stats are the counts and sizes of a store.
 type Stats struct {
 	Keys       int64
 	Records    int64
@@ -13,7 +13,7 @@ type Stats struct {
 	Segments   int
 	TornBytes  int64
 	Views      int64         // that are open
-	ViewBytes  int64         // memory of what entries were before they changed, for views
+	ViewBytes  int64         // memory of the former states of entries, for views
 	HeldBytes  int64         // of segments out of use that somebody holds
 	Behind     time.Duration // of the clock, that the newest record has passed; 0 for none
 	Compacted  int64         // segments replaced since the store was opened

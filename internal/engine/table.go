@@ -17,7 +17,7 @@ import (
 type Table struct {
 	store  *Store
 	name   string // escaped; "" for the raw table
-	prefix int    // length of what stands before a key's own bytes: the name and a colon
+	prefix int    // bytes before a key's own: the name and a colon
 	keys   Span   // of the whole keys that begin so
 	index  index.Table
 
@@ -28,7 +28,7 @@ type Table struct {
 	tally     atomic.Pointer[tally]     // nil until keys are counted by their beginnings
 	unkept    atomic.Uint64             // number of the log's next record when they could not be kept so; 0 for never
 
-	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
+	deferred func(n int) (index.Part, error) // reads entries that the index does not have yet; nil if it has all
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
 	versions atomic.Pointer[versions]        // for views; nil until there are some
 	counted  counted
@@ -37,15 +37,15 @@ type Table struct {
 	asked     atomic.Bool                  // the end of an entry at its deadline is to be a record
 	keysWere  atomic.Pointer[string]       // the order of the keys before the map was dropped, which is to be declared again; or nil
 	declaring sync.Mutex                   // held to write the record that declares the table; taken before Log.Mu
-	inLog     atomic.Pointer[tableOptions] // what the newest of these records says; nil if there is none
+	inLog     atomic.Pointer[tableOptions] // by the newest of these records; nil if there is none
 }
 
-// tableBytes is what a map takes in memory before it has an entry.
+// tableBytes is the memory of a map before it has an entry.
 const tableBytes = int64(unsafe.Sizeof(Table{}))
 
 func newTable(s *Store, name string) *Table {
 	t := &Table{store: s, name: name}
-	t.index.Grown = s.budget.Leave // what the index takes, the cells do not get
+	t.index.Grown = s.budget.Leave // the cells do not get the memory of the index
 	if name != "" {
 		s.budget.Leave(tableBytes)
 		t.prefix = len(name) + 1
@@ -64,7 +64,7 @@ func (t *Table) Len() int {
 // cells to the index, once too often.
 func (t *Table) count() int { return max(t.index.Len()+t.added()-t.owing(), 0) }
 
-// added is what the cells add to the number of entries in the index.
+// added is the number that the cells add to the entries in the index.
 func (t *Table) added() int {
 	if c := t.cells.Load(); c != nil {
 		return c.table.Extra()
@@ -96,7 +96,7 @@ func (t *Table) hash(key []byte) uint64 {
 // ownOf is the part of a whole key that the table knows it by, for as long as key does not change.
 func (t *Table) ownOf(key []byte) string { return view(key[t.prefix:]) }
 
-// beginning is what stands before the own bytes of the keys.
+// beginning is the part of the keys before their own bytes.
 func (t *Table) beginning() string {
 	if t.name == "" {
 		return ""
@@ -107,9 +107,9 @@ func (t *Table) beginning() string {
 // hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
 	address seglog.Address
-	bytes   int64 // what the entry takes in the log: its record, and the length of a value in parts
+	bytes   int64 // size of the entry in the log: its record, and the length of a value in parts
 	schema  uint64
-	stale   seglog.Address // what the index has in the place of address, or 0
+	stale   seglog.Address // the address in the index in the place of address, or 0
 	expiry  uint64         // deadline of the entry in Unix milliseconds, 0 for none
 	seq     uint64         // of the record; 0 when a cell told of it
 	group   uint64         // of which the record is a member; 0 for none, or when a cell told of it
@@ -329,14 +329,14 @@ func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
 	}
 }
 
-// Forms is what the log knows of the types of a map.
+// Forms are the types of a map in the log.
 type Forms struct {
 	Map     string   // its name, escaped as keys have it, "" for a key of no map
 	Keys    string   // the order of its keys, which says their type; "" if the log names none
 	Schemas []uint64 // the numbers of those under which it has values, in ascending order
 }
 
-// Forms returns what the log knows of the map that a key belongs to. Values that have expired may be among those that
+// Forms returns the types in the log of the map that a key belongs to. Values that have expired may be among those that
 // have the schemas. It takes no lock of a key.
 func (s *Store) Forms(key []byte) (f Forms, err error) {
 	err = s.Inside(func() error {

@@ -39,7 +39,7 @@ import (
 type Tx struct {
 	store    *Store
 	view     *View
-	locked   *lockedKey // instead of a view: it sees what there is, and nobody else changes that
+	locked   *lockedKey // instead of a view: it sees the present, and nobody else changes that
 	readOnly bool
 	done     atomic.Bool
 
@@ -57,7 +57,7 @@ type Tx struct {
 	required []required
 	ranges   []Range             // that it deletes, before it writes
 	marked   map[sortedBy]*marks // of writes, for walks in order
-	first    uint64              // of the deadlines of what was read, 0 for none
+	first    uint64              // of the deadlines of entries that were read, 0 for none
 	under    *seglog.Parts       // the parts of large values that it has written; nil if there are none
 	lost     error               // why there is one that has not been written
 	failed   error               // of a read that could not say so, or of a write: there is no commit then
@@ -250,7 +250,7 @@ func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
 	return tx.look(t, key)
 }
 
-// look is Get of what is noted already.
+// look is Get of a noted write or read.
 func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	if tx.done.Load() {
 		return Entry{}, ErrTxDone
@@ -265,7 +265,7 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 }
 
 // ViewRecord calls fn with the record of key's entry, in the sense of Get. The bytes are not to be changed. Of a large
-// value the record has the list of the parts. What the transaction has written itself has no number.
+// value the record has the list of the parts. A write of the transaction itself has no number.
 func (tx *Tx) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
 	if tx.done.Load() {
 		return ErrTxDone
@@ -402,7 +402,7 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	c.Own = ""
 	old := tx.writes[view(w.Key)]
 	copied := tx.copied.Copy
-	if old != nil { // what is replaced goes
+	if old != nil { // the replaced one goes
 		c.Key, c.taken, copied = old.Key, old.taken, bytes.Clone
 	} else {
 		c.Key = copied(w.Key)
@@ -448,7 +448,7 @@ func (tx *Tx) setAside(c *Change) error {
 	return nil
 }
 
-// memory is what a change takes, about.
+// memory is the memory of a change, about.
 func (c *Change) memory() int64 {
 	return int64(len(c.Key)+len(c.Value)+c.Cost) + 300
 }
@@ -580,7 +580,7 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 	return s.commitAll(&together{store: s, changes: tx.changes(elements, s.log.Last()+1), ranges: tx.ranges, view: tx.view, tx: tx, turn: turn})
 }
 
-// addShards adds the shards of what was read. The caller is inside the gate.
+// addShards adds the shards of all that was read. The caller is inside the gate.
 func (tx *Tx) addShards(shards *shardSet) {
 	if len(tx.scans) > 0 {
 		shards.addAll()

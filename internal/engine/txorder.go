@@ -84,7 +84,7 @@ type marks struct {
 	gaps order.Gaps // where there is no key, neither of the view nor of the transaction
 }
 
-// marksOf returns the marks of what the transaction has written.
+// marksOf returns the marks of the transaction's writes.
 func (tx *Tx) marksOf(of sortedBy) *marks {
 	m := tx.marked[of]
 	if m == nil {

@@ -22,7 +22,7 @@ import (
 // ErrNested is a write to a key from within its own update.
 var ErrNested = errors.New("copal: a write from within an update goes through what its function gets: the *Entry, and in a transaction a handle such as m.In(tx)")
 
-// Found is what an update finds under a key.
+// Found is the entry that an update finds under a key.
 type Found struct {
 	Exists bool
 	Expiry uint64 // its deadline, 0 for none
@@ -91,7 +91,7 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 		return 0, err
 	}
 	if !write || w.Delete && !found.Exists {
-		return s.seen(u, &v) // which is to be as durable as what is written
+		return s.seen(u, &v) // which is to be as durable as the write
 	}
 	if err := checkValue(w.Value); err != nil {
 		return 0, err

@@ -74,7 +74,7 @@ func (t *Table) noteLocked(hash uint64, own string, a seglog.Address, seq uint64
 	sh.enter(views.epoch.Load())
 	last, opened := sh.newest(hash, own), views.opened.Load()
 	if last != nil && last.replaced > views.newest.Load() && last.opened == opened {
-		return // no view has seen what goes now
+		return // no view has seen the state that goes now
 	}
 	sh.add(former{hash: hash, address: a, replaced: seq, opened: opened}, last, own)
 	if len(sh.list) >= 2*sh.kept+sweepFrom {
@@ -186,7 +186,7 @@ func (sh *versionShard) rebucket(n int) {
 	}
 }
 
-// at tells what the entry of a key is in a view, if it has changed since that was opened.
+// at returns the record of a key in a view, if the key has changed since that was opened.
 func (sh *versionShard) at(hash uint64, own string, view *View) (a seglog.Address, changed bool) {
 	if sh == nil || len(sh.list) == 0 {
 		return 0, false
@@ -203,7 +203,7 @@ func (sh *versionShard) at(hash uint64, own string, view *View) (a seglog.Addres
 	return a, changed
 }
 
-// since yields for each key that has changed since the view was opened what its entry was, until yield returns false.
+// since yields the former entry of each key that has changed since the view was opened, until yield returns false.
 func (sh *versionShard) since(view *View, yield func(v *former) bool) {
 	if sh == nil {
 		return
@@ -258,7 +258,7 @@ func watchers(open []*View, f *former) int {
 	return sort.Search(len(open), func(i int) bool { return !open[i].sees(f) })
 }
 
-// count tells the views what the shard takes of memory.
+// count adds the memory of the shard to that of the views.
 func (sh *versionShard) count(views *views) {
 	bytes := int64(cap(sh.list))*int64(unsafe.Sizeof(former{})) + int64(len(sh.buckets))*4 + int64(cap(sh.keys))
 	if bytes != sh.counted {
@@ -268,7 +268,7 @@ func (sh *versionShard) count(views *views) {
 }
 
 // changedLocked reports whether the entry of a key has changed since the view was opened, or is to
-// change: what is set asynchronously is a change. The caller holds the key's lock.
+// change: an asynchronous write is a change. The caller holds the key's lock.
 func (v *View) changedLocked(t *Table, hash uint64, own string) bool {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, own); cell != nil && cell.Dirty {

@@ -93,7 +93,7 @@ var workOnViews = viewWork{(*Table).noteLocked, (*Table).carryVersions, (*orderi
 // could be written to the log, or that the store is closed. The caller must close the view.
 func (s *Store) OpenView() (*View, error) {
 	if s.opts.ReadOnly {
-		s.replaying.Lock() // what it has counted it has replayed then
+		s.replaying.Lock() // a store has replayed all that it has counted then
 		defer s.replaying.Unlock()
 	} else {
 		s.opening.views.Add(1)
@@ -116,7 +116,7 @@ func (s *Store) OpenView() (*View, error) {
 	return v, nil
 }
 
-// listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without
+// listView is a view of all records in the log. It is late, and counted, if not all of that shows: readers without
 // a lock await it until the caller lowers the count.
 func (s *Store) listView() (v *View, late bool) {
 	s.log.Still(func(last uint64, shows bool) {
@@ -276,8 +276,8 @@ func (l *views) lose() {
 	l.epoch.Add(1)
 }
 
-// Close ends the view, and lets go what was kept for it. Reads of it fail from then on. Calls after the first
-// do nothing.
+// Close ends the view, and releases the memory that was kept for it. Reads of it fail from then on. Calls after the
+// first do nothing.
 func (v *View) Close() {
 	if v.closed.Swap(true) {
 		return
@@ -349,7 +349,7 @@ func (v *View) failure() error {
 	return nil
 }
 
-// Get is Store.Get of what the view has.
+// Get is Store.Get in the view.
 func (v *View) Get(t *Table, key []byte) (Entry, error) {
 	t, err := v.in(t)
 	if err != nil {
@@ -393,7 +393,7 @@ func (v *View) Has(t *Table, key []byte) (bool, error) {
 	return r.has(t, key)
 }
 
-// DeadlineOf is Store.DeadlineOf of what the view has.
+// DeadlineOf is Store.DeadlineOf in the view.
 func (v *View) DeadlineOf(t *Table, key []byte) (uint64, error) {
 	t, err := v.in(t)
 	if err != nil {

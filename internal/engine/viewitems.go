@@ -55,13 +55,13 @@ type viewPart struct {
 	table   *Table
 	next    int // the part of the index behind it
 	values  bool
-	now     []seglog.Address // of what the index has
-	before  []seglog.Address // of what the keys were that have changed
+	now     []seglog.Address // in the index
+	before  []seglog.Address // of the former records of keys that have changed
 	changed map[string]bool  // those, by their own bytes
 	pins    seglog.Pinned    // of the segments of now: its records may be newer than the view, and nobody else keeps them
 }
 
-// listPart lists parts of the index from n on, of about so many entries, and what has changed there.
+// listPart lists parts of the index from n on, of about so many entries, and the changes there.
 func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 	p = &viewPart{view: v, table: t, next: n, changed: map[string]bool{}}
 	in, err := v.use()

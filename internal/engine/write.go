@@ -14,7 +14,7 @@ import (
 // MaxKeyBytes is the length of the longest key, the map's name included.
 const MaxKeyBytes = record.MaxKeyBytes
 
-// Durability says what a write has outlived when it is acknowledged.
+// Durability is the failure that a write has outlived when it is acknowledged.
 type Durability int
 
 const (
@@ -281,7 +281,7 @@ func (s *Store) enterLocked(t *Table, now *state, w *Write, p *seglog.Pending, s
 	now.swap(cell)
 }
 
-// state is what is known of a key while its lock is held.
+// state is the knowledge of a key while its lock is held.
 type state struct {
 	hash  uint64
 	own   string // the key's own bytes, valid while the lock is held
@@ -298,7 +298,7 @@ func (s *Store) replaceable(now *state, w *Write, err error) bool {
 	return errors.Is(err, seglog.ErrCorrupt) && s.Expired(now.expiry) && w.Durability != Memory
 }
 
-// stateLocked finds out what there is. An error of an entry that has expired leaves in now what there was.
+// stateLocked finds the state of a key. An error of an entry that has expired leaves in now what there was.
 func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) error {
 	if err := s.lookLocked(now, t, hash, key); err != nil || !s.Expired(now.expiry) {
 		return err
@@ -379,7 +379,7 @@ func (now *state) fill(w *Write) *cache.Cell {
 	return w.Cell
 }
 
-// maxCellSchema is what fits into a cell, and Weight does since values are no longer than MaxValueBytes.
+// maxCellSchema is the greatest number that fits into a cell. Values, and so Weight, are shorter.
 const maxCellSchema = 1<<32 - 1
 
 // setKey gives the write's cell its key, in memory that it shares with the cell before, or with the caller.

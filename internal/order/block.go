@@ -20,7 +20,7 @@ import (
 const (
 	blockBytes = 4 << 10 // when a block has so many bytes it is complete
 	blockMarks = 128     // or so many marks: a look-up decodes a block
-	// MaxKeyBytes bounds a key: one of the store, and what a sort key adds to it.
+	// MaxKeyBytes bounds a key: one of the store, and the bytes that a sort key adds to it.
 	MaxKeyBytes = 64<<10 + 16
 	maxBlock    = blockBytes + MaxKeyBytes + 2*binary.MaxVarintLen32
 	keysBytes   = 16 * blockBytes // or when its keys have so many
@@ -62,7 +62,7 @@ func (b *block) key(i int) []byte {
 	return b.keys[start:b.ends[i]:b.ends[i]]
 }
 
-// adds adds up what the first n marks add.
+// adds sums up the additions of the first n marks.
 func (b *block) adds(n int) (sum int64) {
 	for i := range n {
 		sum += adds(b.gone[i], b.fresh[i])

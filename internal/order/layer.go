@@ -10,7 +10,7 @@ type Layer interface {
 	// Walk begins at the first mark whose key is not before from, in the direction of the walk. With nil it
 	// begins at the first of all.
 	Walk(from []byte, down bool) Cursor
-	// Before is what the marks of keys before this one add to the number of keys that the layers below show.
+	// Before is the number that the marks of keys before this one add to the number of keys that the layers below show.
 	Before(key []byte) (adds int64, err error)
 	// Sure reports whether Before is right: each mark was made by somebody who knew what the layers below show.
 	Sure() bool

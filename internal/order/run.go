@@ -35,7 +35,7 @@ type recentBlock struct {
 	block
 }
 
-// blockRef is what the list says of a block.
+// blockRef is the entry of a block in the list.
 type blockRef struct {
 	offset int64
 	bytes  int

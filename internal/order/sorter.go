@@ -20,7 +20,7 @@ type keyRef struct{ start, end uint32 }
 
 const keyRefBytes = 8
 
-// maxSorter is what a keyRef can tell.
+// maxSorter is the greatest offset in a keyRef.
 const maxSorter = 1 << 30
 
 // NewSorter returns one that takes about so much memory, and sorts in descending order if down is true.
@@ -93,7 +93,7 @@ func (s *Sorter) Last() []byte {
 	return s.key(s.refs[len(s.refs)-1])
 }
 
-// Layer makes of what was added one layer, in memory. It is for a Sorter that has kept all.
+// Layer makes one layer of all added keys, in memory. It is for a Sorter that has kept all.
 func (s *Sorter) Layer() (*Run, error) {
 	s.sort()
 	return InMemory(&listCursor{s: s, i: -1}, true)

@@ -27,7 +27,7 @@ type mark struct {
 	fresh bool // the key is there, and was not in the layers below when it came
 }
 
-// adds is what the mark adds to the number of keys that the layers below show.
+// adds is the number that the mark adds to the number of keys that the layers below show.
 func (m *mark) adds() int64 { return adds(m.gone, m.fresh) }
 
 func adds(gone, fresh bool) int64 {
@@ -178,7 +178,7 @@ func (t *Tree) at(key []byte) (m *mark, added bool) {
 	}
 }
 
-// markBytes is about what a mark takes beside its key: nodes are some two thirds full.
+// markBytes is about the memory of a mark beside its key: nodes are some two thirds full.
 const markBytes = 3 * int64(unsafe.Sizeof(mark{})) / 2
 
 // own returns the node itself if it may be changed, or a copy.

@@ -124,7 +124,7 @@ func (w *Writer) Add(key []byte, gone, fresh bool) error {
 	return w.failed
 }
 
-// AddAll adds what a cursor yields, but no mark of a key that came and went.
+// AddAll adds all marks that a cursor yields, but no mark of a key that came and went.
 func (w *Writer) AddAll(c Cursor) error {
 	for c.Next() {
 		if c.Gone() && c.Fresh() {
