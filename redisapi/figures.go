@@ -18,7 +18,6 @@ import (
 
 // statistics are the figures of a server.
 type statistics struct {
-	counts      counts
 	figures     []figures // of commands, by their numbers
 	errorCounts errorCounts
 	slow        slowlog
@@ -28,6 +27,10 @@ type statistics struct {
 	saves       atomic.Int64
 	savedWrites atomic.Int64 // of writes, when SAVE has run last
 	lastSave    atomic.Int64 // in seconds since 1970
+
+	_      [64]byte // the counters have cache lines of their own, as each command writes some of them
+	counts counts
+	_      [64]byte
 }
 
 // figures are those of a command.

@@ -61,13 +61,16 @@ type Shared struct {
 	DB             *copal.DB
 	Context        context.Context // ends with the server
 	Started        time.Time
-	ID             string       // 40 digits that name the server
-	ClusterAddress string       // of a cluster of one shard; "" for none
-	Debug          bool         // the command DEBUG works
-	Hits, Misses   atomic.Int64 // of keys that were read
+	ID             string // 40 digits that name the server
+	ClusterAddress string // of a cluster of one shard; "" for none
+	Debug          bool   // the command DEBUG works
 	Table          *Table
 	Schemas        Schemas
 	cursors        userCursors
+
+	_            [64]byte     // the fields above are read by each command, those below are written
+	Hits, Misses atomic.Int64 // of keys that were read
+	_            [64]byte
 }
 
 // Connection is the connection of a call, as far as commands need it.
