@@ -58,7 +58,7 @@ var settings = append([]setting{
 		return fmt.Sprintf("normal %d 0 0 slave 0 0 0 pubsub %d 0 0", s.OutputBuffer, mostPending)
 	}, nil},
 	{"cluster-enabled", func(s *Server) string {
-		if s.ClusterAddress != "" {
+		if s.shared.ClusterAddress != "" {
 			return "yes"
 		}
 		return "no"

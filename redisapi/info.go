@@ -35,7 +35,9 @@ var sections = []section{
 	{"modules", false, func(*client, func(string, any)) {}},
 	{"commandstats", true, (*client).infoCommandstats},
 	{"errorstats", false, (*client).infoErrorstats},
-	{"cluster", false, func(c *client, line func(string, any)) { line("cluster_enabled", flag(c.s.ClusterAddress != "")) }},
+	{"cluster", false, func(c *client, line func(string, any)) {
+		line("cluster_enabled", flag(c.s.shared.ClusterAddress != ""))
+	}},
 	{"keyspace", false, (*client).infoKeyspace},
 	{"copal", false, (*client).infoCopal},
 }
@@ -282,7 +284,7 @@ func (c *client) infoCopal(line func(string, any)) {
 
 // mode is the name of HELLO and INFO for the kind of server.
 func (s *Server) mode() string {
-	if s.ClusterAddress != "" {
+	if s.shared.ClusterAddress != "" {
 		return "cluster"
 	}
 	return "standalone"
