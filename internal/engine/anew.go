@@ -44,7 +44,7 @@ func (s *Store) ReadAnew(pass bool, taken func(*seglog.Recovery)) error {
 	s.exclude()
 	defer s.admit()
 	a := s.layAside()
-	s.pass = pass
+	s.pass = pass && s.opts.Passing != nil
 	r, err := s.recover(false)
 	if err == nil {
 		err = s.log.SameStore(a.log)

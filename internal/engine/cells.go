@@ -45,15 +45,15 @@ type Cells struct {
 // cellWork is the work on cells of the parts that every program has. Attach alone names it, so programs that open no
 // map do not carry it.
 type cellWork struct {
-	swap     func(now *state, cell *cache.Cell)                              // swapCells
+	swap     func(c *Cells, hash uint64, old, cell *cache.Cell)              // Cells.swap
 	flush    func(s *Store, c *Cells, shard int, all *flushed)               // flushNextLocked
 	look     func(t *Table, c *Cells, hash, now uint64) []error              // lookAtCellsLocked
 	knows    func(c *Cells, hash uint64, a seglog.Address) bool              // Cells.knows
 	farewell func(*Store, *Table, *state, *seglog.Record) (*farewell, error) // farewellTo
-	expire   func(now *state, s *Store, f *farewell, tells bool) error       // expireDirtyLocked
+	expire   func(now *state, s *Store, f *farewell, tells bool) error       // deleteExpiredLocked
 }
 
-var workOnCells = cellWork{(*state).swapCells, (*Store).flushNextLocked, (*Table).lookAtCellsLocked, (*Cells).knows, (*Store).farewellTo, (*state).expireDirtyLocked}
+var workOnCells = cellWork{(*Cells).swap, (*Store).flushNextLocked, (*Table).lookAtCellsLocked, (*Cells).knows, (*Store).farewellTo, (*state).deleteExpiredLocked}
 
 // Values are the functions of a map for the values in its cells.
 type Values struct {

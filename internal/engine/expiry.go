@@ -368,14 +368,18 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 	var f *farewell
 	if now.cells != nil {
 		var err error
-		if f, err = now.cells.work.farewell(s, t, now, &logged); err != nil {
+		was, read := *now, logged // copies, so that now stays on the stack of the caller
+		if f, err = now.cells.work.farewell(s, t, &was, &read); err != nil {
 			s.log.ReportError("reading what has expired", err)
 		}
 	}
 	tells := t.tells(now)
 	switch c := now.cell; {
 	case c != nil && c.Dirty && c.Address != 0: // the log is to learn of it, or would show what it has
-		return now.cells.work.expire(now, s, f, tells)
+		was := *now
+		err := now.cells.work.expire(&was, s, f, tells)
+		*now = was
+		return err
 	case tells:
 		if err := s.tellLocked(t, now); err != nil {
 			return err
@@ -393,9 +397,9 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 	return nil
 }
 
-// expireDirtyLocked makes of a dirty cell over a record the cell of a deletion, and writes it where the log has the
+// deleteExpiredLocked makes of a dirty cell over a record the cell of a deletion, and writes it where the log has the
 // ends of entries.
-func (now *state) expireDirtyLocked(s *Store, f *farewell, tells bool) error {
+func (now *state) deleteExpiredLocked(s *Store, f *farewell, tells bool) error {
 	gone := &cache.Cell{Absent: true, Dirty: true}
 	if tells {
 		gone.Expiry = now.expiry

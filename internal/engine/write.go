@@ -346,17 +346,17 @@ func (now *state) logged() bool {
 // swap puts cell in the place of the one that is there; either may be nil.
 func (now *state) swap(cell *cache.Cell) {
 	if cell != nil || now.cell != nil {
-		now.cells.work.swap(now, cell)
+		now.cells.work.swap(now.cells, now.hash, now.cell, cell)
 	}
 }
 
-func (now *state) swapCells(cell *cache.Cell) {
-	if now.cell.Extra() != cell.Extra() { // it comes or goes, and is counted before that can be seen
-		showing := &now.cells.owner.store.showing
-		showing.begin(now.hash)
-		defer showing.end(now.hash)
+func (c *Cells) swap(hash uint64, old, cell *cache.Cell) {
+	if old.Extra() != cell.Extra() { // it comes or goes, and is counted before that can be seen
+		showing := &c.owner.store.showing
+		showing.begin(hash)
+		defer showing.end(hash)
 	}
-	now.cells.table.Swap(now.hash, now.cell, cell)
+	c.table.Swap(hash, old, cell)
 }
 
 // prepare makes of the write's cell one for the key, if memory is to know of it.
