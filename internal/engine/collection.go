@@ -36,8 +36,7 @@ const MemberMark = collection.MemberMark
 // metaSchema is under what an entry counts that is a meta. No schema has this number.
 const metaSchema = maxCellSchema
 
-// collectionOf is the collection of which this is the record. One of another type than wanted is an ErrType; ""
-// wants any.
+// collectionOf returns the collection of a record, or ErrType if its type is not the wanted one; "" allows any.
 func (s *Store) collectionOf(e *seglog.Record, a seglog.Address, want CollectionType) (Collection, error) {
 	if e.Kind != record.Meta {
 		return Collection{}, fmt.Errorf("%w: key %q has a value, and is no %s", ErrType, e.Key, orCollection(want))

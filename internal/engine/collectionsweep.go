@@ -379,8 +379,7 @@ func (s *Store) isGone(t *Table, id uint64) (bool, error) {
 	}
 }
 
-// ownsNot reports whether a key does not have the collection with this id, if it is still the one that the
-// owner names.
+// ownsNot reports whether a key that is still the owner's does not have the collection with this id.
 func (s *Store) ownsNot(t *Table, id uint64, key []byte) (gone bool, err error) {
 	in, err := s.use()
 	if err != nil {

@@ -121,8 +121,7 @@ func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durabil
 	return s.withKey(&lockedKey{key: key}, d, func(tx *Tx) error { return tx.Redate(key, of, deadline) })
 }
 
-// lockedKey is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its
-// collection.
+// lockedKey has the locks of a transaction that is not optimistic: of a key, and the elements of its collection.
 type lockedKey struct {
 	key     []byte
 	to      []byte // another key, of which the entry is replaced; nil for none

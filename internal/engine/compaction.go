@@ -209,8 +209,7 @@ func (s *Store) standsBefore(record, other seglog.Address) bool {
 	return id < otherID || id == otherID && offset < otherOffset
 }
 
-// AddressOf is where the newest record of a key stands, 0 when it has no entry in the log. The caller is inside
-// the gate.
+// AddressOf returns the address of a key's newest record, 0 for no entry in the log. The caller is in the gate.
 func (t *Table) AddressOf(key []byte) (seglog.Address, error) {
 	s, hash := t.store, t.hash(key)
 	mu := s.lockOf(hash)

@@ -397,8 +397,7 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 	return nil
 }
 
-// deleteExpiredLocked makes of a dirty cell over a record the cell of a deletion, and writes it where the log has the
-// ends of entries.
+// deleteExpiredLocked replaces a dirty cell over a record by a deletion, which is written where ends are records.
 func (now *state) deleteExpiredLocked(s *Store, f *farewell, tells bool) error {
 	gone := &cache.Cell{Absent: true, Dirty: true}
 	if tells {

@@ -40,8 +40,7 @@ func (n *notes) of(seg *seglog.Segment) *note {
 	return made
 }
 
-// find returns the note of a segment, nil for none. A slot may have the note of a segment that had
-// it before.
+// find returns the note of a segment, nil for none. A slot may have the note of an earlier segment.
 func (n *notes) find(seg *seglog.Segment) *note {
 	list := n.bySlot.Load()
 	if list == nil || seg.Slot >= len(*list) {
