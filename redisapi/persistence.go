@@ -246,8 +246,3 @@ func (c *client) functionStats() error {
 	c.Int(0)
 	return nil
 }
-
-func (c *client) ok() error {
-	c.OK()
-	return nil
-}
