@@ -1,4 +1,4 @@
-// Command rooms prints the size of each package without its tests, for a reader who looks for those that have grown
+// Command rooms prints the size of each package without its tests, to find packages that have grown
 // into several:
 //
 //	go run ./.ci/rooms            packages of more than 2,000 lines
