@@ -48,7 +48,6 @@ func (c *client) begin() error {
 		return err
 	}
 	c.session.Store(s)
-	c.Held = s.tx
 	c.Store, c.Tx = c.Base().In(s.tx), s.tx
 	seq, ms := c.EngineTx().Moment()
 	c.Array(2)

@@ -113,6 +113,14 @@ func (c *client) IsKilled() bool {
 // HasEnded reports whether the client has closed its end of the connection.
 func (c *client) HasEnded() bool { return c.socket.ended() }
 
+// Held returns the transaction of COPAL.BEGIN, nil for none.
+func (c *client) Held() *copal.Tx {
+	if s := c.session.Load(); s != nil {
+		return s.tx
+	}
+	return nil
+}
+
 // LendBatch returns an empty batch, or nil if there is none yet.
 func (c *client) LendBatch() (b *copal.Batch) {
 	b, c.lent.batch = c.lent.batch, nil
@@ -471,7 +479,6 @@ func (c *client) endChanges() {
 // endSession ends the session of the client, if there is one, and returns why its writes do not count.
 func (c *client) endSession(commits bool) error {
 	s := c.session.Swap(nil)
-	c.Held = nil
 	if s == nil {
 		return nil
 	}

@@ -25,7 +25,6 @@ type Call struct {
 	Grant      atomic.Pointer[access.Grant] // of the connection, nil before it has given a token; others read it
 	Direct     *copal.Raw                   // the store
 	shaped     *copal.Raw                   // the store with values in the typed form; nil before it was needed
-	Held       *copal.Tx                    // the transaction of COPAL.BEGIN, nil without
 	Account    *budget.Account
 	Work       atomic.Int64 // bytes of scratch that the account is charged with; others read it
 	InPlace    bool         // it runs for a client that waits, on the goroutine of another
@@ -78,6 +77,7 @@ type Connection interface {
 	IsSecure() bool                // it has TLS
 	IsKilled() bool                // it carries nothing out any more
 	HasEnded() bool                // the client has closed its end
+	Held() *copal.Tx               // the transaction of COPAL.BEGIN, nil for none
 	CutOff(err error)              // closes it, as no reply describes the work of the command
 	Wrote()                        // the client has asked for a write
 	AreAwaited(keys [][]byte) bool // by clients that wait
@@ -106,9 +106,9 @@ func (c *Call) Execute() (err error) {
 	c.After, c.looked, c.gone = c.After[:0], 0, 0
 	before := len(c.Buf)
 	c.counted = before
-	switch {
-	case c.Held != nil && c.Row.Flags&(Write|ReadOnly) != 0:
-		if err = c.RunIn(c.Held, before); err != nil && c.Row.Flags&Write != 0 && stopsWork(err) {
+	switch held := c.held(); {
+	case held != nil:
+		if err = c.RunIn(held, before); err != nil && c.Row.Flags&Write != 0 && stopsWork(err) {
 			c.Conn.CutOff(err) // which rolls back the writes of the command
 		}
 	case c.Row.How == Looking:
@@ -131,6 +131,14 @@ func (c *Call) Execute() (err error) {
 		f()
 	}
 	return nil
+}
+
+// held returns the transaction of COPAL.BEGIN for a command that reads or writes entries.
+func (c *Call) held() *copal.Tx {
+	if c.Row.Flags&(Write|ReadOnly) == 0 {
+		return nil
+	}
+	return c.Conn.Held()
 }
 
 // Update runs f in a transaction that writes, and again until it counts. Each time it begins with the reply, and with

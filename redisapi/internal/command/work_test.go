@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,17 @@ import (
 
 	"github.com/copaldb/copal/internal/turns"
 )
+
+// there is the connection of a client that stays.
+type there struct{ Connection }
+
+func (there) IsKilled() bool { return false }
+func (there) HasEnded() bool { return false }
+
+// busy returns a call that only works.
+func busy() *Call {
+	return &Call{Conn: there{}, Shared: &Shared{Context: context.Background(), Started: time.Now()}}
+}
 
 // A long command waits until others have had their turns, but not where others may wait for a lock that it has.
 func TestTurnsOfCommands(t *testing.T) {
@@ -26,13 +38,13 @@ func TestTurnsOfCommands(t *testing.T) {
 			c.Turn.End()
 			return time.Since(began) > 0
 		}
-		again, instead := Bare(nil, nil), Bare(nil, nil)
+		again, instead := busy(), busy()
 		again.tries = 2
 		instead.InPlace = true
 		if waits(again) || waits(instead) {
 			t.Error("a transaction that is tried again, or a command in place of a client, waits for a turn")
 		}
-		if !waits(Bare(nil, nil)) {
+		if !waits(busy()) {
 			t.Error("a long command waits for no turn")
 		}
 	})

@@ -20,7 +20,7 @@ func Families(t *testing.T, script string, families ...command.Family) {
 	}
 	defer db.Close()
 	table := command.NewTable(families...)
-	c := command.Bare(db, table)
+	c := Bare(db, table)
 	s := Script{Do: func(v3 bool, request string) (string, bool) {
 		args := [][]byte{}
 		for _, word := range Split(t, request) {
@@ -30,7 +30,7 @@ func Families(t *testing.T, script string, families ...command.Family) {
 			return "", false
 		}
 		c.V3 = v3
-		c.Run(args)
+		Run(c, args)
 		reply, err := ReadReply(bufio.NewReader(bytes.NewReader(c.Buf)))
 		if err != nil {
 			t.Fatal(request, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/geohash"
-	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
 // A search in ranges of scores finds the same members as a look at all of them: at the poles, where east meets west, in
@@ -56,7 +56,7 @@ func TestPlacesAreFound(t *testing.T) {
 				q.At = p
 			}
 		}
-		c := command.Bare(nil, nil)
+		c := commandtest.Bare(nil, nil)
 		var want []string
 		for name, score := range scores {
 			if p, ok := geohash.PointOf(score); ok {

@@ -1,4 +1,4 @@
-package command
+package commandtest
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
 	copaladmin "github.com/copaldb/copal/admin"
-
 	"github.com/copaldb/copal/internal/budget"
+	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
 // Bare returns a call without a client, for tests. Without a store db is nil, and the table may be, too.
-func Bare(db *copal.DB, table *Table) *Call {
-	c := &Call{Shared: &Shared{DB: db, Table: table, Context: context.Background(), Started: time.Now()}}
+func Bare(db *copal.DB, table *command.Table) *command.Call {
+	c := &command.Call{Shared: &command.Shared{DB: db, Table: table, Context: context.Background(), Started: time.Now()}}
 	c.Conn = noClient{c: c}
 	c.Account = budget.New(1<<30).Open("", func() {})
 	c.Grant.Store(access.Everything)
@@ -24,26 +24,28 @@ func Bare(db *copal.DB, table *Table) *Call {
 }
 
 // Run carries out a request of a bare call, and replies.
-func (c *Call) Run(args [][]byte) {
+func Run(c *command.Call, args [][]byte) {
 	var err error
 	if c.Row, err = c.Shared.Table.Find(args); err == nil {
 		c.Args = args
 		err = c.Execute()
 	}
 	if err != nil {
-		c.Error(ErrorText(err))
+		c.Error(command.ErrorText(err))
 	}
 }
 
 // noClient is the connection of a bare call. It lasts.
 type noClient struct {
-	Connection
-	c *Call
+	command.Connection
+	c *command.Call
 }
 
 func (noClient) IsKilled() bool { return false }
 
 func (noClient) HasEnded() bool { return false }
+
+func (noClient) Held() *copal.Tx { return nil }
 
 func (noClient) AreAwaited([][]byte) bool { return false }
 
