@@ -3,10 +3,12 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"iter"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/pairs"
 )
 
 // Two snapshots are compared by walking both in the order of their keys, an entry of each at a
@@ -29,8 +31,8 @@ type Difference struct {
 // may differ in it or not. copal.ErrClosed and copal.ErrSnapshotLost are the last that it yields.
 func Diff(a, b *copal.Snapshot, from, to []byte) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		for both, err := range pairs(Entries(a, from, to), Entries(b, from, to), func(e *Entry) []byte { return e.Key }) {
-			d := Difference{A: both.a, B: both.b}
+		for both, err := range pairs.Of(Entries(a, from, to), Entries(b, from, to), func(e *Entry) []byte { return e.Key }, ends) {
+			d := Difference{A: both.A, B: both.B}
 			d.Key = cmp.Or(d.A, d.B).Key
 			same := false
 			if err == nil {
@@ -59,7 +61,7 @@ func alike(a, b *copal.Snapshot, d *Difference) (bool, error) {
 	}
 	x, y := collectionIn(a, d.Key), collectionIn(b, d.Key)
 	for both, err := range x.compared(y, x.of == engine.ListType) {
-		if err != nil || !both.a.same(both.b) {
+		if err != nil || !both.A.same(both.B) {
 			return false, err
 		}
 	}
@@ -69,4 +71,9 @@ func alike(a, b *copal.Snapshot, d *Difference) (bool, error) {
 // sameBut reports whether two entries are equal, except their elements.
 func (e *Entry) sameBut(o *Entry) bool {
 	return bytes.Equal(e.Value, o.Value) && e.Codec == o.Codec && e.Schema == o.Schema && e.Content == o.Content && e.Expires.Equal(o.Expires) && e.Collection == o.Collection
+}
+
+// ends reports whether an error of a walk means that its snapshot can no longer be read.
+func ends(err error) bool {
+	return errors.Is(err, copal.ErrClosed) || errors.Is(err, copal.ErrSnapshotLost)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/pairs"
 )
 
 // ElementDifference is an element that differs between two snapshots of a collection. Its Name is
@@ -66,7 +67,7 @@ func (c collection) tell(o collection, yield func(ElementDifference, error) bool
 	of := max(c.of, o.of) // one of them may be ""
 	atA, atB := int64(0), int64(0)
 	for both, err := range c.compared(o, of == engine.ListType && !c.sameStore(o)) {
-		d := ElementDifference{A: both.a, B: both.b, AtA: -1, AtB: -1}
+		d := ElementDifference{A: both.A, B: both.B, AtA: -1, AtB: -1}
 		if d.A != nil {
 			d.AtA, atA = atA, atA+1
 		}
@@ -111,12 +112,12 @@ func (d *ElementDifference) name(of engine.CollectionType) bool {
 }
 
 // compared pairs the elements of two collections by their names or, if they are lists, by their places.
-func (c collection) compared(o collection, byPlace bool) iter.Seq2[pair[Element], error] {
+func (c collection) compared(o collection, byPlace bool) iter.Seq2[pairs.Pair[Element], error] {
 	a, b := c.elements(), o.elements()
 	if byPlace {
 		a, b = places(a), places(b)
 	}
-	return pairs(a, b, nameOf)
+	return pairs.Of(a, b, nameOf, ends)
 }
 
 // places gives the elements of a list their places as names.

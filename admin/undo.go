@@ -10,6 +10,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/pairs"
 )
 
 // Undo writes the earlier entries again, as new records. So the log keeps the mistake, the undoing
@@ -149,11 +150,11 @@ func (u *undoing) unchanged(d *Difference, is, was *Entry) error {
 	case is.Collection == "" || was != nil && was.Collection == is.Collection:
 		return nil
 	}
-	for both, err := range pairs(Elements(u.now, d.Key), elements(u.tx.Collections(), u.store, d.Key), nameOf) {
+	for both, err := range pairs.Of(Elements(u.now, d.Key), elements(u.tx.Collections(), u.store, d.Key), nameOf, ends) {
 		if err != nil {
 			return err
 		}
-		if !both.a.same(both.b) {
+		if !both.A.same(both.B) {
 			return errChanged
 		}
 	}
@@ -199,7 +200,7 @@ func (u *undoing) write(key []byte, is, was *Entry) error {
 // edits returns the edits that restore the elements of a collection.
 func (u *undoing) edits(p *engine.Plan, from, to collection) (edits []*engine.Edit, err error) {
 	for both, err := range from.compared(to, false) {
-		if err == nil && both.a.same(both.b) {
+		if err == nil && both.A.same(both.B) {
 			continue
 		}
 		var edit *engine.Edit
@@ -215,8 +216,8 @@ func (u *undoing) edits(p *engine.Plan, from, to collection) (edits []*engine.Ed
 }
 
 // edit restores an element from A to B; the error is errChanged if it has changed.
-func (u *undoing) edit(p *engine.Plan, key []byte, both pair[Element]) (edit *engine.Edit, err error) {
-	name := nameOf(cmp.Or(both.a, both.b))
+func (u *undoing) edit(p *engine.Plan, key []byte, both pairs.Pair[Element]) (edit *engine.Edit, err error) {
+	name := nameOf(cmp.Or(both.A, both.B))
 	var is *Element
 	switch found, err := p.Element(name); {
 	case err == nil:
@@ -227,13 +228,13 @@ func (u *undoing) edit(p *engine.Plan, key []byte, both pair[Element]) (edit *en
 	case !errors.Is(err, copal.ErrNotFound):
 		return nil, err
 	}
-	if !is.same(both.a) {
+	if !is.same(both.A) {
 		return nil, errChanged
 	}
-	if both.b == nil {
+	if both.B == nil {
 		return &engine.Edit{Sub: name, Delete: true}, nil
 	}
-	edit = &engine.Edit{Sub: name, Value: both.b.Value}
-	edit.Schema, err = numberOf(u.store, both.b.Codec, both.b.Schema)
+	edit = &engine.Edit{Sub: name, Value: both.B.Value}
+	edit.Schema, err = numberOf(u.store, both.B.Codec, both.B.Schema)
 	return edit, err
 }

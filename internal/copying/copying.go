@@ -343,7 +343,7 @@ func (c *Copy) bringKeys(ctx context.Context, now, old view, keys []string) erro
 	var wait sync.WaitGroup
 	for i, key := range keys {
 		wait.Go(func() {
-			for p, err := range pairs(now, old, []byte(key), append([]byte(key), 0)) {
+			for p, err := range paired(now, old, []byte(key), append([]byte(key), 0)) {
 				same := false
 				if err == nil {
 					same, _, err = alike(now, old, &p, c.typed)
@@ -379,7 +379,7 @@ func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save f
 	if save != nil {
 		total = now.total()
 	}
-	for p, err := range pairs(now, old, from, to) {
+	for p, err := range paired(now, old, from, to) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -388,7 +388,7 @@ func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save f
 		}
 		if n++; save != nil && n%int64(savedEvery) == 0 {
 			c.Show(n, total)
-			if err := save(p.key()); err != nil {
+			if err := save(keyOf(&p)); err != nil {
 				return err
 			}
 		}
@@ -397,7 +397,7 @@ func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save f
 			err = c.write(ctx, now, &p)
 		}
 		if err != nil {
-			return fmt.Errorf("key %q: %w", p.key(), err)
+			return fmt.Errorf("key %q: %w", keyOf(&p), err)
 		}
 	}
 	return nil
@@ -405,13 +405,13 @@ func (c *Copy) bring(ctx context.Context, now, old view, from, to []byte, save f
 
 // alike reports whether both have an entry alike, and its checksum in the source.
 func alike(now, old view, p *pair, typed bool) (same bool, sum Sum, err error) {
-	if p.from == nil {
+	if p.A == nil {
 		return false, sum, nil
 	}
-	if sum, err = sumOf(now, p.from, typed); err != nil || p.to == nil || p.from.Collection != p.to.Collection {
+	if sum, err = sumOf(now, p.A, typed); err != nil || p.B == nil || p.A.Collection != p.B.Collection {
 		return false, sum, err
 	}
-	other, err := sumOf(old, p.to, typed)
+	other, err := sumOf(old, p.B, typed)
 	return sum == other, sum, err
 }
 
@@ -421,31 +421,31 @@ var ErrOwn = errors.New("only the destination has the entry, and no copy has wri
 // write has the destination take an entry as the source has it.
 func (c *Copy) write(ctx context.Context, now view, p *pair) error {
 	switch {
-	case p.from == nil && c.at.Differs && !c.Replace:
+	case p.A == nil && c.at.Differs && !c.Replace:
 		return ErrOwn
-	case p.from == nil:
+	case p.A == nil:
 		c.report.Deleted++
-		return c.add(ctx, &admin.Entry{Key: p.to.Key, Deleted: true})
-	case p.from.Collection != "":
+		return c.add(ctx, &admin.Entry{Key: p.B.Key, Deleted: true})
+	case p.A.Collection != "":
 		c.report.Written++
 		if err := c.flush(ctx); err != nil {
 			return err
 		}
-		return c.to.putCollection(ctx, p.from, now.elements(p.from))
-	case p.from.Large > 0:
+		return c.to.putCollection(ctx, p.A, now.elements(p.A))
+	case p.A.Large > 0:
 		c.report.Written++
 		if err := c.flush(ctx); err != nil {
 			return err
 		}
-		value, err := now.open(p.from)
+		value, err := now.open(p.A)
 		if err != nil {
 			return err
 		}
 		defer value.Close()
-		return c.to.putLarge(ctx, p.from, value)
+		return c.to.putLarge(ctx, p.A, value)
 	}
 	c.report.Written++
-	return c.add(ctx, p.from)
+	return c.add(ctx, p.A)
 }
 
 func (c *Copy) add(ctx context.Context, e *admin.Entry) error {
@@ -476,16 +476,16 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 	var differ [][]byte
 	var all Sum
 	n, contents, total := int64(0), int64(0), now.total()
-	for p, err := range pairs(now, old, nil, nil) {
+	for p, err := range paired(now, old, nil, nil) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
-		if p.from != nil {
+		if p.A != nil {
 			n++
-			if p.from.Content != "" && !c.typed {
+			if p.A.Content != "" && !c.typed {
 				contents++
 			}
 		}
@@ -494,17 +494,17 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 		}
 		same, sum, err := alike(now, old, &p, c.typed)
 		if err != nil {
-			return fmt.Errorf("key %q: %w", p.key(), err)
+			return fmt.Errorf("key %q: %w", keyOf(&p), err)
 		}
 		all.add(sum)
 		if same || expired(&p) || len(differ) >= mostKept {
 			continue
 		}
-		if same, err = c.alikeAgain(ctx, now, p.key()); err != nil {
-			return fmt.Errorf("key %q: %w", p.key(), err)
+		if same, err = c.alikeAgain(ctx, now, keyOf(&p)); err != nil {
+			return fmt.Errorf("key %q: %w", keyOf(&p), err)
 		}
 		if !same {
-			differ = append(differ, bytes.Clone(p.key()))
+			differ = append(differ, bytes.Clone(keyOf(&p)))
 		}
 	}
 	found := len(differ)
@@ -576,7 +576,7 @@ func (c *Copy) alikeAgain(ctx context.Context, now view, key []byte) (bool, erro
 		return false, err
 	}
 	defer old.close()
-	for p, err := range pairs(now, old, key, append(bytes.Clone(key), 0)) {
+	for p, err := range paired(now, old, key, append(bytes.Clone(key), 0)) {
 		if err != nil {
 			return false, err
 		}
@@ -593,9 +593,9 @@ const skew = time.Second
 // expired reports whether the deadline of an entry has come, so that it may have gone from either side. Where the
 // source has it for longer, the destination has lost it.
 func expired(p *pair) bool {
-	e := p.from
+	e := p.A
 	if e == nil {
-		e = p.to
+		e = p.B
 	}
 	return !e.Expires.IsZero() && time.Until(e.Expires) < skew
 }

@@ -66,11 +66,11 @@ func (v *View) Moment() (seq uint64, at time.Time, ok bool) {
 func Differences(a, b *View, from, to []byte) iter.Seq2[admin.Difference, error] {
 	typed := a.Typed() && b.Typed()
 	return func(yield func(admin.Difference, error) bool) {
-		for p, err := range pairs(a.v, b.v, from, to) {
-			d := admin.Difference{A: p.from, B: p.to}
+		for p, err := range paired(a.v, b.v, from, to) {
+			var d admin.Difference
 			same := false
 			if err == nil {
-				d.Key = p.key()
+				d = admin.Difference{Key: keyOf(&p), A: p.A, B: p.B}
 				same, _, err = alike(a.v, b.v, &p, typed)
 			}
 			if !same && !yield(d, err) {

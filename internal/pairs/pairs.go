@@ -1,37 +1,33 @@
-package admin
+package pairs
 
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"iter"
-
-	"github.com/copaldb/copal"
 )
 
-// pair is the elements of two walks with the same name; one of them may be nil.
-type pair[T any] struct{ a, b *T }
+// Pair is the elements of two walks with the same name. One of them may be nil.
+type Pair[T any] struct{ A, B *T }
 
-// pairs goes through two walks, each in the order of its names, and yields the pair of each name.
-// An error comes with the pair of its name. An error without a name comes by itself, and ends the
-// walk if its snapshot can no longer be read.
-func pairs[T any](a, b iter.Seq2[T, error], name func(*T) []byte) iter.Seq2[pair[T], error] {
-	return func(yield func(pair[T], error) bool) {
+// Of yields the pair of each name of two walks, each of which is in bytewise order of its names. An
+// error comes with the pair of its name. It is the last pair if ends returns true for it.
+func Of[T any](a, b iter.Seq2[T, error], name func(*T) []byte, ends func(error) bool) iter.Seq2[Pair[T], error] {
+	return func(yield func(Pair[T], error) bool) {
 		x, y := begin(a, name), begin(b, name)
 		defer x.stop()
 		defer y.stop()
 		for x.now != nil || y.now != nil {
 			order := x.compare(y)
-			var both pair[T]
+			var both Pair[T]
 			var errA, errB error
 			if order <= 0 {
-				both.a, errA = x.take()
+				both.A, errA = x.take()
 			}
 			if order >= 0 {
-				both.b, errB = y.take()
+				both.B, errB = y.take()
 			}
 			err := cmp.Or(errA, errB)
-			if !yield(both, err) || errors.Is(err, copal.ErrClosed) || errors.Is(err, copal.ErrSnapshotLost) {
+			if !yield(both, err) || err != nil && ends(err) {
 				return
 			}
 		}
@@ -68,7 +64,7 @@ func (w *walk[T]) take() (*T, error) {
 	return now, err
 }
 
-// compare compares the places of two walks: negative if this one comes first.
+// compare compares the places of two walks. It is negative if this one comes first.
 func (w *walk[T]) compare(o *walk[T]) int {
 	switch {
 	case w.now == nil:

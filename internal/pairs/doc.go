@@ -1,0 +1,2 @@
+// Package pairs goes through two walks in the order of their names, side by side.
+package pairs
