@@ -77,7 +77,7 @@ func typeOf(name string) Type {
 	return Type(strings.Clone(name))
 }
 
-// Between the id and what follows in the key of an element, and of the owner.
+// Between the id and the rest of the key of an element, and of the owner.
 const (
 	beforeSub   = ':'
 	beforeOwner = ';' // which sorts next, so that an owner follows on the elements

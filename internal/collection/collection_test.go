@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// TestMetaText: what is written is read, and nothing else.
+// TestMetaText: Text is read back, and no other text.
 func TestMetaText(t *testing.T) {
 	for _, c := range []Meta{{Hash, 0x2f}, {List, 1}, {SortedSet, ^uint64(0)}} {
 		got, err := ParseMeta(c.Text(nil))

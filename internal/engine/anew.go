@@ -7,13 +7,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A follower that is too far behind begins anew: the whole log is read into empty tables, while
+// A follower that can no longer follow begins anew: the whole log is read into empty tables, while
 // everything else waits. The old tables are laid aside until that has succeeded. When it fails, for
 // want of file descriptors or because the log is damaged, they are put back: the store shows its
 // old state, from files that are still open, and the next look tries again.
 //
 // Nothing else knows the tables laid aside, so they do not change meanwhile. Cells are not kept, as
-// they have what the log has.
+// the log has their values.
 type aside struct {
 	store  *Store
 	tables []*asideTable
@@ -37,9 +37,9 @@ type asideTable struct {
 	deadlines *deadlines
 }
 
-// ReadAnew reads the whole log, while everybody else waits, and calls taken with what has been read. On an
-// error nothing has changed. With pass it goes on behind damage, which the error handler is told of. The caller
-// is in Replay.
+// ReadAnew reads the whole log, while all other operations wait, and calls taken with the result. On an error
+// nothing has changed. With pass it goes on after damage, which is reported to the error handler. The caller is
+// in Replay.
 func (s *Store) ReadAnew(pass bool, taken func(*seglog.Recovery)) error {
 	s.exclude()
 	defer s.admit()
@@ -84,10 +84,10 @@ func (s *Store) layAside() *aside {
 	return a
 }
 
-// putBack undoes what has been done since.
+// putBack restores the old tables.
 func (a *aside) putBack() {
 	s := a.store
-	s.emptyTables() // those that are new, too
+	s.emptyTables() // new ones, too
 	for _, kept := range a.tables {
 		kept.table.index.Swap(&kept.index)
 		kept.table.tally.Store(nil)
@@ -117,7 +117,7 @@ func (s *Store) emptyTables() {
 	}
 }
 
-// dropEntries gives back what the entries of a table take.
+// dropEntries gives back the memory of a table's entries.
 func (s *Store) dropEntries(x *index.Table, d *deadlines) {
 	s.budget.Leave(-x.Bytes())
 	x.Close()
@@ -126,7 +126,7 @@ func (s *Store) dropEntries(x *index.Table, d *deadlines) {
 	}
 }
 
-// drop gives back what was laid aside.
+// drop gives back the memory of the old tables.
 func (a *aside) drop() {
 	s := a.store
 	s.views.lose()
@@ -137,5 +137,5 @@ func (a *aside) drop() {
 	if a.snapshot != nil {
 		a.snapshot.file.Close() // it was only read
 	}
-	s.Retire(a.log.Retire()) // what had left it before is retired already
+	s.Retire(a.log.Retire()) // segments that had left it before are retired already
 }

@@ -14,24 +14,24 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Keys in no order, page by page, and counts of keys by their beginnings. Both are known from the index, so that the
-// first question after a start sorts nothing.
+// Keys in no order, page by page, and counts of keys by their beginnings. Both come from the index, so even the
+// first one after a start sorts nothing.
 //
-// A page goes on where the one before has ended, by the hashes of the keys, which stay: a key that is there throughout
-// is on one page, whatever comes and goes. When a map is declared meanwhile, its keys move to another table. The raw
-// table comes first, so a key that moves is still to come or, at worst, comes twice.
+// A page begins where the one before has ended, by the hashes of the keys, which do not change: a key that exists
+// throughout is on one page, whatever comes and goes. When a map is declared meanwhile, its keys move to another
+// table. The raw table comes first, so a moved key is yielded later or, at worst, twice.
 
-// Place is where a walk in no order is. The zero Place is the beginning.
+// Place is the position of a walk in no order. The zero Place is the beginning.
 type Place struct {
 	table string // its name, "" for the raw table
 	part  int    // of the index
 	at    uint64 // the order of the first entry in the part
 }
 
-// String is a text of which PlaceOf makes the place again.
+// String returns a text from which PlaceOf makes the place again.
 func (p Place) String() string { return fmt.Sprintf("%d %d %s", p.part, p.at, p.table) }
 
-// PlaceOf is the place of a text that String has made, and the beginning for any other.
+// PlaceOf returns the place of a text of String, and the beginning for any other text.
 func PlaceOf(text string) (p Place) {
 	part, rest, _ := strings.Cut(text, " ")
 	at, table, _ := strings.Cut(rest, " ")
@@ -43,8 +43,8 @@ func PlaceOf(text string) (p Place) {
 	return Place{table, int(n), m}
 }
 
-// SomeKeys returns up to n keys from a place on, a few more where hashes are alike, and the place behind
-// them. more is false at the end. The keys are the caller's.
+// SomeKeys returns up to n keys from a place on, a few more if hashes are equal, and the place after them. more
+// is false at the end. The keys are the caller's.
 func (s *Store) SomeKeys(from Place, n int) (keys [][]byte, next Place, more bool, err error) {
 	s.awaitAll()
 	for tables := s.tablesByName(); len(tables) > 0; {
@@ -110,7 +110,7 @@ func (t *Table) someKeys(keys [][]byte, from Place, n int) (_ [][]byte, next uin
 	return keys, next, nil
 }
 
-// RandomPlace returns a place by chance: tables with more entries come more often.
+// RandomPlace returns a random place: tables with more entries are more likely.
 func (s *Store) RandomPlace() Place {
 	tables := s.Tables()
 	entries := 0
@@ -133,7 +133,7 @@ func (s *Store) RandomPlace() Place {
 // goes is counted.
 type tally struct {
 	beginnings []string
-	common     string         // what all of them begin with
+	common     string         // the prefix of all of them
 	n          []atomic.Int64 // by beginnings
 	marks      atomic.Uint64  // keys that came or went
 
@@ -162,8 +162,8 @@ func (t *tally) add(key string, gone bool) {
 	}
 }
 
-// CountUnder returns how many keys begin with each of some beginnings, which end with the colon behind the name of a
-// map. A store counts one such list. ok is false where keys came and went each time that all were counted.
+// CountUnder returns how many keys begin with each of some beginnings, which end with the colon after the name
+// of a map. A store counts one such list. ok is false if keys came or went during each count.
 func (s *Store) CountUnder(beginnings []string) (counts []int, ok bool, err error) {
 	raw, declared, err := s.countedTables(beginnings)
 	if err == ErrNotFound {
@@ -196,12 +196,12 @@ func (s *Store) CountUnder(beginnings []string) (counts []int, ok bool, err erro
 	return counts, true, nil
 }
 
-// countedTables are the raw table, and those of the maps that are declared under the beginnings.
+// countedTables returns the raw table, and those of the maps declared under the beginnings.
 func (s *Store) countedTables(beginnings []string) (raw *Table, declared []*Table, err error) {
 	declared = make([]*Table, len(beginnings))
 	err = s.Inside(func() error {
 		sp := s.spaces[0]
-		if sp == nil { // of a reader that has found nothing yet
+		if sp == nil { // in a reader of an empty store
 			return ErrNotFound
 		}
 		raw = sp.raw
@@ -211,12 +211,12 @@ func (s *Store) countedTables(beginnings []string) (raw *Table, declared []*Tabl
 		return nil
 	})
 	if err == nil {
-		raw.Len() // takes out what has expired
+		raw.Len() // removes expired entries
 	}
 	return raw, declared, err
 }
 
-// mostCounts is how often all keys are counted before the caller has to look for another way.
+// mostCounts is the number of counts of all keys before CountUnder gives up.
 const mostCounts = 3
 
 // countRaw counts all keys of the raw table, unless they are counted. It begins again when one comes or
@@ -229,7 +229,7 @@ func (s *Store) countRaw(raw *Table, t *tally) (ok bool, err error) {
 			return true, nil
 		}
 		marks := t.marks.Load()
-		s.PassKeys() // from here on the index has what is marked
+		s.PassKeys() // from here on the index has all marked changes
 		own := tally{beginnings: t.beginnings, n: make([]atomic.Int64, len(t.n))}
 		for n := range index.Shards {
 			if err := raw.eachKey(n, func(key []byte, _ hit, err error) error {

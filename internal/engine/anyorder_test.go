@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// someOf are the keys of a whole walk in no order, page by page, with what between does before each page.
+// someOf returns the keys of a whole walk in no order, page by page. It calls between before each page.
 func someOf(t *testing.T, s *Store, n int, between func(page int)) map[string]int {
 	t.Helper()
 	found := map[string]int{}

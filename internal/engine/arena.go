@@ -2,8 +2,7 @@ package engine
 
 import "bytes"
 
-// Arena keeps copies of bytes that stay until all of them go. Small ones share their memory, so that each takes
-// its length and nothing more.
+// Arena keeps copies of bytes until all of them are dropped. Small ones share memory: each takes its length.
 type Arena struct {
 	room  []byte
 	taken int
@@ -32,7 +31,7 @@ func (a *Arena) Copy(p []byte) []byte {
 	return a.room[start:len(a.room):len(a.room)]
 }
 
-// Empty forgets the copies, which nothing refers to any more, and keeps some of their memory.
+// Empty drops the copies, which must be unused, and keeps some of their memory.
 func (a *Arena) Empty() {
 	a.room = a.room[:0]
 	if a.taken > cap(a.room) && a.taken <= arenaKept {

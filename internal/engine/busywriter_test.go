@@ -50,7 +50,7 @@ func (w *busyWriter) overwrite() {
 	}
 }
 
-// compact replaces what compaction has made, by the same once more.
+// compact compacts the result of compaction once more.
 func (w *busyWriter) compact() {
 	if err := w.Store.compact(w.log.Compactable(), noPause); err != nil {
 		w.t.Fatal(err)
@@ -87,7 +87,7 @@ func TestFollowABusyWriter(t *testing.T) {
 	}
 }
 
-// Damage is told, though there may be others at work.
+// Damage is reported, though other processes may be at work.
 func TestDamageIsNoBusyWriter(t *testing.T) {
 	w := newBusyWriter(t)
 	first := w.log.Readable()[0].Path

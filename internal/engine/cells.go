@@ -14,18 +14,18 @@ import (
 // A cell is in one of three states:
 //
 //   - clean: the log has all of it, and it can be evicted;
-//   - dirty: an asynchronous write that the log has yet to learn of;
+//   - dirty: an asynchronous write that is not in the log yet;
 //   - in memory alone: it decorates an entry of the log with another value.
 //
 // The state of a key changes only under its lock, under which the index is changed, too:
 //
-//   - Set and Delete of any durability replace the cell or take it away. So a dirty cell is gone with the
-//     next synchronous write of its key and can never land after it.
+//   - Set and Delete of any durability replace the cell or take it away. So the next synchronous write of its
+//     key removes a dirty cell, which can never land after it.
 //   - A value read from the log is published only if the index still has its address. So no reader brings
 //     back a value that a writer has replaced.
 //   - The index has an entry for each key that the log has. Where a cell knows the record, the index may have
-//     an older one of the same key, and is told when the cell goes. It is asked only for keys without a cell,
-//     and by iterations, which then ask the cell.
+//     an older one of the same key, and gets the new address when the cell goes. It is asked only for keys
+//     without a cell, and by iterations, which then ask the cell.
 //   - A flush (flush.go) appends dirty cells, many at a time, and makes them clean.
 //
 // The number of entries is the number in the index, plus one for each entry in cells that the log does not
@@ -42,8 +42,8 @@ type Cells struct {
 	work   *cellWork
 }
 
-// cellWork is the work on cells of the parts that every program has. Attach alone names it, so programs that open no
-// map do not carry it.
+// cellWork has the functions for cells that are called by code of every program. Only Attach names them, so programs
+// that open no map do not contain them.
 type cellWork struct {
 	swap     func(c *Cells, hash uint64, old, cell *cache.Cell)              // Cells.swap
 	flush    func(s *Store, c *Cells, shard int, all *flushed)               // flushNextLocked
@@ -59,17 +59,17 @@ var workOnCells = cellWork{(*Cells).swap, (*Store).flushNextLocked, (*Table).loo
 type Values struct {
 	// Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
 	Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
-	// Copy returns another cell with the value of one that holds it, and nothing else.
+	// Copy returns another cell with only the value of one that holds it.
 	Copy func(c *cache.Cell) *cache.Cell
-	// Expired is told of each entry that has expired, by the goroutine that takes them out and without any
-	// lock. It may be nil.
+	// Expired is called with each expired entry, by the goroutine that removes them and without any lock. It
+	// may be nil.
 	Expired func(key []byte, e Entry)
-	// Keys is the name of the order of the map's keys, which the log learns with the next write to
-	// the map, unless it has a name there; "" if they have none.
+	// Keys is the name of the order of the map's keys, which the next write to the map puts into
+	// the log, unless it has a name there; "" if they have none.
 	Keys string
 }
 
-// settle tells the index where the record of a cell is.
+// settle enters the address of a cell's record in the index.
 func (t *Table) settle(c *cache.Cell) {
 	t.index.Replace(t.store.Hash(c.Key()), c.Stale, c.Address, uint64(c.Schema), uint64(c.Schema))
 }
@@ -86,10 +86,10 @@ func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 // cellsBytes is the memory of cells before there is one.
 const cellsBytes = int64(unsafe.Sizeof(Cells{}) + unsafe.Sizeof(cache.Table{}))
 
-// Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
+// Attach gives the table of a map that was opened its cells. The caller calls it once.
 func (s *Store) Attach(t *Table, values Values) *Cells {
 	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values, work: &workOnCells}
-	t.opened.Store(true) // again: it may have been dropped since its table was asked for
+	t.opened.Store(true) // again: it may have been dropped since its table was returned
 	t.cells.Store(c)
 	s.cellsMu.Lock()
 	defer s.cellsMu.Unlock()
@@ -107,7 +107,7 @@ func (s *Store) Detach(c *Cells) error {
 	for n := range cache.Shards {
 		mu := &s.keys[n]
 		mu.Lock()
-		if !s.closed { // else Close has done it
+		if !s.closed { // else Close has done that
 			s.endShardLocked(c, n, &last)
 		}
 		mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Store) forget(c *Cells) {
 	s.attached.Store(&list)
 }
 
-// postponeLocked makes the write one that the log is to learn of.
+// postponeLocked makes the write an asynchronous one: the cell is dirty.
 func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return seglog.ErrClosed
@@ -153,7 +153,7 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 	w.Cell.Dirty, w.Cell.Expiry = true, w.Expiry
 	now.refer(w.Cell)
 	now.setKey(w)
-	t.expect(now.hash, old, w.Expiry) // before it can be found: a reader that has seen it, and counts after its deadline, does not count it
+	t.expect(now.hash, old, w.Expiry) // before the cell can be found: a reader that has seen it, and counts after its deadline, must not count it
 	now.swap(w.Cell)
 	if now.schema == metaSchema {
 		s.sweeper.gone.Add(1)
@@ -169,11 +169,11 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 	return nil
 }
 
-// errInMemory is a deletion in memory, which could be one of what decorates the entry, or of the entry.
+// errInMemory is the error of a deletion in memory, which could mean the decorated value or the entry.
 var errInMemory = errors.New("copal: a deletion in memory, which changes nothing that the log has")
 
 // rememberLocked decorates the entry that the log has with the write's value, until the entry is written again.
-// A dirty cell goes to the log before it, for the write was acknowledged as one that the log will have.
+// A dirty cell goes to the log before it, since that write was acknowledged as one for the log.
 func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return seglog.ErrClosed
@@ -197,8 +197,8 @@ func (s *Store) rememberLocked(now *state, w *Write) error {
 	return nil
 }
 
-// relieve brings the memory of the cells back within the budget, as far as they can be
-// evicted. It begins with the shards that it has not come by for the longest time.
+// relieve evicts cells until they are within the budget, if possible. It begins with the shards
+// that it has not visited for the longest time.
 func (s *Store) relieve() {
 	for _, c := range *s.attached.Load() {
 		for range cache.Shards {
@@ -217,7 +217,7 @@ func (s *Store) relieve() {
 	}
 }
 
-// Publish puts a cell with a value read from the log where readers find it, unless the key has been
+// Publish makes a cell with a value read from the log visible to readers, unless the key has been
 // written meanwhile. cost is as in Write.
 func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache.Cell, cost int) {
 	now := state{hash: hash, own: view(key[c.owner.prefix:]), cells: c}

@@ -30,7 +30,7 @@ func (c *Cells) setAsync(t *testing.T, s *Store, key, value string) {
 	}
 }
 
-// What is set while the keeper flushes, in a shard that it has passed, is written after the next interval.
+// A value set while the keeper flushes, in a shard that it has passed, is written after the next interval.
 func TestSetAsyncDuringAFlush(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

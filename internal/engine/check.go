@@ -15,10 +15,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Check reads every byte of the store in dir, beside a process that uses it or none, and changes
-// nothing: the log, the files that are made from it, and every entry. The error says that something
-// could not be read; damage is in the report. progress, which may be nil, is told how many bytes of
-// the log, of all, have been read. When ctx ends, so does Check, with its error.
+// Check reads every byte of the store in dir, whether or not a process uses it, and changes
+// nothing: the log, the files that are made from it, and every entry. The error is one of reading;
+// damage is in the report. progress, which may be nil, gets the bytes of the log read so far, and
+// of all. When ctx ends, so does Check, with its error.
 func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (repair.CheckReport, error) {
 	read := int64(0) // of all bytes of the log
 	found, m, err := repair.Check(ctx, dir, fsys, func(done, total int64) {
@@ -39,7 +39,7 @@ func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, tot
 	return found, err
 }
 
-// meaning checks what the records of a log say, and what was made from them.
+// meaning checks the content of the records of a log, and the files that were made from them.
 type meaning struct {
 	ctx    context.Context
 	dir    string
@@ -47,8 +47,8 @@ type meaning struct {
 	report *repair.CheckReport
 }
 
-// snapshot reads the snapshots of the index, and the runs of keys that it names. They are made anew where they
-// are of no use, so what is wrong with them is no damage of the store.
+// snapshot reads the snapshots of the index, and the runs of keys that it names. Unusable ones are made anew,
+// so their faults are no damage of the store.
 func (c *meaning) snapshot(m *seglog.Manifest) error {
 	for _, line := range m.Indexes {
 		if err := c.index(m, line); err != nil {
@@ -125,8 +125,8 @@ func (c *meaning) keys(store, id uint64) error {
 	return keys.Err()
 }
 
-// derived notes what is wrong with a derived file, and returns other errors. One that is gone, or of another
-// version, is made anew without a word.
+// derived notes damage of a derived file, and returns other errors. A missing file, or one of another version,
+// is made anew silently.
 func (c *meaning) derived(name string, offset int64, err error) error {
 	if err == nil || errors.Is(err, record.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -140,10 +140,10 @@ func (c *meaning) derived(name string, offset int64, err error) error {
 	return err
 }
 
-// entries opens the store as a reader does and reads every entry: whether the
-// segments follow on each other, and the parts of large values are all there.
+// entries opens the store as a reader does and reads every entry: that includes the sequence of
+// segments and the parts of large values.
 func (c *meaning) entries() error {
-	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, Passing: PassDamage, NoSnapshot: true, AcceptCopy: true}) // the whole log is to be read
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, Passing: PassDamage, NoSnapshot: true, AcceptCopy: true}) // which reads the whole log
 	if err != nil {
 		return c.report.Note(err)
 	}
@@ -176,7 +176,7 @@ func (c *meaning) entries() error {
 	return c.collections(s)
 }
 
-// collections reads the elements of every collection. One without any is no work of a writer.
+// collections reads the elements of every collection. A collection without elements is damage.
 func (c *meaning) collections(s *Store) error {
 	for _, t := range s.Tables() {
 		if !t.hasMetas() {

@@ -16,8 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestCheckOfRecordsFlippedInTheRing: what is not in the file yet is damaged in the ring, and a
-// later record is not. That is damage, and said to be in the ring.
+// TestCheckOfRecordsFlippedInTheRing: a record that is not in the file yet is damaged in the ring,
+// and a later record is not. Check reports damage in the ring.
 func TestCheckOfRecordsFlippedInTheRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
@@ -139,7 +139,7 @@ func snapshotOfTheDiskCopiedBack(t *testing.T) {
 	}
 }
 
-// What is in the ring alone is not forgotten because the manifest is: nothing begins anew over it.
+// Records that only the ring has are not lost with the manifest: no store begins anew over them.
 func TestManifestGoneFromAKilledStore(t *testing.T) {
 	logtest.BothWays(t, manifestGoneFromAKilledStore)
 }
@@ -204,8 +204,8 @@ func closedStoreWithoutItsMark(t *testing.T) {
 }
 
 // TestCheckOfAKilledCopy: a kill in the middle of a copy into the ring leaves nothing that Check cannot read,
-// and a store that opens, with all of the unfinished group or nothing. A ring that was left does not say what
-// was acknowledged last.
+// and a store that opens, with all of the unfinished group or nothing. A ring that was left does not name the
+// last acknowledged record.
 func TestCheckOfAKilledCopy(t *testing.T) {
 	logtest.NeedsRing(t)
 	for _, left := range []bool{false, true} {
@@ -275,8 +275,8 @@ func checkOfAKilledCopy(t *testing.T, left bool) {
 	mustClose(t, s)
 }
 
-// A torn tail may be full of what looks like records, too much of it for a search. What was not synced is torn
-// all the same: Check says what opening the store says.
+// A torn tail may be full of imitations of records, too many for a search. Bytes that were not synced are torn
+// all the same: Check reports the same as opening the store.
 func TestCheckOfATornTailOfImitations(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.RingBytes = -1 })
@@ -294,7 +294,7 @@ func TestCheckOfATornTailOfImitations(t *testing.T) {
 	}
 }
 
-// TestCheckSaysWhatOpenSays puts bytes behind each segment of a killed store that was copied, at each moment of
+// TestCheckSaysWhatOpenSays appends bytes to each segment of a killed store that was copied, at each moment of
 // its life: whether that is damage, or a torn tail, Check and Open agree.
 func TestCheckSaysWhatOpenSays(t *testing.T) { logtest.BothWays(t, checkSaysWhatOpenSays) }
 
@@ -344,7 +344,7 @@ func checkSaysWhatOpenSays(t *testing.T) {
 	}
 }
 
-// appendTo puts bytes behind the end of a file.
+// appendTo appends bytes to a file.
 func appendTo(t *testing.T, image *vfs.Mem, path, text string) {
 	t.Helper()
 	f, err := image.Open(path, vfs.ReadWrite)

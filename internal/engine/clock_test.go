@@ -12,9 +12,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestClockThatWasAhead: after a record with the time of a day ahead the error handler is told once, in this and
-// in each later life of the process until the clock has passed it, and no time from then to the clock's names
-// a moment. Numbers do, and so do earlier times.
+// TestClockThatWasAhead: after a record with the time of a day ahead the error handler is called once, in this
+// and in each later process until the clock has passed that time. No time between the two names a moment;
+// numbers do, and so do earlier times.
 func TestClockThatWasAhead(t *testing.T) {
 	mem, start := vfs.NewMem(), time.UnixMilli(1_000_000_000_000)
 	clock := logtest.NewClockAt(start)

@@ -8,33 +8,32 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Compaction is the room that gives space back, as the engine knows it. Options.Compaction makes it, once the
-// log has been read. What the room asks of the engine is in this file, in hold.go, and in the methods of a
-// Table below.
+// Compaction gives space back. Options.Compaction makes it, once the log has been read. The engine's methods
+// for it are in this file, in hold.go, and in the methods of Table below.
 type Compaction interface {
-	// Keep is the goroutine of the room, of a store that can be written to. It returns when stop is closed.
+	// Keep is the goroutine of compaction, in a store that can be written to. It returns when stop is closed.
 	Keep(stop <-chan struct{})
 
-	// Wake says that there may be something to do: a segment has become full, or somebody has let go of a file. It
-	// must not wait.
+	// Wake is called when there may be work: a segment has become full, or a file has been released. It must not
+	// wait.
 	Wake()
 
-	// ShortOfRoom says how many bytes the disk has left, when compaction may need them. It must not wait.
+	// ShortOfRoom is called with the bytes left on the disk, when compaction may need them. It must not wait.
 	ShortOfRoom(free int64)
 
 	// GiveBack gives back the space of parts that no record lists, in the segments from one on, because the
-	// disk is full. What it cannot give back stays until compaction comes by. The caller holds no lock.
+	// disk is full. The rest stays until compaction reaches it. The caller holds no lock.
 	GiveBack(from record.SegmentID)
 
-	// Finish is the last work of the room. Close calls it when the goroutine has ended, and before anything else
-	// ends. It returns soon. A store without goroutines leaves it to the caller.
+	// Finish is the last work of compaction. Close calls it when the goroutine has ended, and before anything
+	// else ends. It returns soon. A store without goroutines leaves it to the caller.
 	Finish()
 
 	// Moves reports whether the records of a segment are being moved. The caller holds the lock of a key.
 	Moves(seg *seglog.Segment) bool
 }
 
-// uncompacted is the room of a store that is opened without one. Its log grows.
+// uncompacted is the Compaction of a store that is opened without one. Its log grows.
 type uncompacted struct{}
 
 func (uncompacted) Keep(<-chan struct{})       {}
@@ -44,16 +43,16 @@ func (uncompacted) GiveBack(record.SegmentID)  {}
 func (uncompacted) Finish()                    {}
 func (uncompacted) Moves(*seglog.Segment) bool { return false }
 
-// Compaction returns the room that Options.Compaction has made.
+// Compaction returns the result of Options.Compaction.
 func (s *Store) Compaction() Compaction { return s.compaction }
 
-// Options are those that the store was opened with, and defaults for the others.
+// Options returns the options of the store, with defaults filled in.
 func (s *Store) Options() Options { return s.opts }
 
 // Housekeep calls f while no other housekeeping is under way: a compaction, a snapshot of the
 // index, a sweep of elements without a collection. The error is f's, or ErrClosed when the store is
-// being closed. Close waits for f, which therefore asks Closing now and then. The caller is outside
-// the gate and holds no lock.
+// being closed. Close waits for f, which therefore calls Closing now and then. The caller is
+// outside the gate and holds no lock.
 func (s *Store) Housekeep(f func() error) error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
@@ -73,7 +72,7 @@ func (s *Store) HousekeepLast(f func() error) error {
 	return f()
 }
 
-// Ended reports whether Close has gone so far that nothing is compacted any more.
+// Ended reports whether Close no longer lets anything be compacted.
 func (s *Store) Ended() bool { return s.closing.Load() }
 
 // Closing reports whether the store is closed, or is being closed.
@@ -86,8 +85,8 @@ func (s *Store) Closing() bool {
 	}
 }
 
-// Wait reports true after d, and false when the store is being closed. It goes by the time of the machine,
-// not by the clock of the entries, which may stand still: somebody waits for the caller.
+// Wait reports true after d, and false when the store is being closed. It uses the time of the machine, not the
+// clock of the entries, which may be stopped while others wait for the caller.
 func (s *Store) Wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -99,18 +98,18 @@ func (s *Store) Wait(d time.Duration) bool {
 	}
 }
 
-// FlushAll writes everything that is dirty to the log. lost says what turned out to be none that can be stored;
-// the log has all else unless refused, which says why it took no more.
+// FlushAll writes everything that is dirty to the log. lost is the error of the values that cannot be stored.
+// The log has all others, unless refused, the error at which it stopped, is not nil.
 func (s *Store) FlushAll() (lost, refused error) {
 	f := s.flushAll()
 	refused, f.refused = f.refused, nil
 	return f.err(), refused
 }
 
-// ReplaceRun puts made, the segments with the copies of what counts of a run at a moment or later, in its place in the
-// log (seglog.Log.ReplaceRun). What the engine has noted about the run holds for them. When it returns nil, the
-// entries are to be told of the new addresses (MoveEntry), and then the run is to be retired. The caller is
-// in Housekeep, as are those of all that follow.
+// ReplaceRun puts made, the segments with copies of the records of a run that count at a moment or later, in
+// its place in the log (seglog.Log.ReplaceRun). The engine's notes about the run apply to them. When it returns
+// nil, the caller moves the entries to the new addresses (MoveEntry) and then retires the run. It is in
+// Housekeep, as for all methods that follow.
 func (s *Store) ReplaceRun(run, made []*seglog.Segment, at seglog.Moment, members map[uint64]map[record.SegmentID]bool) error {
 	renumbered := slices.ContainsFunc(run, func(seg *seglog.Segment) bool { return s.notes.of(seg).renumbered.Load() })
 	enter := func(seg *seglog.Segment) {
@@ -121,9 +120,8 @@ func (s *Store) ReplaceRun(run, made []*seglog.Segment, at seglog.Moment, member
 	return s.log.ReplaceRun(run, made, at, members, enter, s.notes.drop)
 }
 
-// MoveEntry puts the address of a copy, which e is, in the place of the address that its entry had when it was
-// copied. If index and cells do not know that any more, the copy is dead, and is counted so. The caller is
-// inside the gate.
+// MoveEntry replaces from, the address of an entry's record, by to, the address of its copy e. If neither the
+// index nor a cell has from any more, the copy is dead, and is counted so. The caller is inside the gate.
 func (s *Store) MoveEntry(e *seglog.Record, from, to seglog.Address) {
 	now := hitOf(to, &e.Head, e.Bytes)
 	if t := s.TableOf(e.Space, e.Kind, e.Key); t != nil && t.moveEntry(e.Key, from, &now) {
@@ -134,7 +132,7 @@ func (s *Store) MoveEntry(e *seglog.Record, from, to seglog.Address) {
 	s.buryParts(e)
 }
 
-// TableOf finds the table of a key, nil when nothing is known of the key space. The caller is inside the gate.
+// TableOf returns the table of a key, nil if the key space does not exist. The caller is inside the gate.
 func (s *Store) TableOf(space uint64, kind record.Kind, key []byte) *Table {
 	if sp := s.spaces[space]; sp != nil {
 		return sp.route(kind, key)
@@ -142,7 +140,7 @@ func (s *Store) TableOf(space uint64, kind record.Kind, key []byte) *Table {
 	return nil
 }
 
-// moveEntry puts the new address in the place of the old one, and reports whether that was still known.
+// moveEntry replaces the old address by the new one, and reports whether the entry still had it.
 func (t *Table) moveEntry(key []byte, from seglog.Address, now *hit) bool {
 	hash := t.hash(key)
 	mu := t.store.lockOf(hash)
@@ -171,11 +169,10 @@ func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hi
 	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
 }
 
-// Standing reports of a record of an entry, or of its deletion, whether it counts: live if it is the newest
-// of its key. Of one that says that older ones are gone, a deletion or one with a deadline, it reports
-// whether no record behind it says so for the entry: the key has none, or one that was written ahead, in front of it.
-// What the index would have to be told of the record later, it is told now, so
-// that it has no address of a dead record. The caller is inside the gate.
+// Standing reports whether a record of an entry, or of its deletion, counts: live if it is the newest of its key. For
+// a record that ends older ones, a deletion or one with a deadline, gone reports whether no later record does so for
+// the entry: the key has none, or one that was written ahead, before it. If the index was still to get the record's
+// address from a cell, it gets it now, so that it has no address of a dead record. The caller is inside the gate.
 func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, err error) {
 	ask := e.Op == record.Delete || e.Expiry > 0
 	hash := t.hash(e.Key)
@@ -198,7 +195,7 @@ func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, e
 	return false, err == nil && t.store.standsBefore(h.address, a), err
 }
 
-// standsBefore reports whether a record stands in front of another in the log. None, with the address 0, does.
+// standsBefore reports whether a record is before another in the log. It is true for 0, the address of none.
 func (s *Store) standsBefore(record, other seglog.Address) bool {
 	if record == 0 {
 		return true
@@ -221,7 +218,7 @@ func (t *Table) AddressOf(key []byte) (seglog.Address, error) {
 }
 
 // Rewrite writes a large value anew at the end of the log, with another number and time. at is the address of
-// its record. An entry that is written meanwhile stays as it is then. The caller is inside the gate.
+// its record. An entry that is written meanwhile keeps that write. The caller is inside the gate.
 func (t *Table) Rewrite(key []byte, at seglog.Address) error {
 	s, l := t.store, t.store.log
 	e, err := s.readAt(at, nil)
@@ -269,7 +266,7 @@ func (s *Store) rewriteParts(e *seglog.Record) ([]byte, error) {
 	})
 }
 
-// renumbered notes that a record says what counts since before it.
+// renumbered notes that a record repeats, with a new number, a value that counted before.
 func (s *Store) renumbered(p *seglog.Pending) {
 	slot, _ := seglog.SplitAddress(p.Address)
 	s.notes.of(s.log.Segment(slot)).renumbered.Store(true)

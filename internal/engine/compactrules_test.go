@@ -44,7 +44,7 @@ func compactList(t *testing.T, s *Store, n int, pause func() error) {
 	}
 }
 
-// What is written when a record has been copied, and before its entry moves, is what counts, however it is written.
+// A write between the copy of a record and the move of its entry counts, whatever its kind.
 func TestWritesBetweenCopyAndMove(t *testing.T) {
 	mem := vfs.NewMem()
 	s := segmented(t, mem)
@@ -90,7 +90,7 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 		}
 	}
 	check()
-	if err := s.Detach(c); err != nil { // the index is told what the cells know
+	if err := s.Detach(c); err != nil { // the index gets the addresses that only the cells know
 		t.Fatal(err)
 	}
 	check()
@@ -101,9 +101,9 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestWritesAtEveryStepOfCompaction: whatever happens to an entry, at any step of the compaction of
-// the segments in which it stands, and while a large value is copied, it is so from then on: at
-// once, when what was written is compacted in its turn, and when the index is made from the log.
+// TestWritesAtEveryStepOfCompaction: a change of an entry at any step of the compaction of its
+// segments, also while a large value is copied, lasts: at once, when its record is compacted in its
+// turn, and when the index is made from the log.
 func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 	large := func(c string) string { return strings.Repeat(c+" large ", 60) }
 	stream := func(s *Store, key, value string) { // in parts of 100 bytes
@@ -179,7 +179,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 			if err := s.log.SyncEnded(); err != nil {
 				t.Fatal(err)
 			}
-			run := slices.IndexFunc(s.log.Compactable(), func(seg *seglog.Segment) bool { return seg.First > begun }) // the list of the parts stands there
+			run := slices.IndexFunc(s.log.Compactable(), func(seg *seglog.Segment) bool { return seg.First > begun }) // the list of the parts is there
 			if run < 1 {
 				t.Fatal("the value stands in one segment")
 			}
@@ -216,7 +216,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 			if err := s.log.SyncEnded(); err != nil {
 				t.Fatal(err)
 			}
-			for i := 1; i < len(s.log.Compactable()); i++ { // all but the one that stands for the run
+			for i := 1; i < len(s.log.Compactable()); i++ { // all but the one that replaced the run
 				if err := s.compact(s.log.Compactable()[i:i+1], noPause); err != nil {
 					t.Fatal(err)
 				}
@@ -265,7 +265,7 @@ func TestReaderInsideKeepsSegments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// On a full disk Compact makes room for what was set asynchronously and has found none.
+// On a full disk Compact makes room for asynchronous writes that found none.
 func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 200)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })

@@ -101,7 +101,7 @@ func TestCrashLeavesNoCopy(t *testing.T) {
 	}
 }
 
-// A copy that cannot be made a store of its own, for want of room, has what it had, and wants to be accepted again.
+// A copy that cannot be made a store of its own, for want of room, keeps its content, and has to be accepted again.
 func TestCopyIsAcceptedOnAFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)

@@ -44,13 +44,13 @@ func (s step) Death() crashtest.Death {
 	return crashtest.Lives
 }
 
-// oracle follows a script. states[i] is what the store holds after i writes, if nothing has expired.
+// oracle follows a script. states[i] is the content of the store after i writes, if nothing has expired.
 type oracle struct {
 	crashtest.Count
 	found     int // of them the opening has found; the first append makes them durable
 	states    []string
 	content   map[string]string
-	deadlines map[string]uint64 // of what has one
+	deadlines map[string]uint64 // of keys with one
 }
 
 func newOracle(content map[string]string) *oracle {
@@ -95,7 +95,7 @@ type crasher struct {
 	t        *testing.T
 	ring     int64 // its size, if not the usual
 	options  func(*Options)
-	room     func(s *Store, o *oracle, st step) error // what a room above the engine does
+	room     func(s *Store, o *oracle, st step) error // the step of a package above the engine
 	finishes bool                                     // compaction works at Close, as in a store with goroutines
 	judge    func(s *Store) error                     // of a survivor, nil for no more than of others
 	clock    *logtest.Clock                           // nil for the machine's, with which nothing expires
@@ -131,7 +131,7 @@ func (c *crasher) After() []step {
 	return []step{{kind: "set", key: "after", value: "1"}, {kind: "fsync", key: "a", value: "2"}, {kind: "reopen"}, {kind: "fsync", key: "users:1", value: "3"}}
 }
 
-// Step does a step. Once the log has taken an append, what the opening had found is durable.
+// Step does a step. Once the log has taken an append, the records found by the opening are durable.
 func (c *crasher) Step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error) {
 	s, err := c.step(fsys, s, o, st)
 	if err == nil && s.log.Tail != nil {
@@ -244,7 +244,7 @@ func durabilityOf(st step) Durability {
 	return Process
 }
 
-// shown is what a survivor shows.
+// shown is the content that a survivor shows.
 type shown struct {
 	c         *crasher
 	oracle    *oracle
@@ -317,7 +317,7 @@ func (x *shown) Book(allDurable bool) *oracle {
 	return next
 }
 
-// contentOf reads everything in s. What is wrong is its error; the rest is there nevertheless.
+// contentOf reads everything in s. It returns faults as its error, and the rest nevertheless.
 func contentOf(s *Store) (string, map[string]string, error) {
 	content := map[string]string{}
 	var wrong []error
@@ -429,7 +429,7 @@ func TestCrashModelFindsPlantedBugs(t *testing.T) {
 }
 
 // TestCrashModelSeesRecordsInOneCopy plants the bug for which copies are torn: two records go into
-// the ring in one, and a kill leaves the second of them whole behind the first, which has lost its
+// the ring in one, and a kill leaves the second of them whole after the first, which has lost its
 // beginning.
 func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 	logtest.NeedsRing(t)
@@ -452,7 +452,7 @@ func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 			h := record.Head{Op: record.Set, Kind: record.Value, Seq: s.log.NextSeq + uint64(i), Time: s.log.LastTime - tail.Start}
 			text = tail.Salt.Append(text, end+int64(len(text)), &h, []byte(key), []byte("new"))
 		}
-		if err := s.log.Ring.Leave(); err != nil { // else it says what was acknowledged, and anything may stand behind that
+		if err := s.log.Ring.Leave(); err != nil { // else it names the last acknowledged record, and any bytes may follow that
 			t.Fatal(err)
 		}
 		mem.OnBoundary(func(op vfs.Op, _ vfs.Phase) { c.Tear(mem, o, op, 0) })

@@ -57,7 +57,7 @@ func (o *oracle) put(key string, elements map[string]string) {
 	}
 }
 
-// collectionScript is a script with many collections, among what moves and what reads records.
+// collectionScript returns a script with many collections, among steps that move and read records.
 func collectionScript(rng *rand.Rand, n int) []step {
 	script := compactionScript(rng, n)
 	keys := []string{"a", "b", "h", "users:1"}
@@ -105,8 +105,8 @@ func editsOf(list []step) (edits []*Edit) {
 	return edits
 }
 
-// beginCollection makes the oracle expect what a step does. It reports whether that can be done: else the error
-// is to be ErrType or ErrNotFound.
+// beginCollection makes the oracle expect the result of a step. It reports whether that is possible: otherwise
+// the error must be ErrType or ErrNotFound.
 func (o *oracle) beginCollection(st step) bool {
 	text, there := o.content[st.key]
 	elements := hashOf(text)
@@ -202,7 +202,7 @@ func stretch(p *Plan, moves bool) (edits []*Edit, err error) {
 	return edits, err
 }
 
-// stretched is what stretch makes of elements.
+// stretched returns the elements after stretch.
 func stretched(elements map[string]string, moves bool) map[string]string {
 	subs, now := slices.Sorted(maps.Keys(elements)), map[string]string{}
 	for _, i := range []int{0, len(subs) - 1} {
@@ -261,7 +261,7 @@ func (c *crasher) collectionStep(s *Store, o *oracle, st step) error {
 	return nil
 }
 
-// sweepSurvivor sweeps, and looks for what should not be there any more.
+// sweepSurvivor sweeps, and looks for remains.
 func sweepSurvivor(s *Store) error {
 	if err := s.Sweep(); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
@@ -272,14 +272,13 @@ func sweepSurvivor(s *Store) error {
 	return nil
 }
 
-// TestCrashModelCollections is TestCrashModel for collections. That it would notice was tried by breaking the
-// code. Each of these was caught:
+// TestCrashModelCollections is TestCrashModel for collections. Each of these planted bugs was caught:
 //
 //   - The meta is a record of its own, and no member of the group of the elements.
-//   - Compaction takes no snapshot of the index before it drops what has been swept.
+//   - Compaction takes no snapshot of the index before it drops swept records.
 //   - An id is given again after the collection is gone, or the elements of a collection that is gone are not
 //     looked for at an opening.
-//   - A rename leaves the owner as it was, or counts as the end of the collection.
+//   - A rename leaves the owner unchanged, or counts as the end of the collection.
 func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {

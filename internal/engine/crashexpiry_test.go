@@ -18,12 +18,12 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The crash model with deadlines. The clock moves as the script says, and between a crash and the next Open.
-// The oracle of crash_test.go says what was written; of that, what has a deadline that the clock has passed is
-// not there. As each state is compared in whole, nothing older may stand in its place, and what has not expired
-// has the deadline that was acknowledged.
+// The crash model with deadlines. The script moves the clock, also between a crash and the next Open. The
+// oracle of crash_test.go has the written entries; those whose deadline the clock has passed must be missing.
+// As each state is compared in whole, no older entry may be in their place, and other entries have the
+// acknowledged deadline.
 
-// renderMortal is one line for each entry.
+// renderMortal returns a line for each entry.
 func renderMortal(content map[string]string, deadlines map[string]uint64) string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(content)) {
@@ -36,7 +36,7 @@ func renderMortal(content map[string]string, deadlines map[string]uint64) string
 	return b.String()
 }
 
-// alive is what is left of a rendering at a time.
+// alive returns the lines of a rendering that have not expired at a time.
 func alive(state string, now uint64) string {
 	var b strings.Builder
 	for line := range strings.Lines(state) {
@@ -48,7 +48,7 @@ func alive(state string, now uint64) string {
 	return b.String()
 }
 
-// deadlinesOf are the deadlines of what a store holds.
+// deadlinesOf returns the deadlines of a store's entries.
 func deadlinesOf(s *Store, content map[string]string) (map[string]uint64, error) {
 	deadlines := map[string]uint64{}
 	for k := range content {
@@ -70,7 +70,7 @@ func (c *crasher) now() uint64 {
 	return uint64(c.clock.Now().UnixMilli())
 }
 
-// afterATime lets some time pass, sometimes. What it returns sets the clock back for the other crashes.
+// afterATime sometimes lets time pass. The returned function sets the clock back for the other crashes.
 func (c *crasher) afterATime() (back func()) {
 	if c.clock == nil {
 		return func() {}
@@ -166,7 +166,7 @@ func (c *crasher) asyncStep(s *Store, o *oracle, st step, deadline uint64) error
 	return nil
 }
 
-// mortalScript is a script of which most is about deadlines, and some about what moves records.
+// mortalScript returns a script with many steps on deadlines, and some that move records.
 func mortalScript(rng *rand.Rand, n int) []step {
 	script := randomScript(rng, n)
 	kinds := []string{"ttl", "ttl", "ttlfsync", "async", "async", "async", "expire", "expirefsync", "persist", "pass", "compact", "compact", "snapshot", "set"}
@@ -192,14 +192,16 @@ func mortalScript(rng *rand.Rand, n int) []step {
 	return script
 }
 
-// TestCrashModelDeadlines is TestCrashModel for entries that expire. That it would notice was tried by breaking the
-// code. Each of these was caught, within a default run:
+// TestCrashModelDeadlines is TestCrashModel for entries that expire. Each of these planted bugs was caught, within
+// a default run:
 //
 //   - A replay leaves out a record that has expired, and the one before comes back.
 //   - A flush forgets the deadline, or Expire does in the record that it writes.
-//   - What expires before it is written, over an older record, is not written as a deletion.
-//   - A snapshot of the index has no queue: what has expired is counted.
-//   - Compaction drops what says that an entry of an index snapshot has expired, and the index leads nowhere.
+//   - An entry that expires before it is written, over an older record, is not written as a
+//     deletion.
+//   - A snapshot of the index has no queue: expired entries are counted.
+//   - Compaction drops the expired record of an entry in an index snapshot, and the index has an address of no
+//     record.
 func TestCrashModelDeadlines(t *testing.T) { logtest.BothWays(t, crashModelDeadlines) }
 
 func crashModelDeadlines(t *testing.T) { crashDeadlines(t, nil) }
@@ -233,8 +235,8 @@ func crashDeadlines(t *testing.T, options func(*Options)) {
 	t.Logf("%d crash states of %d scripts, 0 violations", states, scripts)
 }
 
-// wantEnds has a survivor tell what it owes, and holds what its log says of ends against what it says before: as far
-// as compaction has left it.
+// wantEnds has a survivor write the ends that it owes, and compares the ends in its log with the records before
+// them, as far as compaction has left these.
 func wantEnds(s *Store) error {
 	if err := s.log.Begin(); err != nil {
 		return err
@@ -258,7 +260,7 @@ func wantEnds(s *Store) error {
 			return nil
 		case rec.Op == record.Expire:
 			is, known := there[key]
-			async := strings.HasPrefix(key, "users:") // it may be the end of what was to be written in the place of the entry
+			async := strings.HasPrefix(key, "users:") // it may be the end of a dirty value that would have replaced the entry
 			if known && (!is || now[key] != rec.Expiry && !async) {
 				return fmt.Errorf("record %d is the end of %q at %d, whose entry has the deadline %d, if there is one: %v", rec.Seq, key, rec.Expiry, now[key], is)
 			}

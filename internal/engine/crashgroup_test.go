@@ -18,7 +18,7 @@ import (
 // are too long for one append are written ahead, some of them with steps of other kinds before the commit, so
 // that compaction, snapshots of the index, other writes and other groups come between members and commit.
 
-// groupScript is a script with many groups, among what moves and what reads records.
+// groupScript returns a script with many groups, among steps that move and read records.
 func groupScript(rng *rand.Rand, n int) []step {
 	script := compactionScript(rng, n)
 	begun := 0
@@ -55,7 +55,7 @@ func rangesOf(prefixes []string) (list []Range) {
 	return list
 }
 
-// deleteAll takes out what begins with a prefix.
+// deleteAll deletes the keys with a prefix.
 func (o *oracle) deleteAll(prefix string) {
 	for key := range o.content {
 		if strings.HasPrefix(key, prefix) {
@@ -317,7 +317,7 @@ func (f *faulted) shows(list []step, before map[string]string) (shown, readable 
 	return shown, shown || hidden
 }
 
-// groupedRanges is groupScript with range deletions in groups alone, of which it is known what they may show.
+// groupedRanges is groupScript with range deletions in groups only, whose possible states are known.
 func groupedRanges(rng *rand.Rand, n int) []step {
 	script := groupScript(rng, n)
 	for i := range script {

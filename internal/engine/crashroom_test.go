@@ -14,7 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A crash, or a power cut, while room is made on a disk that is nearly full spares what it has to.
+// A crash, or a power cut, while room is made on a nearly full disk leaves a state that the oracle
+// allows.
 func TestCrashesWhileRoomIsMade(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		states, made, refused := 0, int64(0), 0

@@ -15,11 +15,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Damage. A small store is cut off at every length and changed at every byte, in
-// every file it has. Whatever is done to it, it opens with what it held, or says in
-// which file and where it cannot; a torn tail is cut off, and told from damage.
+// Damage. A small store is cut off at every length and changed at every byte, in every file it has.
+// In each case it opens with its content, or the error names the file and the place; a torn tail is
+// cut off, and is not taken for damage.
 
-// ending is how the store was left.
+// ending is the way in which the store was left.
 type ending int
 
 const (
@@ -33,7 +33,7 @@ func noSnapshot(o *Options) { o.NoSnapshot = true }
 
 func (e ending) String() string { return [...]string{"closed", "killed", "cut"}[e] }
 
-// victim is a store to be damaged, and what it held after each of its writes.
+// victim is a store to be damaged, with its content after each of its writes.
 type victim struct {
 	mem    *vfs.Mem
 	end    ending
@@ -70,8 +70,8 @@ func newVictim(t *testing.T, end ending) victim {
 	return v
 }
 
-// held opens an image and holds what it contains against what may be there.
-// It returns how many of the writes are there, or -1 and the error that Open gave.
+// held opens an image and compares its content with the possible states. It returns the number of
+// writes found, or -1 and the error of Open.
 func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 	t.Helper()
 	found, err := Check(context.Background(), "db", image, nil)
@@ -235,7 +235,7 @@ func TestZeroedSectors(t *testing.T) {
 	}
 }
 
-// TestGarbageBehindTheLog appends to the last segment what no writer wrote there.
+// TestGarbageBehindTheLog appends bytes to the last segment that no writer wrote.
 func TestGarbageBehindTheLog(t *testing.T) { logtest.BothWays(t, garbageBehindTheLog) }
 
 func garbageBehindTheLog(t *testing.T) {

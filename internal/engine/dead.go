@@ -8,9 +8,9 @@ import (
 )
 
 // Each segment counts the bytes in it that compaction could reclaim: the records of entries that have been
-// overwritten or deleted, the parts of values that no entry lists, and what says that something is gone,
-// which is of use for a while only. So it is known where there is something to be gained. Nothing but
-// the order of work depends on the numbers, which may be a little wrong after a crash.
+// overwritten or deleted, the parts of values that no entry lists, and records of removals, which are of use
+// for a while only. So compaction knows the segments with the most to gain. Only the order of its work depends
+// on the numbers, which may be a little wrong after a crash.
 
 // bury counts the record of an entry as dead, which was the newest one of its key up to now. The caller holds the
 // key's lock, or is recovery.
@@ -21,7 +21,7 @@ func (s *Store) bury(h *hit) {
 	}
 }
 
-// revive takes back that the parts of a new entry were counted as dead when they were written.
+// revive undoes the count of a new entry's parts as dead, made when they were written.
 func (s *Store) revive(h *hit) {
 	if !s.shadow {
 		s.countParts(h, -1)
@@ -31,7 +31,7 @@ func (s *Store) revive(h *hit) {
 // countParts adds to the dead bytes of the segments that hold parts of the entry's value, or takes from
 // them. It returns the length of the entry's own record.
 func (s *Store) countParts(h *hit, sign int64) (bytes int64) {
-	if h.bytes <= seglog.PartBytes { // it has none
+	if h.bytes <= seglog.PartBytes { // it has no parts
 		return h.bytes
 	}
 	e, err := s.readAt(h.address, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Each segment counts what is dead in it, exactly but for parts of large values.
+// Each segment counts its dead bytes, exactly except for parts of large values.
 func TestDeadBytes(t *testing.T) {
 	mem := vfs.NewMem()
 	rng := rand.New(rand.NewPCG(1, 8))

@@ -14,16 +14,16 @@ import (
 	"github.com/copaldb/copal/internal/checkpoint"
 )
 
-// Deadlines are a queue of a table: when an entry is to be looked at, because its
-// deadline may have passed. There are no pointers in it.
+// Deadlines are a table's queue of the times at which entries may have expired, without pointers.
 //
 // For each entry with a deadline there is an item that is no later. It may be earlier, and there may be items
-// of entries that are gone: an item only says when to look. So a deadline that moves on, as a session's does
-// with each use, needs no new item; the old one finds the later deadline when it is due, and is queued again.
+// of entries that are gone: an item is only the time of a look. So a deadline that moves on, as a session's
+// does with each use, needs no new item; the old one finds the later deadline when it is due, and is queued
+// again.
 //
-// It is split by the locks of the keys, each of which guards a heap. When one has twice as
-// many items as the last time, those that are not needed go: all but the first of a key, and those
-// of keys without an entry. So there are at most about twice as many as there are entries.
+// It is split by the locks of the keys, each of which guards a heap. When one has twice as many
+// items as the last time, useless items are removed: all but the first of a key, and those of keys
+// without an entry. So there are at most about twice as many as there are entries.
 
 // deadlines is made for the first deadline of a table.
 type deadlines struct {
@@ -32,24 +32,24 @@ type deadlines struct {
 	bytes    atomic.Int64  // memory of the heaps
 	lost     atomic.Bool   // items of a snapshot could not be read
 	owing    atomic.Int64  // entries that are owed, see owed.go
-	again    atomic.Uint64 // before that nothing that is owed is tried
-	latest   atomic.Uint64 // no earlier than the deadlines of what is owed
+	again    atomic.Uint64 // before that no owed record is tried
+	latest   atomic.Uint64 // no earlier than the deadlines of owed entries
 	shards   [cache.Shards]deadlineShard
 }
 
 type deadlineShard struct {
-	first atomic.Uint64 // no later than what is in the heap and what is being looked at
+	first atomic.Uint64 // no later than the items in the heap and the one being looked at
 	heap  []dueItem     // by deadline; guarded by the lock of the keys
-	kept  int           // its length when it was last cleared of what is not needed
+	kept  int           // its length when useless items were last removed
 
-	// Items that an index snapshot has, and which are left there until the first of them is due.
+	// Items in an index snapshot, which are read when the first of them is due.
 	load     func() ([]byte, error) // nil for none
 	deferred uint64                 // the first of them
 
 	owed map[uint64]owed // by the hash of the key; see owed.go
 }
 
-// dueItem says when to look at the entries under a hash.
+// dueItem is the time of a look at the entries under a hash.
 type dueItem struct{ deadline, hash uint64 }
 
 // never is later than every deadline.
@@ -68,7 +68,7 @@ func newDeadlines() *deadlines {
 // shard is the shard of a hash.
 func (d *deadlines) shard(hash uint64) *deadlineShard { return &d.shards[hash%cache.Shards] }
 
-// lower notes that a shard has something due at the deadline. It reports whether that is the first of the table.
+// lower notes that a shard has an item due at the deadline. It reports whether that is the first of the table.
 func (d *deadlines) lower(sh *deadlineShard, deadline uint64) bool {
 	if deadline >= sh.first.Load() {
 		return false
@@ -83,7 +83,7 @@ func (d *deadlines) lower(sh *deadlineShard, deadline uint64) bool {
 	return true
 }
 
-// look brings earliest up to date when items have gone.
+// look updates earliest when items have gone.
 func (d *deadlines) look() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (sh *deadlineShard) push(it dueItem) {
 	sh.heap = h
 }
 
-// pop takes out the first item if it is due.
+// pop removes the first item if it is due.
 func (sh *deadlineShard) pop(now uint64) (dueItem, bool) {
 	h := sh.heap
 	if len(h) == 0 || h[0].deadline > now {
@@ -117,14 +117,14 @@ func (sh *deadlineShard) pop(now uint64) (dueItem, bool) {
 		siftDown(h, 0, last)
 	}
 	sh.heap = h
-	if len(h) < cap(h)/4 { // what many have left behind
+	if len(h) < cap(h)/4 { // after many have gone
 		sh.heap = slices.Clip(slices.Clone(h))
 		sh.kept = len(h)
 	}
 	return top, true
 }
 
-// siftDown puts it at i, or beneath.
+// siftDown puts it at i, or below.
 func siftDown(h []dueItem, i int, it dueItem) {
 	for {
 		child := 2*i + 1
@@ -155,7 +155,7 @@ func (sh *deadlineShard) next() uint64 {
 	return next
 }
 
-// deferItems leaves items in a snapshot until the first of them is due; load gets them as encode has made them.
+// deferItems leaves items in a snapshot until the first of them is due; load reads them in the form of encode.
 func (d *deadlines) deferItems(n int, first uint64, load func() ([]byte, error)) {
 	sh := &d.shards[n]
 	sh.load, sh.deferred = load, first
@@ -184,7 +184,7 @@ func (sh *deadlineShard) encode(dst []byte) (b []byte, first uint64, err error) 
 	return dst, first, nil
 }
 
-// bringIn reads the items that were left in a snapshot. Whatever comes of it, they are not asked for again.
+// bringIn reads the items that were left in a snapshot. Even after an error, they are not read again.
 func (sh *deadlineShard) bringIn() error {
 	b, err := sh.load()
 	sh.load = nil
@@ -210,10 +210,10 @@ func (sh *deadlineShard) order() {
 	}
 }
 
-// full reports whether it is time to look for items that are not needed.
+// full reports whether it is time to remove useless items.
 func (sh *deadlineShard) full() bool { return len(sh.heap) >= 2*sh.kept+32 }
 
-// clear takes out all items of a hash but the first, and those whose hash has no entry.
+// clear removes all items of a hash but the first, and those whose hash has no entry.
 func (sh *deadlineShard) clear(has func(hash uint64) bool) {
 	first := make(map[uint64]uint64, len(sh.heap))
 	for _, it := range sh.heap {

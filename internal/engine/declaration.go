@@ -12,11 +12,11 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A system record declares a table and says what holds for it whoever opens it. The record is written
-// before the first entry that it concerns, and once more when more has become known: a map that raw
-// writes have filled names no order of its keys before a process that has opened it by a type writes.
+// A system record declares a table, with the options that apply to it in every process. The record is written
+// before the first entry that it concerns, and once more when more has become known: a map that raw writes have
+// filled names no order of its keys before a process that has opened it by a type writes.
 
-// tableOptions are what the record that declares a table says.
+// tableOptions is the content of the record that declares a table.
 type tableOptions struct {
 	keys    string // name of the order of the keys; "" if no process has opened the table by a type and written
 	ordered bool   // the keys are kept in that order
@@ -45,7 +45,7 @@ func (o tableOptions) text() []byte {
 	return []byte(strings.Join(words, " "))
 }
 
-// parseOptions reads what text writes, and leaves out the options that this version does not know.
+// parseOptions is the inverse of text. It leaves out options that this version does not know.
 func parseOptions(text []byte) (o tableOptions) {
 	for words := strings.Fields(string(text)); len(words) > 1; words = words[2:] {
 		switch words[0] {
@@ -60,7 +60,7 @@ func parseOptions(text []byte) (o tableOptions) {
 	return o
 }
 
-// replayOptions makes what a record says of a table count.
+// replayOptions applies the record that declares a table.
 func (s *Store) replayOptions(t *Table, is tableOptions) {
 	t.inLog.Store(&is)
 	by, ok := keycodec.OrderNamed(is.keys)
@@ -77,7 +77,7 @@ func (s *Store) replayOptions(t *Table, is tableOptions) {
 	}
 }
 
-// KeysName is the name of the order of the table's keys, "" if the log names none.
+// KeysName returns the name of the order of the table's keys, "" if the log has none.
 func (t *Table) KeysName() string {
 	if is := t.inLog.Load(); is != nil {
 		return is.keys
@@ -85,7 +85,7 @@ func (t *Table) KeysName() string {
 	return ""
 }
 
-// isInBytes reports whether the keys are in the order of their bytes, as far as anybody knows.
+// isInBytes reports whether the keys are in the order of their bytes, as far as is known.
 func (t *Table) isInBytes() bool {
 	name := t.KeysName()
 	if c := t.cells.Load(); c != nil && name == "" {
@@ -94,7 +94,7 @@ func (t *Table) isInBytes() bool {
 	return name == "" || name == keycodec.BytesOrder.Name()
 }
 
-// options are what the log is to say of the table.
+// options returns the options that the log should have for the table.
 func (t *Table) options() (is tableOptions) {
 	if logged := t.inLog.Load(); logged != nil {
 		is = *logged
@@ -108,12 +108,12 @@ func (t *Table) options() (is tableOptions) {
 	if o := t.order.Load(); o != nil && o.asked.Load() && (is.keys == "" || is.keys == o.by.Name()) {
 		is.keys, is.ordered = o.by.Name(), true
 	}
-	is.expiry = is.expiry || t.asksExpiry() // not the raw keys' answer, which ends where the map begins
+	is.expiry = is.expiry || t.asksExpiry() // not the option of the raw keys, which ends where the map begins
 	return is
 }
 
-// isDeclared reports whether the log says of the table what it is to say. Of a map that was dropped, and has
-// not been opened since, that is nothing.
+// isDeclared reports whether the log has the options of the table. A map that was dropped, and has not been
+// opened since, needs none.
 func (t *Table) isDeclared() bool {
 	is, logged := t.options(), t.inLog.Load()
 	if logged == nil {
@@ -127,7 +127,7 @@ func (s *Store) declareFor(t *Table) error {
 	if t.isDeclared() {
 		return nil
 	}
-	t.declaring.Lock() // of two records that differ, the one that says more is the last
+	t.declaring.Lock() // of two records that differ, the one with more options is the last
 	defer t.declaring.Unlock()
 	if t.isDeclared() {
 		return nil
@@ -148,9 +148,9 @@ func (s *Store) declareFor(t *Table) error {
 	return nil
 }
 
-// DeclareAs sees to it that with the next record of a map the log says of it what it says in a view of a moment:
-// of each map with keys in the span that was declared then. What the log says now stays. The error is an ErrType if
-// the keys of a map are in another order since. A view of the present changes nothing.
+// DeclareAs restores the options that the maps with keys in the span had in a view of a moment: the next record of
+// each such map writes them. Options in the present log stay. The error is an ErrType if the keys of a map are in
+// another order since. A view of the present changes nothing.
 func (s *Store) DeclareAs(v *View, span Span) error {
 	if v.store == s {
 		return nil

@@ -30,7 +30,7 @@ func fewDescriptors(t *testing.T) {
 	files := logtest.NewOpenFiles(mem)
 	options := func(o *engine.Options) { o.SegmentBytes = 500 }
 	content := map[string]string{}
-	mapped := os.Getenv("COPAL_NO_MMAP") != "1" // else a reader keeps what the writer may remove
+	mapped := os.Getenv("COPAL_NO_MMAP") != "1" // else a reader keeps files that the writer may remove
 	most := func(what string, stores int) {
 		t.Helper()
 		if n := files.Most(); n > stores*fewFiles {
@@ -84,7 +84,7 @@ func fewDescriptors(t *testing.T) {
 		if err := compaction.Of(s).Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
-		storetest.WantSame(t, reader, withoutKey(content, "new")) // the files are gone, and what was mapped is not
+		storetest.WantSame(t, reader, withoutKey(content, "new")) // the files are gone, and their mappings are not
 		if err := reader.Follower().Look(); err != nil {
 			t.Fatal(err)
 		}

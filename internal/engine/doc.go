@@ -1,8 +1,7 @@
-// Package engine joins the log and its index: bytes under keys, kept.
+// Package engine joins the log and its index: it keeps bytes under keys.
 //
-// The log is the database. A write is one record appended to it; an index says for
-// each key where its newest record stands. The index is made from the log, never
-// the other way round.
+// The log is the database. A write is one record appended to it; an index has the place of the
+// newest record of each key. The index is made from the log, never the other way round.
 //
 // A key belongs to the table of the map that its bytes before the first colon
 // name, or to the raw table when no such map was declared. Typed maps, raw keys

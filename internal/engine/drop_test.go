@@ -92,7 +92,7 @@ func TestCompactBehindADrop(t *testing.T) {
 	}
 }
 
-// TestSetBehindADrop: raw writes behind the deletion of a map are no declaration of it.
+// TestSetBehindADrop: raw writes after the deletion of a map do not declare it.
 func TestSetBehindADrop(t *testing.T) {
 	s, mem := withMap(t)
 	if err := s.Drop("m"); err != nil {
@@ -108,7 +108,7 @@ func TestSetBehindADrop(t *testing.T) {
 	}
 }
 
-// TestAttachBesideADrop: a map whose table was asked for before another dropped it is there as soon as it is open.
+// TestAttachBesideADrop: a map whose table was returned before the map was dropped exists as soon as it is open.
 func TestAttachBesideADrop(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)

@@ -9,18 +9,19 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Entries is for going through all there is, so it takes more memory to sort keys in than walks do, which may
-// be many at once: an eighth of what the store may use, but no more than mostRoom. Each time that the keys do
-// not fit, all are read once more.
+// Entries usually goes through the whole store, so it takes more memory to sort keys than walks do, which may
+// be many at once: an eighth of MaxMemory, but no more than mostRoom. Each time that the keys do not fit, all
+// are read once more.
 const mostRoom = 256 << 20
 
-// Deadline is when the entry expires, in Unix milliseconds, 0 for never.
+// Deadline returns the deadline of the entry, in Unix milliseconds, 0 for none.
 func (e *Entry) Deadline() uint64 { return e.expiry }
 
 // Entries yields, in the order of their keys, the entries of key space 0 that the view has and that are in the
-// span, as they are stored: the value encoded, with the number of its schema, the deadline, and the number and
-// the time of the record. Of a collection it yields what its meta says instead of a value. Key and value are
-// the caller's. One value is in memory at a time. Errors are as in Items, and belong to Key if that is not nil.
+// span, in their stored form: the encoded value, with the number of its schema, the deadline, and the number
+// and the time of the record. For a collection it yields the content of its meta instead of a value. Key and
+// value are the caller's. One value is in memory at a time. Errors are as in Items, and belong to Key if that
+// is not nil.
 //
 //go:noinline
 func (v *View) Entries(span Span) iter.Seq2[Item, *Collection] {
@@ -42,7 +43,7 @@ func (v *View) Entries(span Span) iter.Seq2[Item, *Collection] {
 	}
 }
 
-// stored is the entry of a key: a value, or what the meta of a collection says.
+// stored returns the entry of a key: a value, or the content of the meta of a collection.
 func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
 	in, err := v.use()
 	if err != nil {
@@ -65,8 +66,8 @@ func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
 	return out, &found, err
 }
 
-// Restore puts elements under a key, of a collection of this type. With anew it is in the place of whatever
-// there is, which is not one change with the elements: a crash may leave nothing.
+// Restore writes elements of a collection of this type under a key. With anew it first deletes the entry there,
+// in another change than the elements: a crash may leave nothing.
 func (s *Store) Restore(key []byte, of CollectionType, edits []*Edit, anew bool) error {
 	if anew {
 		if _, err := s.Delete(nil, key, Process); err != nil {
@@ -76,7 +77,7 @@ func (s *Store) Restore(key []byte, of CollectionType, edits []*Edit, anew bool)
 	return s.Change(key, of, Process, func(*Plan) ([]*Edit, error) { return edits, nil })
 }
 
-// roomToSort is how much memory one walk over everything takes to sort keys.
+// roomToSort returns the memory in which one walk over everything sorts keys.
 func (s *Store) roomToSort() int {
 	return int(min(max(s.opts.MaxMemory/8, int64(s.sortBytes())), mostRoom))
 }

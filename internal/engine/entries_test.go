@@ -37,7 +37,7 @@ func TestEntriesInLittleMemory(t *testing.T) {
 	}
 }
 
-// A value in parts is read through a view where its list stands in a mapped file.
+// A value in parts is read through a view if its list is in a mapped file.
 func TestEntriesOfLargeValues(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, WithRooms(Options{Inline: true}))

@@ -15,25 +15,25 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An entry may have a deadline, in Unix milliseconds: it has expired when the clock
-// shows that or more. The deadline stands in the record, so nothing is written when an entry expires:
+// An entry may have a deadline, in Unix milliseconds: it has expired when the clock shows that or more. The
+// record contains the deadline, so nothing is written when an entry expires:
 //
-//   - Who reads an entry with a deadline asks the clock, and does not see one that has expired. Entries without
-//     a deadline never cost a look at the clock. What seems to have expired is looked for again under the lock
-//     of its key, for it may have got another deadline since its record was read.
-//   - Who holds the lock of its key takes it out of the index and its cell out of the
-//     table: after that it is an entry that is not there. A replay of the log takes a record with a
-//     deadline that has passed for a deletion, so an older record of the key does not come back.
-//   - Only where memory alone knows the deadline, in a dirty cell over a record, the cell becomes
-//     that of a deletion, which the log is yet to learn of.
-//   - What is to be counted is first taken out if it has expired: a queue (see deadlines) says which that may be. So
-//     counts are exact. A goroutine does the same when the next deadline has come, which there is
-//     while anything has a deadline, and only where the store can be written to.
+//   - A reader of an entry with a deadline compares it with the clock, and does not show an expired entry.
+//     Entries without a deadline never cost a look at the clock. An entry that seems to have expired is looked
+//     up again under the lock of its key, since it may have got another deadline after its record was read.
+//   - The holder of the key's lock removes the entry from the index and its cell from the table:
+//     from then on the entry does not exist. A replay of the log treats a record with a passed
+//     deadline as a deletion, so an older record of the key does not come back.
+//   - If only memory knows the deadline, in a dirty cell over a record, the cell becomes one of a
+//     deletion, which is not in the log yet.
+//   - Before entries are counted, the expired ones are removed: a queue (see deadlines) lists the candidates. So
+//     counts are exact. A goroutine does the same at the next deadline. It runs while any entry has a deadline, and
+//     only in a store that can be written to.
 //
-// The clock alone decides. Where it was set back, what had expired may be there again after the store was
-// opened anew, until the same deadline.
+// The clock alone decides. If it was set back, expired entries may be there again after the store was opened
+// anew, until the same deadline.
 
-// errTTL is the error of a time to live that is none.
+// errTTL is the error for a time to live that is not positive.
 func errTTL(d time.Duration) error {
 	return fmt.Errorf("copal: a time to live of %v; it must be positive", d)
 }
@@ -42,9 +42,9 @@ func errTTL(d time.Duration) error {
 // milliseconds in an int64, which time.Time takes.
 const lastDeadline = math.MaxInt64/1000 - 1
 
-// MillisAt is the deadline that is t, rounded up to milliseconds. All deadlines are made here. The first is one
-// millisecond after 1970; the last is in the year 292,278,994, and a later one is an error: it could be kept
-// neither as it is nor, without a word, as another or as none.
+// MillisAt returns t as a deadline, rounded up to milliseconds. All deadlines are made here. The first is one
+// millisecond after 1970; the last is in the year 292,278,994. A later one is an error, as it does not fit and
+// must not silently become another one or none.
 func MillisAt(t time.Time) (uint64, error) {
 	const round = time.Millisecond - 1
 	switch s := t.Unix(); {
@@ -56,8 +56,7 @@ func MillisAt(t time.Time) (uint64, error) {
 	return uint64(max(t.Add(round).UnixMilli(), 1)), nil
 }
 
-// Deadline is the deadline of an entry that is to live for d from now on: in milliseconds, and not before d has
-// passed.
+// Deadline returns the deadline, in milliseconds, of an entry that lives for d from now on, and no shorter.
 func (s *Store) Deadline(d time.Duration) (uint64, error) {
 	if d <= 0 {
 		return 0, errTTL(d)
@@ -65,7 +64,7 @@ func (s *Store) Deadline(d time.Duration) (uint64, error) {
 	return MillisAt(s.opts.Clock.Now().Add(d))
 }
 
-// DeadlineAt is the deadline of an entry that is to live until t: in milliseconds, and not before t.
+// DeadlineAt returns the deadline, in milliseconds, of an entry that lives until t, and no shorter.
 func (s *Store) DeadlineAt(t time.Time) (uint64, error) {
 	deadline, err := MillisAt(t)
 	if err == nil && t.Sub(s.opts.Clock.Now()) <= 0 {
@@ -74,7 +73,7 @@ func (s *Store) DeadlineAt(t time.Time) (uint64, error) {
 	return deadline, err
 }
 
-// Left is the time from now on to a deadline, 0 for none. It is positive for one that has not passed.
+// Left returns the time until a deadline, 0 for none. It is positive for one that has not passed.
 func (s *Store) Left(deadline uint64) time.Duration {
 	if deadline == 0 {
 		return 0
@@ -82,14 +81,14 @@ func (s *Store) Left(deadline uint64) time.Duration {
 	return max(time.UnixMilli(int64(deadline)).Sub(s.opts.Clock.Now()), 1)
 }
 
-// now is the clock in Unix milliseconds.
+// now returns the time of the clock in Unix milliseconds.
 func (s *Store) now() uint64 { return uint64(max(s.opts.Clock.Now().UnixMilli(), 0)) }
 
 // Expired reports whether a deadline, 0 for none, has passed.
 func (s *Store) Expired(deadline uint64) bool { return deadline != 0 && s.now() >= deadline }
 
-// expect sees to it that the entry is looked at when its deadline has come. old is the deadline that it had.
-// The caller holds the lock of its key.
+// expect queues a look at the entry at its deadline. old is its former deadline. The caller holds the lock of
+// its key.
 func (t *Table) expect(hash, old, deadline uint64) {
 	if deadline == 0 || old != 0 && old <= deadline {
 		return
@@ -120,7 +119,7 @@ func (t *Table) queue() *deadlines {
 	return d
 }
 
-// countDeadlines takes memory of the queue off the budget of the cells.
+// countDeadlines charges memory of the queue to the budget of the cells.
 func (t *Table) countDeadlines(d *deadlines, items int) {
 	if items != 0 {
 		d.bytes.Add(int64(items) * dueBytes)
@@ -138,7 +137,7 @@ func (t *Table) hasHash(hash uint64) bool {
 	return c != nil && len(c.table.Under(nil, hash)) > 0
 }
 
-// reap takes out all entries that have expired up to now.
+// reap removes all expired entries.
 func (t *Table) reap() {
 	d := t.deadlines.Load()
 	if d == nil {
@@ -156,8 +155,7 @@ func (t *Table) reap() {
 	t.reaped(d)
 }
 
-// reaped ends a look at all shards. Where items were lost the entries themselves tell, at the price of a look
-// at all of them.
+// reaped ends a look at all shards. If items were lost, all entries are read to find their deadlines.
 func (t *Table) reaped(d *deadlines) {
 	d.look()
 	if d.lost.Swap(false) {
@@ -168,8 +166,8 @@ func (t *Table) reaped(d *deadlines) {
 	}
 }
 
-// requeue makes sure that all entries with a deadline are in the queue. A caller who is alone has all locks, and the
-// store to himself. An entry that cannot be read is reported, and the others are queued.
+// requeue makes sure that all entries with a deadline are in the queue. A caller that is alone has all locks and the
+// whole store. An entry that cannot be read is reported, and the others are queued.
 func (t *Table) requeue(alone bool) {
 	s := t.store
 	enter := s.Inside
@@ -196,7 +194,7 @@ func (t *Table) requeue(alone bool) {
 	}
 }
 
-// requeueAt queues the entry whose record stands, or stood, at a.
+// requeueAt queues the entry whose record is, or was, at a.
 func (t *Table) requeueAt(a seglog.Address, alone bool) error {
 	buf := seglog.Scratch.Get().(*[]byte)
 	defer seglog.Scratch.Put(buf)
@@ -248,11 +246,11 @@ func (t *Table) reapSomeLocked(d *deadlines, n int, now uint64) (more bool) {
 		}
 	}
 	t.countDeadlines(d, cap(sh.heap)-before)
-	sh.first.Store(sh.next()) // not before: who counts is to wait for what is being taken out
+	sh.first.Store(sh.next()) // not before: a count waits for the removal of these
 	return sh.next() <= now
 }
 
-// lookLocked takes out the entries under a hash that have expired, and queues the others that have a deadline.
+// lookLocked removes the expired entries under a hash, and queues the others that have a deadline.
 func (t *Table) lookLocked(hash, now uint64) error {
 	var errs []error
 	c := t.cells.Load()
@@ -301,8 +299,7 @@ func (t *Table) lookAtCellsLocked(c *Cells, hash, now uint64) (errs []error) {
 	return errs
 }
 
-// againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays
-// as it is.
+// againLocked returns the error of a look, and queues another one after an error of the disk. Damage stays.
 func (t *Table) againLocked(hash, now uint64, err error) error {
 	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 		t.expect(hash, 0, now+1000)
@@ -321,7 +318,7 @@ func (c *Cells) knows(hash uint64, a seglog.Address) bool {
 	return false
 }
 
-// lookAtLocked is lookLocked for the entry whose record stands at a.
+// lookAtLocked is lookLocked for the entry whose record is at a.
 func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64) error {
 	s := t.store
 	buf := seglog.Scratch.Get().(*[]byte)
@@ -330,7 +327,7 @@ func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64
 	switch {
 	case err != nil:
 		return err
-	case len(key) < t.prefix || t.hash(key) != hash: // the index knows less of a hash than we do
+	case len(key) < t.prefix || t.hash(key) != hash: // the index has only a part of the hash
 		return nil
 	case h.Expiry == 0:
 		return nil
@@ -342,7 +339,7 @@ func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64
 	return t.endLocked(t.queue(), &was, now)
 }
 
-// headAndKey reads the beginning of the record at a, unverified, and tells how long that is.
+// headAndKey reads the beginning of the record at a, unverified, and returns the record's length.
 func (s *Store) headAndKey(a seglog.Address, buf []byte) (h record.Head, key []byte, bytes int, err error) {
 	slot, offset := seglog.SplitAddress(a)
 	seg := s.log.Segment(slot)
@@ -356,7 +353,7 @@ func (s *Store) headAndKey(a seglog.Address, buf []byte) (h record.Head, key []b
 	return h, b[head : head+h.KeyBytes], h.Length(head), nil
 }
 
-// expireLocked takes out the entry, whose deadline has passed. The state of a key without an entry is left.
+// expireLocked removes the entry, whose deadline has passed. now becomes the state of a key without an entry.
 func (s *Store) expireLocked(t *Table, now *state) error {
 	var logged seglog.Record
 	if now.seq != 0 { // its head was read, and not verified
@@ -368,14 +365,14 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 	var f *farewell
 	if now.cells != nil {
 		var err error
-		was, read := *now, logged // copies, so that now stays on the stack of the caller
+		was, read := *now, logged // copies, to keep now on the stack of the caller
 		if f, err = now.cells.work.farewell(s, t, &was, &read); err != nil {
 			s.log.ReportError("reading what has expired", err)
 		}
 	}
 	tells := t.tells(now)
 	switch c := now.cell; {
-	case c != nil && c.Dirty && c.Address != 0: // the log is to learn of it, or would show what it has
+	case c != nil && c.Dirty && c.Address != 0: // without a deletion in the log, its record would show
 		was := *now
 		err := now.cells.work.expire(&was, s, f, tells)
 		*now = was
@@ -419,7 +416,7 @@ func (now *state) deleteExpiredLocked(s *Store, f *farewell, tells bool) error {
 	return nil
 }
 
-// expireDirtyLocked takes out of a shard what has expired before the log was to learn of it.
+// expireDirtyLocked removes the dirty cells of a shard that have expired.
 func (s *Store) expireDirtyLocked(c *Cells, shard int) error {
 	if c.owner.deadlines.Load() == nil {
 		return nil
@@ -439,14 +436,14 @@ func (s *Store) expireDirtyLocked(c *Cells, shard int) error {
 	return nil
 }
 
-// farewell is an entry that has expired, on its way to who wants to know.
+// farewell is an expired entry on its way to the function that is called for it.
 type farewell struct {
 	cells *Cells
 	key   []byte
 	entry Entry
 }
 
-// farewellTo is the expired entry as the map showed it; nil where no function asks for it.
+// farewellTo returns the expired entry as the map showed it, or nil if no function wants it.
 func (s *Store) farewellTo(t *Table, now *state, logged *seglog.Record) (*farewell, error) {
 	if now.cells.values.Expired == nil || s.opts.ReadOnly {
 		return nil, nil
@@ -473,20 +470,20 @@ func (s *Store) farewellTo(t *Table, now *state, logged *seglog.Record) (*farewe
 	return f, nil
 }
 
-// expirer is the goroutine that takes out what has expired when its time has come, and tells of
-// it. It is there while anything has a deadline.
+// expirer is the goroutine that removes entries at their deadlines and calls the functions for
+// them. It runs while any entry has a deadline.
 type expirer struct {
 	mu      sync.Mutex // a leaf
 	allowed bool       // between the end of Open and the beginning of Close, of a store with goroutines
 	running bool
-	owes    atomic.Bool // something was owed once
+	owes    atomic.Bool // an end was owed once
 	wake    chan struct{}
 	list    []farewell
-	told    string // the last error of telling the log
+	told    string // the last error of a write to the log
 	run     func()
 }
 
-// poke says that something is due earlier than before.
+// poke wakes the goroutine, as an entry is due earlier than before.
 func (e *expirer) poke() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -527,7 +524,7 @@ func (e *expirer) take() []farewell {
 	return list
 }
 
-// ends reports whether the goroutine is to end, for lack of work that is due at next.
+// ends reports whether the goroutine ends, as no work is due at next.
 func (e *expirer) ends(next uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -538,7 +535,7 @@ func (e *expirer) ends(next uint64) bool {
 	return true
 }
 
-// beginExpiry lets the goroutine begin, at once if there is work for it.
+// beginExpiry allows the goroutine to begin, at once if there is work for it.
 func (s *Store) beginExpiry() {
 	e := &s.expirer
 	e.mu.Lock()
@@ -553,15 +550,15 @@ func (s *Store) beginExpiry() {
 	}
 }
 
-// endExpiry lets no goroutine begin any more.
+// endExpiry prevents the start of another goroutine.
 func (s *Store) endExpiry() {
 	s.expirer.mu.Lock()
 	s.expirer.allowed = false
 	s.expirer.mu.Unlock()
 }
 
-// What is due within expireEvery is taken out together, and the clock is looked at
-// after expireLook at the latest: it may have been set, which a timer does not see.
+// Entries that are due within expireEvery are removed together, and the clock is looked at after
+// expireLook at the latest: it may have been set, which a timer does not see.
 const (
 	expireEvery = 10 * time.Millisecond
 	expireLook  = time.Minute
@@ -580,7 +577,7 @@ func (s *Store) expirePeriodically() {
 			wait = max(time.Duration(left)*time.Millisecond, expireEvery)
 		}
 		timer, cancel := s.opts.Clock.After(wait)
-		if s.now() != now { // who has lost time since he looked would wait for longer
+		if s.now() != now { // time has passed since the look, and the wait would be too long
 			cancel()
 			continue
 		}
@@ -595,7 +592,7 @@ func (s *Store) expirePeriodically() {
 	}
 }
 
-// expireDue takes out all entries that are due, and returns the next deadline. It fails when the store is being closed.
+// expireDue removes all entries that are due, and returns the next deadline. It fails when the store is being closed.
 func (s *Store) expireDue() (next uint64, err error) {
 	tables, err := s.expiring()
 	if err != nil {
@@ -645,7 +642,7 @@ func (s *Store) tell() error {
 	return nil
 }
 
-// expiring are the tables with deadlines.
+// expiring returns the tables with deadlines.
 func (s *Store) expiring() (list []*Table, err error) {
 	in, err := s.use()
 	if err != nil {
@@ -662,7 +659,7 @@ func (s *Store) expiring() (list []*Table, err error) {
 	return list, nil
 }
 
-// nextDeadlineLocked is the first of all tables. The caller uses the store, or is alone.
+// nextDeadlineLocked returns the first of all deadlines. The caller uses the store, or is alone.
 func (s *Store) nextDeadlineLocked() uint64 {
 	next := uint64(never)
 	for _, sp := range s.spaces {

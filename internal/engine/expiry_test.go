@@ -129,8 +129,8 @@ func TestDeadlinesStayFew(t *testing.T) {
 	}
 }
 
-// What was there before an entry that has expired does not come back, and with a clock that was set back the newest
-// one does, whatever the end of the process was.
+// An older value of an expired entry does not come back. With a clock that was set back the newest one does,
+// whatever the end of the process was.
 func TestNothingOlderComesBack(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, mem *vfs.Mem, s *Store) *vfs.Mem{
 		"died":   func(t *testing.T, mem *vfs.Mem, s *Store) *vfs.Mem { return mem.ProcessCrash() },
@@ -161,7 +161,7 @@ func TestNothingOlderComesBack(t *testing.T) {
 	}
 }
 
-// What expires before the log has heard of it is not written; over an older record it is a deletion.
+// An entry that expires before it is written is left out of the log; over an older record it is a deletion.
 func TestExpiredBeforeItIsWritten(t *testing.T) {
 	clock, mem := logtest.NewClock(), vfs.NewMem()
 	s := mustOpen(t, mem, withClock(clock))
@@ -264,7 +264,7 @@ func TestLaterDeadline(t *testing.T) {
 	}
 }
 
-// What has expired goes without being asked for, by a goroutine that is there as long as it is needed.
+// A goroutine, which runs as long as it is needed, removes expired entries that no operation looks at.
 func TestReclaimedInTheBackground(t *testing.T) {
 	clock := logtest.NewClock()
 	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour}))
@@ -299,7 +299,7 @@ func TestReclaimedInTheBackground(t *testing.T) {
 	}
 }
 
-// heldUpClock moves on by as much as it is asked to wait for, once, before it begins to count.
+// heldUpClock advances once by a requested wait, before the wait begins.
 type heldUpClock struct {
 	*logtest.Clock
 	d    time.Duration
@@ -313,7 +313,7 @@ func (c *heldUpClock) After(d time.Duration) (<-chan time.Time, func()) {
 	return c.Clock.After(d)
 }
 
-// What is due is taken out when the goroutine that does it was held up between its look at the clock and its timer.
+// Due entries are removed even if the goroutine was held up between its look at the clock and its timer.
 func TestReclaimedThoughTimeWasLost(t *testing.T) {
 	clock := &heldUpClock{Clock: logtest.NewClock(), d: 7 * time.Second}
 	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour}))
@@ -357,7 +357,7 @@ func TestLostWriteOverADeadline(t *testing.T) {
 	}
 }
 
-// Items that a snapshot has are read when the first of them is due; if they cannot be read, the entries tell.
+// Items in a snapshot are read when the first of them is due; if they cannot be read, the entries are.
 func TestDeferredDeadlines(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		clock, mem := logtest.NewClock(), vfs.NewMem()

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What a snapshot of the index knows, and has expired since, does not come back in any form but its
-// own: neither after compaction, nor when it is replayed, nor with a clock that was set back.
+// An entry in a snapshot of the index that has expired since comes back with its own value or not
+// at all: neither after compaction, nor when it is replayed, nor with a clock that was set back.
 func TestExpiredInASnapshot(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		for rounds := range 3 { // of compaction
@@ -71,7 +71,7 @@ func (s *Store) wantKeys(t *testing.T, what string, want int) {
 	}
 }
 
-// A store that is opened from a snapshot looks at what it has to when the time comes, and reads no queue before.
+// A store that is opened from a snapshot looks at entries when they are due, and reads no queue before.
 func TestDeadlinesInASnapshot(t *testing.T) {
 	clock, mem := logtest.NewClock(), vfs.NewMem()
 	s := mustOpen(t, mem, withClock(clock))
@@ -80,7 +80,7 @@ func TestDeadlinesInASnapshot(t *testing.T) {
 		putTTL(t, s, fmt.Sprint(i), "v", time.Duration(1+i)*time.Second)
 	}
 	for i := range n {
-		if i%7 == 0 { // a snapshot of what is in a snapshot
+		if i%7 == 0 { // a snapshot of entries of a snapshot
 			mustSet(t, s, "other", "v")
 			mustClose(t, s)
 			s = mustOpen(t, mem, withClock(clock))
@@ -131,7 +131,7 @@ func TestDamagedQueueInASnapshot(t *testing.T) {
 			mustClose(t, s) // which waits for the reports
 			mem = image
 		} else {
-			mustSet(t, s, "other", "v") // or the snapshot stays as it is
+			mustSet(t, s, "other", "v") // or no new snapshot is written
 			if _, err := s.Delete(nil, []byte("other"), Process); err != nil {
 				t.Fatal(err)
 			}

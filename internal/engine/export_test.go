@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What the tests need that stand outside of the package, because they use a room above it.
+// Identifiers for tests outside of the package, which use a package above it.
 
 // BackUp makes a backup of a store, for tests of this package: the room does, which rooms_test.go puts here.
 var BackUp func(s *Store, dir string) error
@@ -37,8 +37,8 @@ func LockOf(s *Store, key []byte) sync.Locker {
 // DiskBytes is how much of the disk counts when writes are slowed down.
 func DiskBytes(s *Store) int64 { return s.compactor().DiskBytes() }
 
-// CrashStep is what a room is to do in a script of the crash model: write a value of a key. It may call Between
-// as often as it likes, and calls Begin before what makes the value count.
+// CrashStep is a step of a package above in a script of the crash model: it writes a value of a key. It may
+// call Between any number of times, and calls Begin before the record by which the value counts.
 type CrashStep struct {
 	Key, Value string
 	Durability Durability

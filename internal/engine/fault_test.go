@@ -17,13 +17,13 @@ import (
 )
 
 // The store under the fault injector of crashtest, with scripts of 500 operations. A script may have kills in
-// it: what follows one, the opening above all, runs under the same fault. Besides what holds for every owner,
+// it: the steps after one, the opening above all, run under the same fault. Besides what holds for every owner,
 // whatever fails:
 //
 //   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
-//   - after an error that is final every later write is refused, and says why. After any other but a lack of room
-//     the write has not happened or, if it was to be durable, is visible and may not be;
-//   - what the store shows meanwhile is what was acknowledged.
+//   - after a final error every later write is refused with its cause. After any other error except a lack of
+//     room, the write has not happened or, if it was a durable one, is visible and may not be durable;
+//   - the store shows the acknowledged writes meanwhile.
 
 // faulted is a run of a script under a fault.
 type faulted struct {
@@ -33,12 +33,12 @@ type faulted struct {
 	clock   clock.Clock
 	oracle  *oracle
 	refused bool // a write has failed for good
-	unsync  bool // a sync may have failed: what only the cache had may be gone
+	unsync  bool // a sync may have failed: records in the cache alone may be gone
 	found   int  // the last of the writes that the opening has found
 	wrote   bool // something was written since
 	groups  []*openGroup
-	armed   int  // steps to come of those that follow a kill
-	looking bool // at what the store holds, which is no step
+	armed   int  // steps to come of those after a kill
+	looking bool // at the content of the store, which is no step
 	lasted  int  // writes in the end that the fault has refused
 	store   *Store
 }
@@ -90,7 +90,7 @@ func (f *faulted) Holds(s *Store, all bool) error {
 
 func faultScript(seed uint64, n int) []step {
 	script := randomScript(rand.New(rand.NewPCG(seed, 3)), n)
-	for i := range script { // few reopenings: what follows a failed one is a script of its own
+	for i := range script { // few reopenings: the steps after a failed one are a script of their own
 		if script[i].kind == "reopen" && i%10 != 0 {
 			script[i].kind = "set"
 		}
@@ -142,7 +142,7 @@ func (f *faulted) Run() {
 	f.close()
 }
 
-// open opens the store and settles what it holds. It reports false where a fault that stays keeps it from that.
+// open opens the store and settles its content. It reports false if a lasting fault prevents that.
 func (f *faulted) open() bool {
 	return f.Reopen(func() (err error) {
 		f.store, err = f.Open(f.Fsys)
@@ -160,8 +160,8 @@ func (f *faulted) mayRefuse(err error) {
 	f.MayRefuse(err, seglog.ErrCorrupt, seglog.ErrVersion, fs.ErrNotExist)
 }
 
-// die kills the process, lets a reader look at what it has left, if the step says so, and opens the
-// store again.
+// die kills the process, lets a reader look at the files, if the step is one of those, and opens
+// the store again.
 func (f *faulted) die(st step) bool {
 	f.groups, f.armed = nil, afterKills
 	f.Kill()
@@ -195,8 +195,8 @@ func (f *faulted) close() {
 	}
 }
 
-// acknowledged notes that a write has succeeded. The first one has made durable what the opening
-// had found.
+// acknowledged notes that a write has succeeded. The first one has made the records found by the
+// opening durable.
 func (f *faulted) acknowledged(power bool) {
 	o := f.oracle
 	o.Acked, f.wrote = o.Started, true
@@ -205,8 +205,8 @@ func (f *faulted) acknowledged(power bool) {
 	}
 }
 
-// settle finds out which of the possible states a reopened store holds. It reports false where a
-// fault that stays lets nobody read.
+// settle finds out which of the possible states a reopened store holds. It reports false if a
+// lasting fault prevents reads.
 func (f *faulted) settle(s *Store) bool {
 	f.looking = true
 	defer func() { f.looking = false }()

@@ -12,20 +12,20 @@ import (
 )
 
 // The fault injector after a kill. Scripts are killed several times, and the operations that fail
-// are those of the openings that follow, and of the steps in which what they have found is mended:
-// segments, ring, manifest and mark are read, what may be on the disk in part only is copied,
-// synced and renamed, and the manifest is announced.
+// are those of the openings that follow, and of the steps that mend the files found: segments,
+// ring, manifest and mark are read, records that may be on the disk in part only are copied, synced
+// and renamed, and the manifest is announced.
 
-// afterKills is how many steps have operations that fail, beginning with the kill, which opens the
+// afterKills is the number of steps whose operations fail, beginning with the kill, which opens the
 // store again: the first writes and syncs mend.
 const afterKills = 4
 
-// withKills puts kills into a script: in the place of what opens it again, and more, some with
-// nothing in between.
+// withKills puts kills into a script: in the place of reopenings, and more, some directly after
+// another.
 func withKills(rng *rand.Rand, script []step) []step {
 	var all []step
 	die := func() {
-		for i := range rng.IntN(5) { // what is in the ring alone, or in the cache
+		for i := range rng.IntN(5) { // records in the ring alone, or in the cache
 			all = append(all, step{kind: "set", key: fmt.Sprint("late ", i), value: strings.Repeat("v", []int{0, 20, 100, 400, 1500}[rng.IntN(5)])})
 		}
 		all = append(all, step{kind: "die", value: []string{"", "", "look"}[rng.IntN(3)]})

@@ -21,20 +21,19 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What becomes of a store of which somebody has removed, emptied or replaced a file, or two: it opens with
-// everything, or says precisely why not, and is left as it is. It never opens with less, and no
-// new store begins over an old one.
+// A store of which one or two files were removed, emptied or replaced opens with everything, or returns the
+// precise cause and stays unchanged. It never opens with less, and no new store begins over an old one.
 
-// swapped is a store, and what its files are to be replaced by.
+// swapped is a store, with replacements for its files.
 type swapped struct {
 	t       *testing.T
 	image   *vfs.Mem
 	content map[string]string
-	synced  []map[string]string // what it held when it was synced last, and after each write since
-	before  map[string][]byte   // what the files held when the process before had closed it
-	older   map[string][]byte   // what they held after the first writes of the last process
+	synced  []map[string]string // its content at the last sync, and after each write since
+	before  map[string][]byte   // the files when the process before had closed it
+	older   map[string][]byte   // the files after the first writes of the last process
 	other   map[string][]byte   // files of another store
-	derived []string            // those that Check has found damaged, and of no account
+	derived []string            // those that Check has found damaged, and not needed
 }
 
 // swappedStore makes a store in several lives, with an order, and a snapshot of the index. Of small segments
@@ -113,7 +112,7 @@ func newer(name string, text []byte) []byte {
 	return append(two(text[:end]), text[end:]...)
 }
 
-// ways are what is done to a file. Each returns nil for a file that is to be removed.
+// ways are the changes of a file. Each returns nil to remove the file.
 var ways = map[string]func(x *swapped, name string, text []byte) []byte{
 	"removed":               func(*swapped, string, []byte) []byte { return nil },
 	"emptied":               func(*swapped, string, []byte) []byte { return []byte{} },
@@ -125,14 +124,14 @@ var ways = map[string]func(x *swapped, name string, text []byte) []byte{
 	"replaced by its start": func(_ *swapped, _ string, text []byte) []byte { return text[:len(text)/2] },
 }
 
-// alone are ways that are tried with one file. A copy of the manifest takes away what tells a power cut from a
-// kill, and then a second file that is short may be what the cut left. Without a ring the file itself is all
-// that knows of records that were not synced.
+// alone are ways that are tried with one file. A copy of the manifest loses the difference between a power cut
+// and a kill, and then a second, short file may be the result of the cut. Without a ring only the file itself
+// has records that were not synced.
 var alone = map[string]bool{"copied, and put back": true, "replaced by its start": true}
 
 // allThatKnew reports whether two files of a killed store are replaced that were all that knew of
 // something: the segment itself and the mark, where there is no ring; and with the ring the
-// manifest, of which a copy of the same bytes takes away what tells a kill from a power cut.
+// manifest, of which a copy of the same bytes loses the difference between a kill and a power cut.
 func (x *swapped) allThatKnew(name, way, other, too string) bool {
 	if name == seglog.ManifestName && other == seglog.RingName {
 		return way == "an older version" && (too == "an older version" || too == "emptied")
@@ -142,7 +141,7 @@ func (x *swapped) allThatKnew(name, way, other, too string) bool {
 	return !ring && segment && other == seglog.MarkName && (way == "an older version" || way == "of the life before")
 }
 
-// likeOf is a file of the other store that stands for what this one is; names of runs differ.
+// likeOf returns the file of the other store with the role of this one; names of runs differ.
 func (x *swapped) likeOf(name string) []byte {
 	if text, ok := x.other[name]; ok || !strings.HasSuffix(name, ".order") {
 		return text
@@ -234,7 +233,7 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 	return opened
 }
 
-// read is what a store holds.
+// read returns the content of a store.
 func (x *swapped) read(s *Store) map[string]string {
 	x.t.Helper()
 	got := map[string]string{}
@@ -317,8 +316,8 @@ func isDerived(name string) bool {
 	return logtest.IsIndex(name) || strings.HasSuffix(name, ".order")
 }
 
-// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what
-// was synced is there, or an error says what is wrong.
+// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since:
+// synced records are there, or an error names the fault.
 func TestFilesReplacedBeforeAReboot(t *testing.T) { logtest.BothWays(t, filesReplacedBeforeAReboot) }
 
 func filesReplacedBeforeAReboot(t *testing.T) {

@@ -11,19 +11,19 @@ import (
 )
 
 // A flush appends dirty cells, many at a time, and makes them clean. The keeper flushes once in each sync
-// interval; so does a caller that is about to ask the log, or that has no memory left for waiting cells.
+// interval; so does a caller that is about to read the log, or that has no memory left for waiting cells.
 //
 // A value that cannot be stored after all concerns only itself. Memory forgets it, the record of its key in the
-// log counts again, the error handler is told, and everything else is written. When the log has no room for
-// more, the deletions are still written, for which a little is kept.
+// log counts again, the error handler gets the error, and everything else is written. When the log has no room
+// for more, the deletions are still written, for which a little is kept.
 
 // flushed is the part that a flush has not written.
 type flushed struct {
-	lost    []*lostError // of the handler's knowing; whoever wants to be sure of all that was set is to return them, too
-	refused error        // why the log took no more, nil if it has everything else
+	lost    []*lostError // reported to the handler; returned also by callers that promise that all values were stored
+	refused error        // the error at which the log stopped, nil if it has everything else
 }
 
-// err is all of it.
+// err returns all of it.
 func (f flushed) err() error {
 	var errs []error
 	for _, lost := range f.lost {
@@ -32,7 +32,7 @@ func (f flushed) err() error {
 	return errors.Join(append(errs, f.refused)...)
 }
 
-// lostOf is the error of one cell, nil if it was not lost.
+// lostOf returns the error of one cell, nil if it was not lost.
 func (f flushed) lostOf(c *cache.Cell) error {
 	if i := slices.IndexFunc(f.lost, func(e *lostError) bool { return e.cell == c }); i >= 0 {
 		return f.lost[i]
@@ -40,8 +40,8 @@ func (f flushed) lostOf(c *cache.Cell) error {
 	return nil
 }
 
-// lostError is an asynchronous write that turned out to be none that can be stored. Memory has
-// forgotten it.
+// lostError is the error of an asynchronous write that cannot be stored after all, and is
+// forgotten.
 type lostError struct {
 	error
 	cell *cache.Cell
@@ -49,7 +49,7 @@ type lostError struct {
 
 func (e *lostError) Unwrap() error { return e.error }
 
-// isLost reports whether an error concerns lost values alone, of those that a call wrote which is about one key.
+// isLost reports whether an error of a call for one key concerns only lost values.
 func isLost(err error) bool {
 	_, lost := errors.AsType[*lostError](err)
 	return lost
@@ -92,8 +92,8 @@ func (s *Store) flush(c *Cells) (all flushed) {
 	return all
 }
 
-// flushPeriodically is Flush for the log's keeper. It reports whether to try again after
-// the next interval; the reason is told once.
+// flushPeriodically is Flush for the log's keeper. It reports whether to try again after the next
+// interval; the error is reported once.
 func (s *Store) flushPeriodically() (again bool) {
 	err := s.flushAll().refused
 	switch {
@@ -107,8 +107,8 @@ func (s *Store) flushPeriodically() (again bool) {
 	return true
 }
 
-// endShardLocked is the last flush of a shard, of several that last is about: unwritten cells are gone then.
-// The caller holds its lock.
+// endShardLocked is the last flush of a shard, one of several with the result last: unwritten cells are gone
+// then. The caller holds its lock.
 func (s *Store) endShardLocked(c *Cells, shard int, last *flushed) {
 	c.work.flush(s, c, shard, last)
 	c.table.Close(shard)
@@ -134,8 +134,7 @@ func (s *Store) makeRoomLocked(t *Table, hash uint64) error {
 	return nil
 }
 
-// logLocked has the log learn of what is dirty in a state, and finds out what there is then: what was lost is
-// not there.
+// logLocked writes a dirty cell of a state to the log, and reads the state again: the value may be lost.
 func (s *Store) logLocked(now *state, t *Table, key []byte) error {
 	if now.cell == nil || !now.cell.Dirty {
 		return nil
@@ -147,8 +146,8 @@ func (s *Store) logLocked(now *state, t *Table, key []byte) error {
 	return s.stateLocked(now, t, now.hash, key)
 }
 
-// flushBatch is how many cells are written in one append, and flushBytes after how many
-// bytes no more are added.
+// flushBatch is the number of cells written in one append, and flushBytes the length after which no
+// more are added.
 const (
 	flushBatch = 64
 	flushBytes = 256 << 10
@@ -174,8 +173,8 @@ func (s *Store) flushLocked(c *Cells, shard int) (f flushed) {
 	}
 }
 
-// flushDeletionsLocked writes the deletions of a shard when there is no room for all of it: for them a little
-// is kept. Why something is not written is known already.
+// flushDeletionsLocked writes the deletions of a shard when there is no room for all cells: a little is kept
+// for them. It returns no error, as the caller has one.
 func (s *Store) flushDeletionsLocked(c *Cells, shard int) {
 	var gone []cache.Dirty
 	for _, d := range c.table.DirtyIn(shard) {
@@ -204,8 +203,7 @@ func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 	return f.err()
 }
 
-// appendDirtyLocked writes dirty cells of one shard to the log until it refuses, and notes in f what has become
-// of the others.
+// appendDirtyLocked writes dirty cells of one shard to the log until it refuses, and notes in f the lost ones.
 func (s *Store) appendDirtyLocked(c *Cells, cells []cache.Dirty, f *flushed) {
 	defer s.log.EndParts(s.log.BeginParts()) // some of them may be large
 	arena := arenas.Get().(*[]byte)

@@ -15,7 +15,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A value that turns out to be none that can be stored concerns nobody but itself.
+// A value that cannot be stored after all affects no other.
 
 var errNoValue = errors.New("no value that can be stored")
 
@@ -30,7 +30,8 @@ type lossy struct {
 
 const lossyKeys = 700
 
-// bad tells which: a few, with good ones before and behind them in the order of the shards, and in their shards.
+// bad reports which: a few, with good ones before and after them in the order of the shards, and in their
+// shards.
 func bad(key string) bool { return strings.HasSuffix(key, "77") }
 
 func openLossy(t *testing.T, change ...func(*Options)) *lossy {
@@ -75,7 +76,7 @@ func (l *lossy) fill() {
 	}
 }
 
-// want compares what a store has with what can be stored.
+// want compares the content of a store with the values that can be stored.
 func (l *lossy) want(what string, s *Store) {
 	l.t.Helper()
 	got := map[string]string{}
@@ -100,7 +101,7 @@ func (l *lossy) want(what string, s *Store) {
 	}
 }
 
-// wantLost compares what the error handler was told.
+// wantLost compares the errors that the handler got.
 func (l *lossy) wantLost(what string) {
 	l.t.Helper()
 	l.s.reports.wait()
@@ -272,8 +273,8 @@ func TestWhatStandsBeneathALostValue(t *testing.T) {
 	}
 }
 
-// Where there is no room for what was set, the deletions are written, in whatever shards they are: there is
-// some for them.
+// If there is no room for values, the deletions are written, in whatever shards they are: some room is kept for
+// them.
 func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
 	for what, flush := range map[string]func(s *Store, c *Cells) error{
 		"Flush":  func(s *Store, c *Cells) error { return s.Flush(nil) },
@@ -287,7 +288,7 @@ func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
 			mustSet(t, s, fmt.Sprint("m:", i), "v")
 		}
 		disk.SetFree(0)
-		for s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process) == nil { // what is reserved ahead
+		for s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process) == nil { // use up the space reserved ahead
 		}
 		for i := range n {
 			key := fmt.Sprint(i)
@@ -357,7 +358,7 @@ func TestReserveIsForDeletionsAlone(t *testing.T) {
 		mustSet(t, s, fmt.Sprintf("victim%d", i), "x")
 	}
 	disk.SetFree(0)
-	for i := 0; ; i++ { // use up what is reserved ahead
+	for i := 0; ; i++ { // use up the space reserved ahead
 		if err := s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process); err != nil {
 			if !errors.Is(err, seglog.ErrNoSpace) {
 				t.Fatal(err)

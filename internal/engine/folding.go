@@ -8,7 +8,7 @@ import (
 
 // orders folds the orders of a store, in the background.
 type orders struct {
-	mu      sync.Mutex // guards what is to be known of files; taken before ordering.mu
+	mu      sync.Mutex // guards the state of files; taken before ordering.mu
 	pending map[uint64]bool
 	any     atomic.Bool // there is, or was, an order, and may be files of it
 	walks   atomic.Uint64
@@ -19,7 +19,7 @@ type orders struct {
 	inline  bool // marks are made by one goroutine, which folds in memory: recovery
 }
 
-// due says that an order is to be folded.
+// due requests a fold of an order.
 func (w *orders) due(o *ordering) {
 	switch {
 	case w.inline:
@@ -27,7 +27,7 @@ func (w *orders) due(o *ordering) {
 	case w.running.Load() && !o.told.Swap(true):
 		select {
 		case w.list <- o:
-		default: // the next mark asks again
+		default: // the next mark requests it again
 			o.told.Store(false)
 		}
 	}
@@ -50,7 +50,7 @@ func (s *Store) beginFolding() {
 	s.goroutines.Go(func() { s.keepFolding(s.stop) })
 }
 
-// endFolding lets no goroutine begin any more.
+// endFolding prevents the start of another goroutine.
 func (s *Store) endFolding() {
 	s.orders.mu.Lock()
 	s.orders.ended = true
@@ -68,7 +68,7 @@ func (s *Store) keepFolding(stop <-chan struct{}) {
 			err := o.fold(files)
 			if err != nil && files {
 				s.log.ReportError("writing the order of keys", err)
-				err = o.fold(false) // memory is to stay small
+				err = o.fold(false) // memory must stay small
 			}
 			s.log.ReportError("folding the order of keys", err)
 			if !o.asked.Load() {

@@ -6,31 +6,30 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Follower is the room that shows the writes of another process in a read-only store, as the engine
-// knows it. Options.Follower makes it, once the log has been read. The room's calls of the engine
-// are in this file, in anew.go and in hold.go: it replays new records, each under the lock of its
-// key.
+// Follower shows the writes of another process in a read-only store. Options.Follower makes it,
+// once the log has been read. The engine's methods for it are in this file, in anew.go and in
+// hold.go: it replays new records, each under the lock of its key.
 type Follower interface {
-	// Keep is the goroutine of the room. It returns when stop is closed.
+	// Keep is the goroutine of the follower. It returns when stop is closed.
 	Keep(stop <-chan struct{})
 
-	// Look returns when the store shows everything that was written, by whatever process, before the call.
+	// Look returns when the store shows everything that any process wrote before the call.
 	Look() error
 
-	// To replays what comes up to the record with a number, which the log has, and nothing behind it. It is for a store
-	// of OpenMoment. The error is ErrHistoryLost when compaction has been there.
+	// To replays the log up to the record with the given number, which the log has. It is for a store of OpenMoment.
+	// The error is ErrHistoryLost when compaction has replaced segments there.
 	To(seq uint64) error
 
-	// Replace has the store use what compaction has put into the place of segments that it has read whole. It does not
-	// go on to other records, now or later. It reports whether no group is under way there.
+	// Replace has the store use the segments by which compaction has replaced those that it has read whole. It does
+	// not go on to other records, now or later. It reports whether no group is under way there.
 	Replace() (whole bool, err error)
 
-	// Leave gives back what To has open. Close of the store calls it, and nothing is called behind it.
+	// Leave closes the files that To has open. Close of the store calls it last.
 	Leave()
 }
 
-// unfollowing is the room of a store that is opened without one, which shows what there was then, and of one that
-// can be written to.
+// unfollowing is the follower of a store that is opened without one, and shows the state of its opening, and of a
+// store that can be written to.
 type unfollowing struct{}
 
 func (unfollowing) Keep(<-chan struct{})   {}
@@ -39,11 +38,11 @@ func (unfollowing) To(uint64) error        { return seglog.ErrHistoryLost }
 func (unfollowing) Replace() (bool, error) { return false, nil }
 func (unfollowing) Leave()                 {}
 
-// Follower is what Options.Follower has made.
+// Follower returns the result of Options.Follower.
 func (s *Store) Follower() Follower { return s.follower }
 
-// Refresh returns when a read-only store shows everything that was written, by whatever process, before the call. For
-// others there is nothing to do.
+// Refresh returns when a read-only store shows everything that any process wrote before the call. For other stores it
+// does nothing.
 func (s *Store) Refresh() error {
 	if !s.opts.ReadOnly || s.opts.Until != nil {
 		return s.refuse(nil)
@@ -51,9 +50,9 @@ func (s *Store) Refresh() error {
 	return s.follower.Look()
 }
 
-// Replay calls f, which replays, while nobody else does, and nobody reads what has been counted and is not
-// replayed yet. Then those segments go that nobody holds, whatever the error. That is the error of f, or
-// ErrClosed. Close waits for it.
+// Replay calls f, which replays. No other replay runs meanwhile, and no reader uses the counts of records that
+// are not replayed yet. Then, also after an error, retired segments without a holder are removed. Replay
+// returns the error of f, or ErrClosed. Close waits for it.
 func (s *Store) Replay(f func() error) error {
 	s.replaying.Lock()
 	defer s.replaying.Unlock()
@@ -82,7 +81,7 @@ func (s *Store) Apply(e seglog.Record, a seglog.Address) error {
 		return nil
 	case e.Op == record.Range:
 		return s.applyAlone([]seglog.Member{{Record: e, Address: a}})
-	case e.Kind == record.System, s.spaces[e.Space] == nil: // which only we change
+	case e.Kind == record.System, s.spaces[e.Space] == nil: // which only a replay changes
 		s.exclude()
 		defer s.admit()
 		return s.replay(e, a)
@@ -131,8 +130,8 @@ func (s *Store) ApplyAll(members []seglog.Member) error {
 	return nil
 }
 
-// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits. What a
-// range deletion deletes is looked for before.
+// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits. The
+// keys of range deletions are looked for before.
 func (s *Store) applyAlone(members []seglog.Member) (err error) {
 	found := make([][][]byte, len(members))
 	for i := range members {
@@ -163,8 +162,8 @@ func (s *Store) applyAlone(members []seglog.Member) (err error) {
 	return nil
 }
 
-// ApplyCopy lets an entry whose record stands in one of the slots point to e, a copy of that at a. Other copies
-// change nothing. The caller is in Replay.
+// ApplyCopy lets an entry whose record is in one of the slots point to e, its copy at a. Other copies change
+// nothing. The caller is in Replay.
 func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotSet) error {
 	if !e.IsEntry() {
 		return nil
@@ -192,8 +191,8 @@ func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotS
 	return nil
 }
 
-// TakeOutExpired takes out the entries that still stand in the given slots when all copies were applied:
-// those that had expired when their segments were compacted. The caller is in Replay.
+// TakeOutExpired removes the entries that are still in the given slots when all copies were applied: they had
+// expired when their segments were compacted. The caller is in Replay.
 func (s *Store) TakeOutExpired(slots seglog.SlotSet) error {
 	in := s.life.enter()
 	tables := s.allTables()
@@ -224,7 +223,7 @@ func (s *Store) takeOutAt(t *Table, a seglog.Address) error {
 		return err
 	}
 	if !s.Expired(e.Expiry) {
-		return seglog.ErrBehind // the compacted segments should have had it
+		return seglog.ErrBehind // the compacted segments lack its record
 	}
 	hash := t.hash(e.Key)
 	mu := s.lockOf(hash)
@@ -238,7 +237,7 @@ func (s *Store) takeOutAt(t *Table, a seglog.Address) error {
 	return nil
 }
 
-// forgetLocked drops the cell of a key, of which another process has written.
+// forgetLocked drops the cell of a key that another process has written.
 func (t *Table) forgetLocked(hash uint64, key []byte) {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {

@@ -4,9 +4,9 @@ import (
 	"github.com/copaldb/copal/internal/grace"
 )
 
-// A gate knows the goroutines inside: those that look at the log without holding the lock of a key.
-// Compaction waits until all those have left that may still hold an address from before, and keeps
-// nothing out meanwhile. To exclude is another matter: newcomers wait then.
+// A gate counts the goroutines inside: those that read the log without holding the lock of a key.
+// Compaction waits until all that may still have an old address have left, without keeping others
+// out. While the gate is excluded, newcomers wait.
 type gate struct{ inner grace.Gate }
 
 // pass is given to a goroutine that enters, and shown when it leaves.

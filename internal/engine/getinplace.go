@@ -44,8 +44,8 @@ func (s *Store) appendInPlace(dst []byte, t *Table, hash uint64, key []byte) (ou
 	return append(dst, e.Value...), e.Schema, true, nil
 }
 
-// AppendGet appends to dst the value of key's entry, and returns it with its schema. Otherwise it is Get. Unless takes
-// is nil it is asked before a large value is put together, and its error is returned.
+// AppendGet appends to dst the value of key's entry, and returns it with its schema. Otherwise it is Get. Unless
+// takes is nil, it is called before a large value is joined, and its error is returned.
 func (s *Store) AppendGet(dst, key []byte, takes Takes) (out []byte, schema uint64, err error) {
 	in, err := s.use()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) AppendGet(dst, key []byte, takes Takes) (out []byte, schema uint
 	return r.appendCopy(dst, t, hash, key)
 }
 
-// appendCopy is AppendGet for what cannot be read in place, or is known by a cell.
+// appendCopy is AppendGet for an entry that cannot be read in place, or has a cell.
 func (r *reader) appendCopy(dst []byte, t *Table, hash uint64, key []byte) ([]byte, uint64, error) {
 	buf := seglog.Scratch.Get().(*[]byte)
 	defer seglog.Scratch.Put(buf)
@@ -77,7 +77,7 @@ func (r *reader) appendCopy(dst []byte, t *Table, hash uint64, key []byte) ([]by
 	switch {
 	case err != nil:
 		return dst, 0, err
-	case dst == nil && f.encoded == nil && (e.Large > 0 || len(e.Value) > len(*buf)): // it stands in memory of its own
+	case dst == nil && f.encoded == nil && (e.Large > 0 || len(e.Value) > len(*buf)): // it is in memory of its own
 		return found.Value, found.Schema, nil
 	}
 	return append(dst, found.Value...), found.Schema, nil
@@ -105,8 +105,8 @@ func (s *Store) ViewValue(key []byte, takes Takes, fn func(value []byte, schema 
 }
 
 // ViewRecord calls fn with the record of key's entry, in place where that is possible. The bytes are fn's until it
-// returns, and it runs without a lock. Of a large value the record has the list of the parts. The errors are those of
-// Get, and of fn.
+// returns, and it runs without a lock. For a large value the record has the list of the parts. The errors are those
+// of Get, and of fn.
 func (s *Store) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
 	e := new(seglog.Record)
 	seg, err := s.pinInPlace(e, key)
@@ -127,7 +127,7 @@ func (s *Store) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
 	return fn(e)
 }
 
-// giveArena is for when it was used, unless it has become large.
+// giveArena returns an arena to the pool, unless it has become large.
 func giveArena(arena *[]byte) {
 	if cap(*arena) <= 2*flushBytes {
 		arenas.Put(arena)

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestReadsOfADamagedRing changes a byte of the ring under the map. A reader gets what was
-// written, or an error. When the ring has been drained, it is damage in the log.
+// TestReadsOfADamagedRing changes a byte of the ring under the map. A reader gets the written
+// value, or an error. When the ring has been drained, it is damage in the log.
 func TestReadsOfADamagedRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()

@@ -8,19 +8,18 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// graves remember of a segment which short records are dead for good: the index has not got their address, and
-// no cell has. Compaction need not look for those in index and cells, which is most of its work where entries
-// are overwritten again and again.
+// graves remember of a segment which short records are dead for good: neither the index nor a cell has their
+// address. Compaction need not look for those in index and cells, which is most of its work if entries are
+// overwritten again and again.
 //
-// There is a bit for every graveBytes of the file, less than the shortest record is long, in chunks that come
-// when they are needed. What is not remembered is asked for: records that were dead when the store was opened,
-// and those of which the index is told later.
+// There is a bit for every graveBytes of the file, less than the shortest record is long, in chunks that are
+// made when needed. Others are looked up: records that were dead when the store was opened, and those whose
+// address the index gets later.
 //
-// What they are worth: a Compact that leaves a tenth of the log takes a fifth to a quarter more of the
-// processors' time without them. docs/design/compaction.md has the figures, and says where they bring
-// nothing.
+// Their use: a Compact that leaves a tenth of the log takes a fifth to a quarter more of the processors' time
+// without them. docs/design/compaction.md has the figures, and the cases without a gain.
 type graves struct {
-	budget *cache.Budget // that the chunks are paid from
+	budget *cache.Budget // to which the chunks are charged
 	chunks [graveChunks]atomic.Pointer[graveChunk]
 }
 
@@ -31,7 +30,7 @@ const (
 	graveChunkBytes = 256 << 10 // of the file
 	graveChunks     = 256
 	graveChunkCost  = graveChunkBytes / graveBytes / 8
-	longestGrave    = 256 // of a record that is remembered: in a chunk there are many of these, or the bits were not worth their memory
+	longestGrave    = 256 // longest record that is remembered: a chunk has many of these, or the bits would not be worth their memory
 )
 
 // place returns the chunk and the bit for a record at offset.
@@ -40,9 +39,9 @@ func (g *graves) place(offset int64) (chunk *atomic.Pointer[graveChunk], word in
 	return &g.chunks[offset/graveChunkBytes], at / 32, 1 << (at % 32)
 }
 
-// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock, or is
-// recovery, of which nothing is remembered: a record that it takes for dead may be found once more. Nor is of a store
-// that is only read, which compacts nothing.
+// forgetRecord remembers that neither the index nor a cell has the address of a record any more. The caller holds the
+// key's lock, or is recovery. Recovery remembers nothing, as it may find a dead record once more; nor does a
+// read-only store, which compacts nothing.
 func (s *Store) forgetRecord(h *hit) {
 	if h.bytes > longestGrave || s.shadow || s.reading != nil || s.opts.ReadOnly {
 		return
@@ -70,14 +69,13 @@ func (s *Store) forgetRecord(h *hit) {
 	chunk[word].Or(bit)
 }
 
-// Forgotten reports of a record that stands in a segment at offset whether it is remembered as dead, and is of
-// a kind of which nothing else has to be known. The segment is readable.
+// Forgotten reports whether the record at offset in a segment is remembered as dead, and is of a kind that
+// needs no other check. The segment is readable.
 func (s *Store) Forgotten(seg *seglog.Segment, offset int64, h *record.Head) bool {
 	return s.notes.of(seg).forgotten(offset, h)
 }
 
-// forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else
-// has to be known.
+// forgotten is Forgotten with the note of the segment.
 func (n *note) forgotten(offset int64, h *record.Head) bool {
 	if h.Op != record.Set || h.Kind != record.Value || h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {
 		return false

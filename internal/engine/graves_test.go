@@ -67,8 +67,8 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 	return remembered, dead
 }
 
-// Whatever is done to entries, by whatever means: what is remembered as dead is known to nobody any more, so
-// compaction may leave it out without asking; and it is most of what is dead.
+// After any operations, no index and no cell has a record that is remembered as dead, so compaction may leave
+// it out without a look-up; and most dead records are remembered.
 func TestRememberedDeadAreKnownToNobody(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 9))

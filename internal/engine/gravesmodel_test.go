@@ -18,8 +18,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What a follower keeps memory for is what it has: segments that compaction has replaced give back what they
-// took off the budget, however often that happens.
+// A follower is charged only for its present segments: those that compaction has replaced give their memory
+// back to the budget, however often that happens.
 func TestFollowerGivesBackTheBudget(t *testing.T) {
 	mem := vfs.NewMem()
 	w := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 10 })
@@ -27,7 +27,7 @@ func TestFollowerGivesBackTheBudget(t *testing.T) {
 	mustSet(t, w, "a", "1")
 	r := mustOpen(t, mem, func(o *Options) { o.ReadOnly, o.MaxMemory = true, 1<<20 })
 	defer r.Close()
-	left := func() int64 { // beside what the index takes
+	left := func() int64 { // beside the memory of the index
 		free := int64(0)
 		for lo, hi := int64(0), int64(2<<20); lo < hi; {
 			mid := (lo + hi + 1) / 2
@@ -64,7 +64,7 @@ func TestFollowerGivesBackTheBudget(t *testing.T) {
 	}
 }
 
-// graveyard is a store of which a test knows what it must have, whatever is done to it.
+// graveyard is a store whose content a test knows after each operation.
 type graveyard struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -209,7 +209,7 @@ func (g *graveyard) step() {
 	}
 }
 
-// closeView holds the view to what there was.
+// closeView compares the view with the former content.
 func (g *graveyard) closeView() {
 	if g.view == nil {
 		return
@@ -260,8 +260,8 @@ func (g *graveyard) compare(s *Store) {
 	}
 }
 
-// Groups, elements, deadlines, what is for memory alone, views, compactions that are given up, deaths and
-// followers: nothing is lost and nothing comes back.
+// Groups, elements, deadlines, values for memory alone, views, abandoned compactions, kills and followers:
+// nothing is lost and nothing comes back.
 func TestRememberedDeadStayDead(t *testing.T) {
 	for seed := range uint64(3) {
 		g := &graveyard{t: t, rng: rand.New(rand.NewPCG(seed, 77)), mem: vfs.NewMem(), want: map[string]string{}, elems: map[string]string{}}
@@ -287,7 +287,7 @@ func TestRememberedDeadStayDead(t *testing.T) {
 	}
 }
 
-// Writers and compaction at the same time: each writer finds what it wrote.
+// Writers and compaction at the same time: each writer finds its writes.
 func TestRememberedDeadWhileWriting(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes, o.MaxMemory = 6<<10, 64<<10 })
 	c := attached(t, s, "m")
@@ -329,8 +329,8 @@ func TestRememberedDeadWhileWriting(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A record that has expired says that older ones of its key are gone, for as long as there are some. So it is
-// not enough to know that nobody has its address.
+// An expired record ends older ones of its key, as long as there are some. So it is not enough that no index
+// and no cell has its address.
 func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	open := func() *Store {

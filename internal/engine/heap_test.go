@@ -52,7 +52,7 @@ func TestMemoryOfWritesInATransaction(t *testing.T) {
 				if each > 300 {
 					t.Errorf("a write takes %d bytes beside its own", each)
 				}
-				for range 3 { // what is replaced is not kept
+				for range 3 { // replaced writes are not kept
 					for n := range of.writes {
 						if err := tx.Write(nil, &Write{Key: fmt.Append(nil, "key ", n), Value: value, Delete: of.delete}); err != nil {
 							return err

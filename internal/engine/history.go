@@ -9,14 +9,14 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// The history of the store is the log as it was written, up to where compaction has not been. A
-// room that tells it reads Store.Log behind the writers. Here the engine says how much of the log
-// reads show, and keeps segments for those who read the history.
+// The history of the store is the log in its original form, from the end of compaction on. A reader
+// of it reads Store.Log after the writers. The engine reports how much of the log reads show, and
+// keeps segments for readers of the history.
 //
 // A segment that compaction has replaced stays while a hold needs it, as it does for a view. But a
-// reader that does not go on must not fill the disk. The segments kept for all holds are together
-// no longer than the log itself, or than Options.HistoryBytes if that is more. Beyond that the
-// oldest go, and a cursor that needs them finds seglog.ErrHistoryLost.
+// stuck reader must not fill the disk. The segments kept for all holds are together no longer than
+// the log itself, or than Options.HistoryBytes if that is more. Beyond that the oldest go, and a
+// cursor that needs them finds seglog.ErrHistoryLost.
 
 const defaultHistoryBytes = 64 << 20
 
@@ -27,14 +27,14 @@ type histories struct {
 	most int64 // Options.HistoryBytes
 }
 
-// Hold keeps the segments with what a reader of the history has yet to read.
+// Hold keeps the segments that a reader of the history has yet to read.
 type Hold struct {
 	store *Store
 	from  atomic.Uint64
 }
 
-// HoldHistory keeps all segments that are as they were written. The caller raises the hold to where
-// it begins to read, and ends it.
+// HoldHistory keeps all segments that compaction has not replaced. The caller raises the hold to
+// where it begins to read, and ends it.
 func (s *Store) HoldHistory() *Hold {
 	h := &Hold{store: s}
 	s.histories.mu.Lock()
@@ -43,7 +43,7 @@ func (s *Store) HoldHistory() *Hold {
 	return h
 }
 
-// Fork is another hold that keeps what this one does.
+// Fork returns another hold on the same segments.
 func (h *Hold) Fork() *Hold {
 	other := &Hold{store: h.store}
 	l := &h.store.histories
@@ -54,10 +54,10 @@ func (h *Hold) Fork() *Hold {
 	return other
 }
 
-// Raise lets what stands before a record go, at the next LetGo. Numbers only grow.
+// Raise gives up the records before a number, at the next LetGo. Numbers only grow.
 func (h *Hold) Raise(from uint64) { h.from.Store(from) }
 
-// End lets everything go. Calls after the first do nothing. The caller is outside the gate.
+// End releases all segments. Calls after the first do nothing. The caller is outside the gate.
 func (h *Hold) End() {
 	l := &h.store.histories
 	l.mu.Lock()
@@ -66,7 +66,7 @@ func (h *Hold) End() {
 	h.store.LetGo()
 }
 
-// heldHistory are those of a list of retired segments, in any order, that holds keep.
+// heldHistory returns the segments of a list of retired ones, in any order, that holds keep.
 func (s *Store) heldHistory(list []retired) map[*seglog.Segment]bool {
 	s.histories.mu.Lock()
 	defer s.histories.mu.Unlock()
@@ -84,16 +84,16 @@ func (s *Store) heldHistory(list []retired) map[*seglog.Segment]bool {
 	return s.log.TellingFrom(from, segments, s.histories.most)
 }
 
-// Now is the end of what reads show when it returns.
+// Now returns the end of the log that reads show at its return.
 func (s *Store) Now() (p seglog.Position, err error) {
 	if !s.opts.ReadOnly {
-		defer s.PassKeys() // what is in the log is there for reads when the lock of its key is given back
+		defer s.PassKeys() // a record in the log shows in reads when the lock of its key is given back
 	}
 	err = s.still(func() { p = s.log.EndPosition() })
 	return p, err
 }
 
-// LastToShow is the number of the last record that may be told: reads show it, or do after
+// LastToShow returns the number of the last record that may be yielded: reads show it, or do after
 // AwaitShown of its key. It reports rest when no group and no parts are under way. Members without
 // a commit, and parts that no record lists, will never count then. Of a follower it is not known,
 // and never reported.
@@ -115,9 +115,9 @@ func (s *Store) still(look func()) error {
 	return nil
 }
 
-// CollectionOf finds the collection with an id: its owner, of which the value is the key that it has
-// now, and its meta. All that the log has of it by the time of the call counts. The error is
-// ErrNotFound when the collection is gone. The caller is inside the gate.
+// CollectionOf returns the owner and the meta of the collection with an id. The owner's value is its present
+// key. All records in the log at the time of the call count. The error is ErrNotFound when the collection is
+// gone. The caller is inside the gate.
 func (s *Store) CollectionOf(id uint64) (owner, meta seglog.Record, err error) {
 	s.AwaitShown(record.Element, collection.OwnerKey(id))
 	if owner, err = s.ElementRecord(collection.OwnerKey(id)); err == nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What the engine owes to those who tell its history, seen through a feed.
+// The engine's part in the history, seen through a feed.
 
-// TestFeedTellsWhatShows: a record that is in the log, and not in the index yet, is not told.
+// TestFeedTellsWhatShows: a record that is in the log, and not in the index yet, is not yielded.
 func TestFeedTellsWhatShows(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()

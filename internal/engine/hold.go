@@ -7,12 +7,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// When a segment may go.
+// Conditions for the removal of a segment.
 //
 // A segment leaves the log when compaction, here or in the process that a reader follows, has put others in its
-// place (Log.Segments). From then on nothing new leads to it, and it is retired. It goes when it has no holder: it
-// leaves the set, its slot is free, it is closed, and the process that writes removes the file. Until then records
-// found in it before can be read. There is one rule, and there are these holders:
+// place (Log.Segments). From then on no new address leads to it, and it is retired. It is removed when it has no
+// holder: it leaves the set, its slot is free, it is closed, and the process that writes removes the file. Until
+// then records found in it before can be read. There is one rule, for these holders:
 //
 //	holder                                      holds segments that              until
 //	a read inside the gate                      are retired meanwhile            it leaves the gate
@@ -27,12 +27,12 @@ import (
 // that was retired after it was opened, and has a record as old as the view. A reader of the history holds a segment
 // with a record from its place on, whenever that was retired, up to a limit that befits the log (history.go).
 //
-// A holder that lets go checks whether anything is retired, and has the holders asked again (LetGo). A segment is
-// listed as retired before the holders are asked: either a holder sees the list, or it is seen to have let go. An
-// unpin asks for nothing, because a read in place costs no more than it must: compaction looks every second.
+// A holder that lets go checks whether any segment is retired, and has the holders checked again (LetGo). A
+// segment is listed as retired before the holders are checked: either a holder sees the list, or its release is
+// seen. An unpin checks nothing, to keep reads in place cheap: compaction looks every second.
 //
 // A retired segment that did not go at once counts neither in the log nor in the excess for which writes are slowed
-// down, because writers could do nothing about it.
+// down, because writers could not change that.
 //
 // Close waits for no holder. It closes retired segments and removes the files (closeRetired). Mapped memory stays for
 // its pins; a read of the file is an error from then on.
@@ -40,7 +40,7 @@ import (
 // A group or a value under way is no holder: it keeps segments from being compacted, so they do not leave the log
 // (Log.Compactable).
 
-// retired is a segment that has left the log, or is asked about as if it did now.
+// retired is a segment that has left the log, or is checked as if it left now.
 type retired struct {
 	*seglog.Segment
 	after uint64 // number of the last view that was opened before
@@ -49,8 +49,8 @@ type retired struct {
 // notYet is later than every view.
 const notYet = math.MaxUint64
 
-// outOfUse are the segments that are retired. The list never changes. It is replaced by a caller
-// that holds Store.housekeeping, or in a read-only store Store.replaying.
+// outOfUse returns the retired segments. The list never changes. It is replaced by a caller that
+// holds Store.housekeeping, or in a read-only store Store.replaying.
 func (s *Store) outOfUse() []retired {
 	if list := s.retired.Load(); list != nil {
 		return *list
@@ -58,8 +58,8 @@ func (s *Store) outOfUse() []retired {
 	return nil
 }
 
-// Retire adds to the retired ones segments that have left the log, and of which no index has an address any
-// more. The caller is in Housekeep or, in a read-only store, in Replay.
+// Retire adds segments that have left the log, and whose addresses are in no index, to the retired ones. The
+// caller is in Housekeep or, in a read-only store, in Replay.
 func (s *Store) Retire(gone []*seglog.Segment) {
 	list := slices.Clone(s.outOfUse())
 	for _, seg := range gone {
@@ -79,7 +79,8 @@ func (s *Store) setRetired(list []retired) {
 // Retired reports whether there are segments that have left the log and have not gone.
 func (s *Store) Retired() bool { return s.retired.Load() != nil }
 
-// Stays tells of which segments of a list the files would stay for a while if they left the log now.
+// Stays returns a function that reports for a segment of a list whether its file would stay for a while if it
+// left the log now.
 func (s *Store) Stays(list []*seglog.Segment) func(*seglog.Segment) bool {
 	all := make([]retired, len(list))
 	for i, seg := range list {
@@ -89,7 +90,8 @@ func (s *Store) Stays(list []*seglog.Segment) func(*seglog.Segment) bool {
 	return func(seg *seglog.Segment) bool { return held(retired{seg, notYet}) }
 }
 
-// holders says of the segments of a list whether somebody holds them, but for those who are inside the gate.
+// holders returns a function that reports whether a segment of a list has a holder, other than reads inside the
+// gate.
 func (s *Store) holders(list []retired) func(retired) bool {
 	history := s.heldHistory(list)
 	return func(r retired) bool {
@@ -97,7 +99,7 @@ func (s *Store) holders(list []retired) func(retired) bool {
 	}
 }
 
-// DropRetired lets those retired segments go that nobody holds. The caller is outside of the gate, and in
+// DropRetired removes the retired segments without a holder. The caller is outside of the gate, and in
 // Housekeep or, in a read-only store, in Replay.
 func (s *Store) DropRetired() {
 	list := s.outOfUse()
@@ -113,7 +115,7 @@ func (s *Store) DropRetired() {
 	}
 	s.grace()
 	in, err := s.use()
-	if err != nil { // it is closed, and so is everything that was retired
+	if err != nil { // it is closed, and so are all retired segments
 		return
 	}
 	defer s.life.leave(in)
@@ -126,7 +128,7 @@ func (s *Store) DropRetired() {
 	}))
 }
 
-// closeRetired is DropRetired for a store that nobody uses any more.
+// closeRetired is DropRetired for a store that is no longer used.
 func (s *Store) closeRetired() {
 	for _, r := range s.outOfUse() {
 		s.drop(r.Segment)
@@ -140,7 +142,7 @@ func (s *Store) drop(seg *seglog.Segment) {
 	l.Remove(seg)
 	s.notes.drop(seg)
 	err := seg.Close()
-	if s.opts.ReadOnly { // it was only read, and the file is not ours
+	if s.opts.ReadOnly { // the file belongs to the process that writes
 		return
 	}
 	l.ReportError("closing a segment that was compacted", err)

@@ -33,8 +33,8 @@ func retiredAndPinned(t *testing.T, s *Store) *seglog.Segment {
 	return seg
 }
 
-// What is pinned stays when it is out of use. It is told, and is no reason to let writers wait, who could do
-// nothing about it.
+// A pinned segment stays when it is out of use. It is reported, and is no reason to delay writers, which could
+// not change that.
 func TestPinnedIsHeld(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoSnapshot = true })
 	seg := retiredAndPinned(t, s)

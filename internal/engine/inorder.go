@@ -10,13 +10,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that
-// order yields them one after the other, and most are from their first walk on (passing.go); of any other table
-// all keys are read, sorted in bounded memory, and when there are too many for that, the first of them are
-// yielded and all are read again for the next.
+// Walks over keys in order. There are two ways, with the same result. A table whose keys are kept in that
+// order, as most are from their first walk on (passing.go), yields them one after the other. For any other
+// table all keys are read and sorted in bounded memory; if they do not fit, the first of them are yielded and
+// all are read again for the next.
 //
-// A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays
-// throughout is yielded once, in its place. What is under it is looked up when it is its turn.
+// A walk is over the keys that existed at one moment or, if sorted, during each pass. So a key that stays
+// throughout is yielded once, in its place. Its entry is looked up at its turn.
 
 // keyCursor goes through the sort keys of a span.
 type keyCursor interface {
@@ -24,14 +24,14 @@ type keyCursor interface {
 	close()
 }
 
-// SortBytes is how much memory is used to sort the keys of one walk, for tests; 0 is for what the store can spare.
+// SortBytes is the memory used to sort the keys of one walk, for tests; 0 means as much as the store can spare.
 var SortBytes = 0
 
-// Each pass over all keys that does not have to be made is worth more than the memory.
+// Each saved pass over all keys is worth more than the memory.
 const (
 	leastSortBytes = 32 << 20
 	mostSortBytes  = 256 << 20
-	sortShare      = 32 // of MaxMemory one part in so many
+	sortShare      = 32 // the divisor of MaxMemory
 )
 
 func (s *Store) sortBytes() int {
@@ -41,9 +41,9 @@ func (s *Store) sortBytes() int {
 	return int(min(max(s.opts.MaxMemory/sortShare, leastSortBytes), mostSortBytes))
 }
 
-// InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in
-// memory as the map shows it. Key and value are valid until the next is yielded. Without values the entries are
-// not read: they were there when the walk began, or have expired since. Errors are as in Items.
+// InOrder yields the entries of an open map whose sort keys are in the span, in that order, with the cells in
+// memory as the map shows them. Key and value are valid until the next is yielded. Without values the entries
+// are not read: they existed when the walk began, but may have expired since. Errors are as in Items.
 //
 //go:noinline
 func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -61,7 +61,7 @@ type walker struct {
 	by     keycodec.Order
 	span   Span
 	values bool
-	owed   bool // the table owed something when the walk began
+	owed   bool // the table owed ends when the walk began
 
 	key  []byte // whole
 	buf  []byte
@@ -69,7 +69,7 @@ type walker struct {
 }
 
 func (w *walker) walk(yield func(Item) bool) {
-	w.owed = w.table.owes() // before the look at the order, which loses what is paid
+	w.owed = w.table.owes() // before the look at the order, from which paid entries are removed
 	w.store.awaitAll()
 	keys := w.keys(yield)
 	defer keys.close()
@@ -90,24 +90,24 @@ func (w *walker) walk(yield func(Item) bool) {
 	}
 }
 
-// next is the next key, whole.
+// next returns the next key, whole.
 func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
 	for keys.Next() && !w.stop {
 		var err error
-		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err == nil { // else of a file that was forged
+		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err == nil { // else the file was forged
 			return w.key, true
 		}
 	}
 	return nil, false
 }
 
-// keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way
+// keys returns the sort keys of the span: those that only memory has, and those in the log. Errors on the way
 // are yielded.
 func (w *walker) keys(yield func(Item) bool) keyCursor {
 	var fresh order.Cursor
 	var logged *orderedCursor
 	if w.store.orderToWalk(w.table, w.by, true) != nil {
-		w.store.flush(w.cells) // what cannot be written is in memory
+		w.store.flush(w.cells) // failed writes are in memory
 		fresh = w.fresh()
 		logged = w.store.keptKeys(w.table, w.by, w.span, true)
 	}
@@ -141,7 +141,7 @@ func (w *walker) each(first bool, f func([]byte) error, yield func(Item) bool) e
 	return nil
 }
 
-// fresh are the keys that only memory has, nil if there are none.
+// fresh returns the keys that only memory has, nil if there are none.
 func (w *walker) fresh() order.Cursor {
 	var tree *order.Tree
 	var sortKey []byte
@@ -169,7 +169,7 @@ func (w *walker) fresh() order.Cursor {
 	return tree.Walk(nil, w.span.Down)
 }
 
-// item is the entry of the i-th of the next keys; ok is false if it is gone.
+// item returns the entry of the i-th of the next keys; ok is false if it is gone.
 func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	s := w.store
 	item.Key = next.key(i)
@@ -193,10 +193,10 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	return item, item.Err != ErrNotFound
 }
 
-// hides reports whether reads of an open map, or of the log if shown is nil, do not show a key that the order of
-// the table has: memory knows that the entry is gone, and the log is yet to learn it. So it is with a deletion in
-// a cell and, if the table owed something when the walk began, with an entry that has expired and whose E was
-// owed. An entry that cannot be read is not hidden.
+// hides reports whether reads of an open map, or of the log if shown is nil, do not show a key in the order of
+// the table: the entry is gone, but the log does not have its end yet. Such are a deletion in a cell and, if
+// the table owed ends when the walk began, an expired entry whose E was owed. An entry that cannot be read is
+// not hidden.
 func (t *Table) hides(shown *Cells, key []byte, owed bool) bool {
 	if c := t.cells.Load(); c != nil && c.table.Dirty() > 0 {
 		own := t.ownOf(key)
@@ -212,7 +212,7 @@ func (t *Table) hides(shown *Cells, key []byte, owed bool) bool {
 	return err == nil && !has
 }
 
-// mergedCursor is a merge of cursors, some of which are to be closed.
+// mergedCursor is a merge of cursors, and closes some of them.
 type mergedCursor struct {
 	order.Cursor
 	list []keyCursor
@@ -225,7 +225,7 @@ func (c *mergedCursor) close() {
 }
 
 // Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes.
-// It is about the log, as Items is, and has its errors. The keys are the caller's.
+// Like Items, it reads the log, and has its errors. The keys are the caller's.
 //
 //go:noinline
 func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
@@ -254,7 +254,7 @@ func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
 	}
 }
 
-// scan calls each for each key of the span, until it returns false. Errors are yielded. The keys come by way of
+// scan calls each for each key of the span, until it returns false. Errors are yielded. The keys pass through
 // ahead, if that is not nil.
 func (s *Store) scan(span Span, yield func(Item) bool, each func(keyCursor) bool, ahead *nearbyCursor) {
 	if err := s.isOpen(); err != nil {
@@ -279,7 +279,7 @@ func (s *Store) scan(span Span, yield func(Item) bool, each func(keyCursor) bool
 	}
 }
 
-// Keeper copies short bytes to memory that some of them share, so that not each is memory of its own.
+// Keeper copies short byte slices into shared memory, to save allocations.
 type Keeper struct{ room []byte }
 
 const keeperBytes = 1 << 10
@@ -298,19 +298,19 @@ func (k *Keeper) Keep(b []byte) []byte {
 }
 
 // scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one
-// by one, all others together, sorted. What lists everything from the beginning begins no order, for it reads
-// all keys in any case.
+// by one, all others together, sorted. A list of everything from the beginning begins no order, as it reads all
+// keys in any case.
 type scan struct {
 	store  *Store
-	view   *View // of which the keys are, nil for those of now
+	view   *View // whose keys are walked, nil for the present ones
 	span   Span
 	walked map[*Table]bool // one by one
 	room   int             // memory to sort keys in, 0 for SortBytes
 	stop   bool
 }
 
-// keys are the keys of the span. When a map is declared meanwhile, keys may have moved from a table that was to
-// come to one that is not listed: then all is done again.
+// keys returns the keys of the span. When a map is declared meanwhile, keys may have moved from a later table
+// to one that is not listed: then all is done again.
 func (w *scan) keys(yield func(Item) bool) keyCursor {
 	for {
 		generation := w.store.Generation()
@@ -328,7 +328,7 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 	var all []order.Cursor
 	others := false
 	for _, t := range w.tables() {
-		owed := w.view == nil && t.owes() // before the look at the order, which loses what is paid
+		owed := w.view == nil && t.owes() // before the look at the order, from which paid entries are removed
 		kept := w.kept(t, yield)
 		if kept == nil {
 			others = true
@@ -372,7 +372,7 @@ func (w *scan) kept(t *Table, yield func(Item) bool) keyCursor {
 	return nil
 }
 
-// items are the keys of a table, in no order.
+// items returns the keys of a table, in no order.
 func (w *scan) items(t *Table) iter.Seq[Item] {
 	if w.view != nil {
 		return w.view.Items(t, false)
@@ -380,7 +380,7 @@ func (w *scan) items(t *Table) iter.Seq[Item] {
 	return w.store.Keys(t)
 }
 
-// settle gives the log what memory has for it.
+// settle writes the dirty entries of memory to the log.
 func (w *scan) settle(t *Table, yield func(Item) bool) {
 	if c := t.cells.Load(); c != nil {
 		if err := w.store.flush(c).refused; err != nil && !w.stop {
@@ -389,7 +389,7 @@ func (w *scan) settle(t *Table, yield func(Item) bool) {
 	}
 }
 
-// tables are those that can have keys in the span.
+// tables returns the tables that can have keys in the span.
 func (w *scan) tables() []*Table {
 	return seglog.Without(w.store.Tables(), func(t *Table) bool { return !t.meets(&w.span) })
 }
@@ -400,10 +400,10 @@ func (t *Table) meets(sp *Span) bool {
 	return t.prefix == 0 || !(sp.High != nil && bytes.Compare(sp.High, keys.Low) < 0) && !(sp.Low != nil && keys.High != nil && bytes.Compare(sp.Low, keys.High) >= 0)
 }
 
-// prefixBytes stand before the keys' own. They are not to be changed.
+// prefixBytes returns the prefix of the whole keys, which the caller does not change.
 func (t *Table) prefixBytes() []byte { return t.keys.Low }
 
-// ownSpan is the span for the own bytes of a table's keys.
+// ownSpan returns the span for the own bytes of a table's keys.
 func (w *scan) ownSpan(t *Table) Span {
 	own, prefix := w.span, t.prefixBytes()
 	if own.Low != nil {
@@ -426,8 +426,8 @@ func (w *scan) ownSpan(t *Table) Span {
 type wholeCursor struct {
 	keyCursor
 	prefix []byte
-	of     *Table // whose present entries the keys are of; nil for those of a view, which looks at each key
-	owed   bool   // the table owed something when the walk began
+	of     *Table // of the present entries; nil for keys of a view, which looks at each key
+	owed   bool   // the table owed ends when the walk began
 	whole  []byte
 	key    []byte
 }
@@ -448,7 +448,7 @@ func (c *wholeCursor) Next() bool {
 func (c *wholeCursor) Key() []byte { return c.key }
 
 // each passes on the keys of the tables that are not gone through one by one. When a map is declared meanwhile,
-// keys may have moved from a table that was to come to one that is not listed: then all is done again.
+// keys may have moved from a later table to one that is not listed: then all is done again.
 func (w *scan) each(first bool, f func([]byte) error, yield func(Item) bool) error {
 	for {
 		generation := w.store.Generation()

@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// askedFS has files that note what they are asked for.
+// askedFS has files that note the requested ranges.
 type askedFS struct {
 	vfs.FS
 	asked map[string][][2]int64 // by name, from and to
@@ -32,8 +32,8 @@ func (f *askedFile) Prefetch(off, n int64) {
 	f.fs.asked[f.name] = append(f.fs.asked[f.name], [2]int64{off, off + n})
 }
 
-// TestIterationAsksAhead: an iteration comes by in the order of places, and what lies close together has been
-// asked for before.
+// TestIterationAsksAhead: an iteration goes in the order of places, and records close together have been
+// requested ahead.
 func TestIterationAsksAhead(t *testing.T) {
 	for _, test := range []struct {
 		bytes int

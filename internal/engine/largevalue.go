@@ -36,8 +36,8 @@ func (s *Store) appendParts(p *seglog.Pending, reserve func(bytes int64) error, 
 	return nil
 }
 
-// reserve finds out whether there is room for a value before the first part of it is
-// written, for parts are not taken back.
+// reserve checks that there is room for a value before its first part is written, as parts are not
+// taken back.
 func (s *Store) reserve(bytes int64) error {
 	in, err := s.useForWrite()
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) reserve(bytes int64) error {
 	return s.log.Reserve(bytes)
 }
 
-// appendPart is an operation of its own: what waits for life need not wait for the whole value.
+// appendPart is an operation of its own: a waiter for life need not wait for the whole value.
 func (s *Store) appendPart(p *seglog.Pending) error {
 	in, err := s.useForWrite()
 	if err != nil {
@@ -67,9 +67,9 @@ func (s *Store) AppendPart(p *seglog.Pending) error {
 	return s.appendPart(p)
 }
 
-// EndParts says that parts are under way no more. err is nil when a record lists them. Otherwise it
-// is why none ever will: their space is given back, at once when the disk is full. The caller holds
-// no lock.
+// EndParts ends the writing of parts. err is nil when a record lists them, or else the reason why
+// none ever will: their space is given back, at once when the disk is full. The caller holds no
+// lock.
 func (s *Store) EndParts(under *seglog.Parts, err error) {
 	s.log.EndParts(under)
 	switch {
@@ -80,8 +80,8 @@ func (s *Store) EndParts(under *seglog.Parts, err error) {
 	}
 }
 
-// Record reads the record of a value as the log has it. Of a large value it holds the list of the
-// parts. The errors are those of Get. The caller is inside the gate.
+// Record reads the record of a value in the log. For a large value it has the list of the parts.
+// The errors are those of Get. The caller is inside the gate.
 func (s *Store) Record(key []byte) (seglog.Record, error) {
 	r := s.asLogged()
 	return r.value(key)
@@ -96,16 +96,16 @@ func (s *Store) ElementRecord(key []byte) (seglog.Record, error) {
 	return e, err
 }
 
-// Record is Store.Record of what the view shows. The caller is inside (View.Inside).
+// Record is Store.Record of the view. The caller is inside (View.Inside).
 func (v *View) Record(key []byte) (seglog.Record, error) {
 	r := v.asItWas()
 	return r.value(key)
 }
 
-// Owner is the one that reads: s itself, for a stream.
+// Owner returns s, as the store of a stream's reader.
 func (s *Store) Owner() *Store { return s }
 
-// Owner is the store of the view, or of its moment.
+// Owner returns the store of the view, or of its moment.
 func (v *View) Owner() *Store { return v.store }
 
 // Inside is Store.Inside for a read of the view. f is not called when the view is closed or lost.
@@ -118,7 +118,7 @@ func (v *View) Inside(f func() error) error {
 	return f()
 }
 
-// copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
+// copyParts calls put, which appends, with each part of a value, and returns the list of the copies.
 func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]byte, error) {
 	words, piece, err := s.log.PartList(e)
 	if err != nil {
@@ -146,5 +146,5 @@ func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]
 	return list, nil
 }
 
-// partCopied is called when a part of a large value has been written anew. It is a variable for the sake of tests.
+// partCopied is called when a part of a large value has been written anew. It is a variable for tests.
 var partCopied = func() {}

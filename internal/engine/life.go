@@ -12,20 +12,20 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// The life of an entry is read from the log, segment by segment from the newest to the oldest, each from front to
-// back. What a segment has of the key is kept until it has been told: places, not values. A member of a group counts by
-// its commit, which may stand in a later segment and has been seen then. Until all segments with members of such
-// a group have been read, nothing that counted before its commit is told.
+// The life of an entry is read from the log, segment by segment from the newest to the oldest, each from front
+// to back. The places of its records, not their values, are kept until they are yielded. A member of a group
+// counts by its commit, which may be in a later segment and has been seen then. Until all segments with members
+// of such a group have been read, no version from before its commit is yielded.
 
-// Version is what an entry was from a record on.
+// Version is the state of an entry from a record on.
 type Version struct {
 	Entry             // with the number from which on it counts, and its time; no value for a deletion or a collection
 	Deleted    bool   // by a record: of the key, or of a range that has it
-	Expired    bool   // its deadline came before anything else did
-	Collection string // the type of the collection that the key has from then on, "" for none
+	Expired    bool   // its deadline came first
+	Collection string // the type of the key's collection, "" for none
 }
 
-// event is a record that says something of the key.
+// event is a record that concerns the key.
 type event struct {
 	segment *seglog.Segment
 	offset  int64
@@ -41,14 +41,14 @@ type life struct {
 	key     []byte
 	space   uint64
 	commits map[uint64]event // of groups that may have members in segments yet to be read, and where one was found
-	found   []event          // in the order of their numbers, and not told yet
+	found   []event          // in the order of their numbers, and not yielded yet
 	from    uint64           // the window begins with this number
-	next    uint64           // when the version after the one that is told came
+	next    uint64           // when the version after the yielded one came
 }
 
-// History yields the versions of the entry under key, the newest first: those of the window of history, and last the
-// one that was there when that begins. Without a window it tells what the log has. If it was compacted, the last
-// pair is ErrHistoryLost then. What is written meanwhile is not told. After an error iteration ends.
+// History yields the versions of the entry under key, the newest first: those of the window of history, and
+// last the one that was there when that begins. Without a window it yields the versions in the log. If that was
+// compacted, the last pair is ErrHistoryLost. Later writes are not yielded. After an error iteration ends.
 func (s *Store) History(key []byte) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if err := s.history(bytes.Clone(key), yield); err != nil {
@@ -57,7 +57,7 @@ func (s *Store) History(key []byte) iter.Seq2[Version, error] {
 	}
 }
 
-// history returns an error that is yet to be yielded.
+// history returns an error that has not been yielded yet.
 func (s *Store) history(key []byte, yield func(Version, error) bool) error {
 	if !s.opts.ReadOnly {
 		if err := s.flushForView(); err != nil {
@@ -89,7 +89,7 @@ func (s *Store) history(key []byte, yield func(Version, error) bool) error {
 	return nil
 }
 
-// read adds what a segment has of the key.
+// read adds the records of the key in a segment.
 func (l *life) read(seg *seglog.Segment) error {
 	var here []event
 	err := seg.Each(func(at int64, e *seglog.Record) error {
@@ -121,7 +121,7 @@ func (l *life) read(seg *seglog.Segment) error {
 	return nil
 }
 
-// isAbout reports whether a record says something of the key, if it counts.
+// isAbout reports whether a record that counts concerns the key.
 func (l *life) isAbout(e *seglog.Record) (bool, error) {
 	switch {
 	case e.Space != l.space || e.Kind != record.Value && e.Kind != record.Meta || e.Op == record.Part || e.Op == record.Commit:
@@ -133,7 +133,7 @@ func (l *life) isAbout(e *seglog.Record) (bool, error) {
 	return bytes.Equal(e.Key, l.key), nil
 }
 
-// tell yields what nothing can come before that stands in front of a segment that begins with first. It reports
+// tell yields the versions that no record before the segment beginning with first can precede. It reports
 // whether there may be more.
 func (l *life) tell(first uint64, yield func(Version, error) bool) (more bool, err error) {
 	until := uint64(0)
@@ -158,8 +158,8 @@ func (l *life) tell(first uint64, yield func(Version, error) bool) (more bool, e
 	return true, nil
 }
 
-// version reads what an event says. was is false for a deletion that compaction has made of a set with a
-// deadline: there was a version, and nothing is known of it.
+// version reads the record of an event. was is false for a deletion that compaction has made of a set with a
+// deadline: there was a version, but it is unknown.
 func (l *life) version(at event) (v Version, was bool, err error) {
 	err = l.store.Inside(func() error {
 		e, err := at.segment.Read(at.offset, nil)

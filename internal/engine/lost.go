@@ -8,13 +8,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A store that is only read opens in spite of damage. A key that damaged bytes name is then an
-// entry whose record cannot be read. It stands in the index, at the address of the damage, so each
-// read of the key is an error, whatever the record said: in the log, in views, in an iteration. An
-// older record of the key never shows.
+// A read-only store opens in spite of damage. A key named in damaged bytes is then an entry whose
+// record cannot be read. It is in the index, at the address of the damage, so each read of the key
+// is an error, whatever the record was: in the log, in views, in an iteration. An older record of
+// the key never shows.
 //
-// No read of such a record tells its key, so the keys of these entries are kept beside the index.
-// Only a replay of the log asks for them, one at a time.
+// No read of such a record returns its key, so the keys of these entries are kept beside the index.
+// Only a replay of the log looks them up, one at a time.
 
 // lostKey is a key of a table, by its hash.
 type lostKey struct {
@@ -71,9 +71,9 @@ func (s *Store) loseIn(t *Table, l *seglog.Lost) error {
 	return nil
 }
 
-// loseRange loses the entries that a damaged range deletion may have deleted: the key where its range begins is all
-// that is known of it. In most orders of typed maps keys may come behind that which come before it by their bytes,
-// so there all keys of the map go.
+// loseRange loses the entries that a damaged range deletion may have deleted: only the key where its range begins
+// is known. In most orders of typed maps, keys that are less by their bytes may be greater in the order, so there
+// all keys of the map go.
 func (s *Store) loseRange(sp *space, l *seglog.Lost) error {
 	tables := sp.tables()
 	if l.Head.Kind == record.Element {
@@ -105,7 +105,7 @@ func (s *Store) loseRange(sp *space, l *seglog.Lost) error {
 	return nil
 }
 
-// standing is Table.find for those who replay, to whom an entry whose record cannot be read is one like any other.
+// standing is Table.find for a replay, which treats an entry whose record cannot be read like any other.
 func (s *Store) standing(t *Table, hash uint64, key []byte) (hit, error) {
 	if l, ok := s.lost[lostKey{t, hash}]; ok {
 		return l.hit, nil
@@ -113,8 +113,8 @@ func (s *Store) standing(t *Table, hash uint64, key []byte) (hit, error) {
 	return t.find(hash, key)
 }
 
-// says reports whether the record at which an entry stands says what its head does. The head alone is not
-// verified, and a number that damage has made higher would keep newer records from counting.
+// says reports whether the numbers of an entry's record are right, as those kept for a lost entry are. A head
+// alone is not verified, and a number that damage has made higher would keep newer records from counting.
 func (s *Store) says(t *Table, hash uint64, a seglog.Address) bool {
 	if _, ok := s.lost[lostKey{t, hash}]; ok {
 		return true
@@ -130,7 +130,7 @@ func (s *Store) found(t *Table, hash uint64) {
 	}
 }
 
-// lostIn are the entries of a table whose records cannot be read and whose keys begin with prefix.
+// lostIn returns the entries of a table with unreadable records and keys that begin with prefix.
 func (s *Store) lostIn(t *Table, prefix []byte) map[lostKey]lostEntry {
 	list := map[lostKey]lostEntry{}
 	for k, l := range s.lost {
@@ -141,5 +141,5 @@ func (s *Store) lostIn(t *Table, prefix []byte) map[lostKey]lostEntry {
 	return list
 }
 
-// isLost reports whether err says of an entry what is known already: its record cannot be read.
+// isLost reports whether err is the error of an entry that is already known to be unreadable.
 func (s *Store) isLost(err error) bool { return len(s.lost) > 0 && errors.Is(err, seglog.ErrCorrupt) }

@@ -16,7 +16,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Reading a store in spite of damage. Whatever byte of a segment is changed, a read-only store opens and tells of
+// Reading a store in spite of damage. Whatever byte of a segment is changed, a read-only store opens and reports
 // the damage. A key whose newest record is damaged, and still names it, is an error and never shows an older value;
 // every other key has its newest value. No writer takes such a store.
 
@@ -24,7 +24,7 @@ import (
 type lostVictim struct {
 	mem    *vfs.Mem
 	all    []original
-	newest map[string]int // place in all of the record by which a key has what it has
+	newest map[string]int // place in all of the newest record of a key
 }
 
 // newLostVictim makes one that was closed or killed, with a snapshot of the index of some of it or without.
@@ -82,7 +82,7 @@ func newLostVictim(t *testing.T, end ending, snapshot bool) *lostVictim {
 	return v
 }
 
-// read opens an image to read it, and returns the store with what it told.
+// readLost opens an image to read it, and returns the store with the errors reported.
 func readLost(t *testing.T, image *vfs.Mem) (*Store, *[]error) {
 	t.Helper()
 	told := new([]error)
@@ -122,7 +122,7 @@ func (v *lostVictim) damage(t *testing.T, at int, offset, bytes int64, snapshot 
 	image := v.mem.ProcessCrash()
 	path := filepath.Join("db", o.id.FileName())
 	if logtest.SizeOf(t, image, path) < offset+bytes {
-		return // it stands in the ring
+		return // it is in the ring
 	}
 	logtest.Change(t, image, path, func(f vfs.File) error {
 		if bytes == 1 {
@@ -176,8 +176,8 @@ func (v *lostVictim) isHit(n, at int, offset, bytes int64) bool {
 	return false
 }
 
-// illegible reports whether a byte is one by which a record names its key: of the head behind the checksum, or
-// of the key itself.
+// illegible reports whether a byte is needed to read the key of a record: of the head after the checksum, or of
+// the key itself.
 func (v *lostVictim) illegible(at int, offset int64) bool {
 	o := v.all[at]
 	place := offset - o.at
@@ -190,7 +190,7 @@ func (v *lostVictim) mayMean(at int, offset int64, key string) bool {
 }
 
 // TestReadWhereTheLogGoesOnInTheRing: the end of a segment is cut off and damaged in the ring, and the ring goes on
-// behind it. A reader opens the store: the one record is lost, and those behind it are there.
+// after it. A reader opens the store: the one record is lost, and those after it are there.
 func TestReadWhereTheLogGoesOnInTheRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
@@ -232,8 +232,8 @@ func TestReadWhereTheLogGoesOnInTheRing(t *testing.T) {
 	}
 }
 
-// TestReadBesideDamagedRange: of a damaged range deletion nobody knows which keys it deleted. None that it may have
-// deleted shows the value that it had before.
+// TestReadBesideDamagedRange: the keys of a damaged range deletion are unknown. None that it may have deleted shows
+// its former value.
 func TestReadBesideDamagedRange(t *testing.T) {
 	ints, _ := keycodec.OrderNamed("int")
 	sortKey := func(key string) []byte { return ints.AppendSortKey(nil, key) }

@@ -15,7 +15,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A mark of a newer version says what this one cannot know: it is not passed over, as a torn one is.
+// The content of a mark of a newer version is unknown: unlike a torn one, it is not ignored.
 func TestNewerMark(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)

@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestMapTakesLittleMemory: a map of one entry takes little of the heap, and what it takes is counted.
+// TestMapTakesLittleMemory: a map of one entry takes little of the heap, and that is counted.
 func TestMapTakesLittleMemory(t *testing.T) {
 	const maps = 500
 	s := mustOpen(t, vfs.NewMem())

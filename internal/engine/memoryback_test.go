@@ -12,9 +12,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What MaxMemory is charged with is there, and is given back when it goes.
+// Memory charged to MaxMemory exists, and is given back when it is freed.
 
-// leftFor is how many bytes of MaxMemory are left for cells.
+// leftFor returns the bytes of MaxMemory that are left for cells.
 func leftFor(s *Store) int64 {
 	low, high, used := int64(-1<<40), int64(1<<40), s.budget.Used()
 	for low < high {
@@ -31,7 +31,8 @@ func leftFor(s *Store) int64 {
 	return low
 }
 
-// A view is charged with no more than what it keeps from going, whatever others walk through, write and fold.
+// A view is charged only for memory that it keeps from being freed, whatever others walk through, write and
+// fold.
 func TestViewIsChargedWithWhatItKeeps(t *testing.T) {
 	s, raw := orderedRaw(t)
 	o := raw.order.Load()
@@ -62,7 +63,7 @@ func TestViewIsChargedWithWhatItKeeps(t *testing.T) {
 		t.Errorf("the layers of a tree of %d bytes are charged with %d", k.tree.Bytes(), k.bytes)
 	}
 	o.mu.Unlock()
-	if took := before - leftFor(s); took > 20*size { // with what the keys were that have come and gone, and the order of now
+	if took := before - leftFor(s); took > 20*size { // with the keys that have come and gone, and the present order
 		t.Errorf("a view of an order of %d bytes takes %d", size, took)
 	}
 	v.Close()
@@ -71,7 +72,7 @@ func TestViewIsChargedWithWhatItKeeps(t *testing.T) {
 	}
 }
 
-// Each table gives back what it took when the store begins anew, and an order when another takes its place.
+// Each table gives back its memory when the store begins anew, and an order when another replaces it.
 func TestMemoryIsGivenBack(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)

@@ -11,20 +11,20 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A moment of the past is a store of its own: the same segments, opened to be read and recovered up to there, with a
-// clock that stands still. There is no second way of reading, and none of writing: a view of that store is a
-// view like any other, and its reads are those of every store.
+// A moment of the past is a store of its own: the same segments, opened to be read and recovered up to there,
+// with a stopped clock. There is no second way of reading, and none of writing: a view of that store is a view
+// like any other, and it reads as every store does.
 //
 //   - Recovery begins with the last snapshot of the index before it (savedindex.go of the log), and stops at the first
 //     record that is later. A group whose commit is later does not count.
-//   - What compaction takes away no moment of the window needs (history.go of the log), so the files of the
-//     present tell all of them, whichever they are. Those that go meanwhile stay open.
-//   - What the process that writes has in its ring alone recovery finds there, as any reader does.
+//   - No moment of the window needs a record that compaction removes (history.go of the log), so any set of
+//     files of the present has all moments. Files that are removed meanwhile stay open.
+//   - Recovery reads the newest records from the writer's ring, as any reader does.
 //
 // A moment costs a reading of the log from that snapshot up to there, and the memory of an index, for as long as it is
 // open. Close of the store closes it.
 
-// moments are those that are open.
+// moments are the open ones.
 type moments struct {
 	mu     sync.Mutex // a leaf
 	open   []*Store
@@ -34,7 +34,7 @@ type moments struct {
 // still is the clock of a moment. While the log is read it shows the time of the last record.
 type still struct {
 	ms  atomic.Uint64
-	now func() uint64 // the time of those who write
+	now func() uint64 // the time of the writers
 }
 
 func (c *still) Now() time.Time { return time.UnixMilli(int64(c.ms.Load())) }
@@ -44,9 +44,9 @@ func (c *still) After(time.Duration) (<-chan time.Time, func()) { return nil, fu
 
 func (c *still) advance(ms uint64) { c.ms.Store(max(c.ms.Load(), ms)) }
 
-// AsOf opens a view of the store as it was at a moment. It has what the log had by then: an asynchronous write
-// counts from when the log had it. The error is ErrHistoryLost when the window of history begins later, or the log
-// has not come to the moment. Whoever has opened a view must close it.
+// AsOf opens a view of the store as it was at a moment. It has the records that the log had by then: an
+// asynchronous write counts from when the log had it. The error is ErrHistoryLost when the window of history
+// begins later, or the log has not come to the moment. The caller must close the view.
 func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 	if err := s.isOpen(); err != nil {
 		return nil, err
@@ -72,9 +72,9 @@ func (s *Store) AsOf(at seglog.Moment) (*View, error) {
 	return v, nil
 }
 
-// checkMoment returns an error if records that were written by a time may have later times, since the clock was ahead
-// then: m, which has the records with earlier times, may not be the store as it was. With the time of its last
-// record it is.
+// checkMoment returns an error if records that were written by a time may have later times, since the clock was
+// ahead then: m, which has the records with earlier times, may differ from the store of that time. With the
+// time of its last record it does not.
 func (s *Store) checkMoment(m *Store, at uint64) error {
 	last, next, now := m.log.LastTime, m.log.NextTime, s.now()
 	if next <= now || at <= last {
@@ -84,13 +84,13 @@ func (s *Store) checkMoment(m *Store, at uint64) error {
 		time.UnixMilli(int64(at)), m.log.Last(), s.clockBehind(), m.log.Last())
 }
 
-// OpenMoment opens the store as it was at a moment, to be read alone, whatever this one may do, unless something of it
-// is damaged. Its follower, which Options.Follower has made, can go on to later records, or follow compaction.
+// OpenMoment opens the store of a moment, read-only even if this one is not. Damage is an error. Its follower,
+// of Options.Follower, can go on to later records, or follow compaction.
 func (s *Store) OpenMoment(at seglog.Moment) (*Store, error) {
 	return s.openMoment(at, nil, s.opts.Follower)
 }
 
-// OpenGoingOn is OpenMoment in spite of damage, with a follower that the store itself may have been opened without.
+// OpenGoingOn is OpenMoment in spite of damage, with the given follower.
 func (s *Store) OpenGoingOn(at seglog.Moment, follower func(*Store, *seglog.Recovery) Follower) (*Store, error) {
 	return s.openMoment(at, PassDamage, follower)
 }
@@ -116,8 +116,9 @@ func (s *Store) openMoment(at seglog.Moment, passing func(*Store, *seglog.Recove
 	return m, nil
 }
 
-// Present returns a function by which the clock of a moment shows the time of now. It is to be called when the moment
-// has come to where the log ends now: then nothing is replayed that has expired only since it was written.
+// Present returns a function by which the clock of a moment shows the time of now. It is called when the moment
+// has reached the present end of the log: then entries that expired only after they were written are not
+// replayed as deletions.
 func (s *Store) Present() func() {
 	clock, is := s.opts.Clock.(*still)
 	if !is {
@@ -127,8 +128,9 @@ func (s *Store) Present() func() {
 	return func() { clock.advance(now) }
 }
 
-// openUntil opens the store up to a moment. A snapshot of the index lacks what had expired when it was finished. If
-// that was later than the moment turns out to be, whose number alone is known, another one helps, from before.
+// openUntil opens the store up to a moment. A snapshot of the index lacks the entries that had expired when it
+// was finished. If that was later than the moment, of which only the number is known before, an earlier
+// snapshot is used.
 func (s *Store) openUntil(opts *Options) (*Store, error) {
 	opened := Open
 	if opts.Passing == nil {
@@ -155,8 +157,8 @@ func (s *Store) openUntil(opts *Options) (*Store, error) {
 	}
 }
 
-// Standing is the record that stands under a key, of an element or else of an entry, whether or not it has expired. Its
-// bytes are the caller's; of a large value they are put together.
+// Standing returns the newest record of a key, of an element or else of an entry, whether or not it has expired. Its
+// bytes are the caller's; the parts of a large value are joined.
 func (s *Store) Standing(kind record.Kind, key []byte) (e seglog.Record, err error) {
 	err = s.Inside(func() error {
 		t := s.spaces[0].route(kind, key)
@@ -174,7 +176,7 @@ func (s *Store) Standing(kind record.Kind, key []byte) (e seglog.Record, err err
 	return e, err
 }
 
-// CloseMoment closes what OpenMoment has opened.
+// CloseMoment closes a store of OpenMoment.
 func (s *Store) CloseMoment(m *Store) error {
 	s.moments.remove(m)
 	return m.Close()
@@ -187,7 +189,7 @@ func (s *Store) settleMoment(clock *still) {
 	}
 }
 
-// Moment is the number of the last record of a moment, and its time.
+// Moment returns the number of the last record of a moment, and its time.
 func (s *Store) Moment() seglog.Moment { return seglog.Moment{Seq: s.log.Last(), Time: s.now()} }
 
 // replayUntil is replay at the time of the record.
@@ -211,7 +213,7 @@ func (l *moments) remove(m *Store) {
 	l.open = seglog.Without(l.open, func(o *Store) bool { return o == m })
 }
 
-// closeMoments closes all, and lets no other be opened.
+// closeMoments closes all, and prevents the opening of others.
 func (s *Store) closeMoments() {
 	l := &s.moments
 	l.mu.Lock()
@@ -223,9 +225,9 @@ func (s *Store) closeMoments() {
 	}
 }
 
-// in is the table that has the keys of t in the store of the view: t itself, but for a moment of the past. A map
-// that was not declared then has its keys in the raw table, and takes them out, as it does when it is opened. nil
-// is nil.
+// in returns the table with the keys of t in the store of the view: t itself, except for a moment of the past. A
+// map that was not declared then has its keys in the raw table, and takes them from there, as when it is opened.
+// For nil it returns nil.
 func (v *View) in(t *Table) (*Table, error) {
 	switch {
 	case t == nil || t.store == v.store:

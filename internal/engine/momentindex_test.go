@@ -13,7 +13,7 @@ import (
 )
 
 // TestMomentBeginsFromTheNearestIndex: a moment is made from the last snapshot of the index before it, also after a
-// kill, and says what the log says. Snapshots that are closer than a segment do not stay.
+// kill, and agrees with the log. Snapshots that are closer than a segment do not stay.
 func TestMomentBeginsFromTheNearestIndex(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	open := func() *Store {
@@ -92,8 +92,8 @@ func TestMomentBeginsFromTheNearestIndex(t *testing.T) {
 	}
 }
 
-// TestMomentBeforeWhatASnapshotLacks: what had expired when a snapshot was finished is not in it. A moment at which
-// that was still there is not made from it, though its record comes first.
+// TestMomentBeforeWhatASnapshotLacks: entries that had expired when a snapshot was finished are not in it. A moment
+// at which they still existed is not made from it, though their records come first.
 func TestMomentBeforeWhatASnapshotLacks(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	s := mustOpen(t, mem, func(o *Options) { o.Clock, o.SegmentBytes, o.Window, o.LogPerIndex = clock, 600, 1<<40, -1 })

@@ -56,8 +56,8 @@ func wantNamed(t *testing.T, mem *vfs.Mem, when string) {
 	}
 }
 
-// TestSwapsNameNoMissingIndex: what became of the files of earlier snapshots, the first swap of a process names those
-// alone that are there.
+// TestSwapsNameNoMissingIndex: of the files of earlier snapshots, the first swap of a process names only the existing
+// ones.
 func TestSwapsNameNoMissingIndex(t *testing.T) {
 	windowed := func(o *Options) { o.SegmentBytes, o.Window, o.LogPerIndex = 600, 1<<40, -1 }
 	without := func(o *Options) { windowed(o); o.Window = -1 }

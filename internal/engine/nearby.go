@@ -10,20 +10,20 @@ import (
 )
 
 // A walk with values looks each key up when it is its turn. Index and log are much larger than the caches of a
-// processor, and nothing tells where a look-up leads before it has been made: so each waits for memory three or
-// four times, one wait after the other. nearby takes the keys that come next, and has the processor bring near
-// the places of all of them in the index, and then the records that those lead to: the waits overlap.
+// processor, and the addresses that a look-up reads are unknown before it: so each waits for memory three or
+// four times, one wait after the other. nearby takes the next keys and prefetches their places in the index,
+// and then their records: the waits overlap.
 //
-// Then it reads short records, while they are near. When it is the turn of a key, what was read for it is its
-// entry if nothing has changed there since: no cell knows better, and the shard of the index has had no change
-// at all. Otherwise the key is looked up as if nothing had been read, and so is what could not be read.
+// Then it reads short records, while they are in the cache. At the turn of a key, the record read for it is its
+// entry if nothing has changed since: no cell has a newer value, and the shard of the index is unchanged.
+// Otherwise, or if the record could not be read, the key is looked up.
 type nearby struct {
 	store *Store
 	room  []byte // of all keys
 	keys  []nearKey
 	ended bool // there are no more keys
 
-	values []byte // what was read
+	values []byte // of the records read
 	lines  []uintptr
 }
 
@@ -39,7 +39,7 @@ type nearKey struct {
 
 const (
 	nearbyKeys  = 64
-	nearbyFirst = 8 // of a walk; twice as many each time, for many walks end soon
+	nearbyFirst = 8 // of a walk; then twice as many each time, as many walks end soon
 
 	nearbyValue = 1 << 10 // longer values take longer to copy than to wait for
 )
@@ -58,7 +58,7 @@ func (n *nearby) gather(next func() ([]byte, bool)) bool {
 	return len(n.keys) > 0
 }
 
-// key is the i-th, valid until the next are gathered.
+// key returns the i-th key, valid until the next are gathered.
 func (n *nearby) key(i int) []byte {
 	from := 0
 	if i > 0 {
@@ -67,7 +67,7 @@ func (n *nearby) key(i int) []byte {
 	return n.room[from:n.keys[i].end:n.keys[i].end]
 }
 
-// bring brings near what is known of the keys. They are whole, and of table t, or of any if that is nil.
+// bring prefetches and reads the entries of the keys. They are whole, and of table t, or of any if that is nil.
 func (n *nearby) bring(t *Table) {
 	in, err := n.store.use()
 	if err != nil {
@@ -100,8 +100,8 @@ func (n *nearby) bring(t *Table) {
 	n.read()
 }
 
-// read reads the records that have been brought near. If the file cannot be read it ends: the
-// look-up of the key will find that out, too.
+// read reads the prefetched records. It ends if the file cannot be read: the look-up of the key
+// will report that, too.
 func (n *nearby) read() {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
@@ -125,15 +125,15 @@ func (n *nearby) readKey(k *nearKey, key []byte) {
 			n.values = append(n.values, e.Value...)
 			e.Value = n.values[from:len(n.values):len(n.values)]
 			if n.store.entryTo(&k.entry, &e, &sight{at: a}) != nil {
-				k.entry = Entry{} // it is no value; the look-up of the key tells so
+				k.entry = Entry{} // it is no value, as the look-up of the key reports
 			}
 		}
 		return
 	}
 }
 
-// entry is what was read for the i-th key, nil if that is not known to be its entry now. The value is valid
-// until the next keys are gathered, and not to be changed. It takes no lock.
+// entry returns the entry read for the i-th key, or nil if it may have changed. The value is valid until the
+// next keys are gathered; the caller does not change it. It takes no lock.
 func (n *nearby) entry(i int) *Entry {
 	k := &n.keys[i]
 	if k.entry.address == 0 || k.entry.expiry != 0 && n.store.Expired(k.entry.expiry) {
@@ -149,7 +149,7 @@ func (n *nearby) entry(i int) *Entry {
 	return &k.entry
 }
 
-// nearbyCursor goes through whole keys, and has their entries near.
+// nearbyCursor goes through whole keys, and prefetches their entries.
 type nearbyCursor struct {
 	keyCursor
 	next nearby

@@ -33,7 +33,7 @@ func near(t *testing.T, n int, change ...func(*Options)) *Store {
 	return s
 }
 
-// walked is what a walk yields when change is called with each key before the loop goes on. lent counts the
+// walked returns the items of a walk, and calls change with each key before the loop goes on. lent counts the
 // entries that were read before their turn.
 func walked(t *testing.T, s *Store, span Span, change func(key string)) (got []string, lent int) {
 	t.Helper()
@@ -64,7 +64,7 @@ func wantWalk(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// What was read before its turn is yielded, if nothing has changed.
+// A record read before its turn is yielded, if nothing has changed.
 func TestEntriesNearby(t *testing.T) {
 	const n = 300
 	s := near(t, n)
@@ -81,7 +81,7 @@ func TestEntriesNearby(t *testing.T) {
 	wantWalk(t, "a range", got, want[100:103])
 }
 
-// What changes between the time when it was read and its turn is yielded as it is then.
+// An entry that changes between its read and its turn is yielded with the change.
 func TestEntriesNearbyThatChange(t *testing.T) {
 	k := logtest.NewClock()
 	s := near(t, 100, withClock(k))
@@ -126,7 +126,7 @@ func TestEntriesNearbyThatChange(t *testing.T) {
 	}
 }
 
-// Entries whose records are moved meanwhile are what they were.
+// Entries whose records are moved meanwhile do not change.
 func TestEntriesNearbyThatMove(t *testing.T) {
 	s := near(t, 100)
 	for i := range 100 {
@@ -183,7 +183,7 @@ func TestEntriesNearbyOfClosed(t *testing.T) {
 	}
 }
 
-// What a collection says of itself is no value, also where it is read before its turn: of raw keys and of a map.
+// The meta of a collection is no value, also if it is read before its turn: of raw keys and of a map.
 func TestCollectionsNearby(t *testing.T) {
 	s := near(t, 20)
 	c := attached(t, s, "m")
@@ -224,7 +224,7 @@ func TestWalkTearsNoGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	const keys, rounds = 200, 300
-	deadline := s.now() + 1e9 // which tells the rounds apart
+	deadline := s.now() + 1e9 // which identifies the round
 	write := func(round int) {
 		changes := make([]*Change, keys)
 		for i := range changes { // they show in another order than the walk's

@@ -7,19 +7,19 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// note is what the engine remembers of a segment. The log itself has no use for it.
+// note is the engine's own state of a segment. The log itself has no use for it.
 //
-// A note is found by the slot of its segment, without a lock: overwriting an entry asks for the note of the segment
+// A note is found by the slot of its segment, without a lock: overwriting an entry looks up the note of the segment
 // with the old record (forgetRecord). That reads the list, the place in it, and the note, which change only when
 // segments come and go, so they stay in the caches of all processors; and it allocates nothing after the first time.
 type note struct {
 	of *seglog.Segment
 
 	graves     atomic.Pointer[graves] // nil until a record is remembered as dead
-	renumbered atomic.Bool            // it may have records whose numbers are higher than those by which what they say counts
+	renumbered atomic.Bool            // it may have records with higher numbers than those by which their values count
 }
 
-// notes are those of all segments.
+// notes has the notes of all segments.
 type notes struct {
 	mu     sync.Mutex                             // a leaf; guards all changes
 	bySlot atomic.Pointer[[]atomic.Pointer[note]] // replaced when it grows

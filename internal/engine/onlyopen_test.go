@@ -8,8 +8,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestMapThatWasOnlyOpen: a snapshot of the index knows a map that was open, and that nothing was written to. Entries
-// that could be its own tell their end as raw ones do, which they are to the log.
+// TestMapThatWasOnlyOpen: a snapshot of the index has a map that was open and never written to. The ends of entries
+// under its prefix are recorded as those of raw ones, which they are to the log.
 func TestMapThatWasOnlyOpen(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	told := func(o *Options) { o.Clock, o.ExpiryEvents = clock, true }

@@ -7,10 +7,10 @@ import (
 // orderedCursor goes through the keys of a table that are kept in order.
 type orderedCursor struct {
 	ordering *ordering
-	held     *lockedKey           // of a reader that holds locks: what is damaged is not made anew under them; nil for others
-	sort     func(Span) keyCursor // what is left of the keys of a view, when they cannot be read in order; nil for the keys of now
-	sorted   keyCursor            // in their place from then on
-	span     Span                 // what is left of it
+	held     *lockedKey           // of a reader that holds locks: a damaged order is not made anew under them; nil for others
+	sort     func(Span) keyCursor // sorts the remaining keys of a view, when they cannot be read in order; nil for the present keys
+	sorted   keyCursor            // replaces them from then on
+	span     Span                 // the rest of it
 	stack    *stack
 	at       bounded
 	last     []byte
@@ -93,7 +93,7 @@ func (c *orderedCursor) learn() {
 	}
 }
 
-// passedOver is called for each key that a walk comes by and does not yield. It is a variable for the sake of tests.
+// passedOver is called for each key that a walk visits and does not yield. It is a variable for tests.
 var passedOver = func() {}
 
 func (c *orderedCursor) Key() []byte {

@@ -18,13 +18,12 @@ import (
 
 // The runs of an order are files of their own, which the index snapshot names. A run gets its name before it is
 // written, is whole and durable when a snapshot names it, and never changes. Files that neither the snapshot on
-// the disk nor the store in memory needs are removed when the next snapshot is there: those of a crash, too.
+// the disk nor the store in memory needs, also those left by a crash, are removed after the next snapshot.
 //
-// A snapshot names the runs as they are after the entries of the table were copied. The tree learns of a change
-// before the index does, so a key that was copied has its mark there; what comes later is replayed. Only an
-// entry that expired meanwhile leaves no record. It is in the copy, and not in the order: so the snapshot says
-// what the clock showed when the order had been taken, and where it has been set back since, the order is built
-// anew.
+// A snapshot names the runs made after the entries of the table were copied. The tree gets a change before the
+// index does, so a copied key has its mark there; later changes are replayed. Only an entry that expired
+// meanwhile leaves no record. It is in the copy, and not in the order: so the snapshot has the time of the
+// clock after the order was taken, and if the clock has been set back since, the order is built anew.
 
 func orderName(run uint64) string { return fmt.Sprintf("%016x%s", run, seglog.OrderSuffix) }
 
@@ -42,8 +41,8 @@ func parseOrderName(name string) (run uint64, ok bool) {
 // keepsRuns reports whether orders are kept in files.
 func (s *Store) keepsRuns() bool { return !s.opts.ReadOnly && !s.opts.NoSnapshot }
 
-// makeRun makes a run of what a cursor yields; sure says whether each mark knows what the layers below show.
-// One in a file is safe from being removed until settled is called.
+// makeRun makes a run of the marks of a cursor; sure is true if each mark was made with knowledge of the layers
+// below. One in a file is safe from being removed until settled is called.
 func (s *Store) makeRun(c order.Cursor, file, sure bool) (*orderRun, error) {
 	if !file {
 		run, err := order.InMemory(c, sure)
@@ -63,7 +62,7 @@ func (s *Store) makeRun(c order.Cursor, file, sure bool) (*orderRun, error) {
 	return run, err
 }
 
-// settled says that a run that was made is in its place, or not there.
+// settled ends the protection of a run's file: the run is in its place, or was given up.
 func (w *orders) settled(id uint64) {
 	w.mu.Lock()
 	delete(w.pending, id)
@@ -104,7 +103,7 @@ func (s *Store) writeRun(c order.Cursor, id uint64, sure bool) (_ *orderRun, err
 	return &orderRun{Run: run, file: f, id: id, refs: 1}, nil
 }
 
-// persist sees to it that files have all of the order, and says which. The caller has copied the entries of the
+// persist puts all of the order into files, and returns their names. The caller has copied the entries of the
 // table.
 func (o *ordering) persist() (*checkpoint.Order, error) {
 	o.work.Lock()
@@ -120,7 +119,7 @@ func (o *ordering) persist() (*checkpoint.Order, error) {
 	if err := o.foldWorking(true, false); err != nil {
 		return nil, err
 	}
-	x.Clock = max(before, o.table.store.now()) // not earlier than the keys were taken: what had expired by then is not among them
+	x.Clock = max(before, o.table.store.now()) // not earlier than the keys were taken: entries that had expired by then are not among them
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range []*orderRun{o.small, o.base} {
@@ -132,7 +131,7 @@ func (o *ordering) persist() (*checkpoint.Order, error) {
 	return x, nil
 }
 
-// attachOrder makes the order of a table that which a snapshot tells of.
+// attachOrder gives a table the order that a snapshot names.
 func (f *snapshotFile) attachOrder(t *Table, x *checkpoint.Table) {
 	s := f.store
 	by, ok := keycodec.OrderNamed(x.Order.By)
@@ -187,7 +186,7 @@ func (s *Store) openRun(id uint64) (*orderRun, error) {
 }
 
 // removeRuns removes the files of runs that neither the given snapshot, which is the one on the disk, nor
-// memory needs. Nobody takes another snapshot meanwhile; alone says that nobody does anything else.
+// memory needs. No other snapshot is taken meanwhile; with alone there is no other operation at all.
 func (s *Store) removeRuns(x *checkpoint.Index, alone bool) {
 	w := &s.orders
 	if !w.any.Load() {

@@ -129,7 +129,7 @@ func TestOrderIsExchangedDuringSnapshot(t *testing.T) {
 	}
 }
 
-// lateClock calls a function once, behind the next look at it.
+// lateClock calls a function once, after the next look at it.
 type lateClock struct {
 	*logtest.Clock
 	f func()
@@ -143,8 +143,8 @@ func (c *lateClock) Now() time.Time {
 	return now
 }
 
-// A snapshot says of the clock what it showed when the keys were taken, or later: an entry that expired before
-// that is not among them, and would be missed where the clock has been set back since.
+// The clock's time in a snapshot is that at which the keys were taken, or later: an entry that expired before
+// is not among them, and would be missing if the clock has been set back since.
 func TestClockOfSnapshotIsNotEarlierThanItsKeys(t *testing.T) {
 	clock := &lateClock{Clock: logtest.NewClock()}
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock, o.Inline = clock, true })

@@ -15,44 +15,44 @@ import (
 // An ordered table has its keys in order, beside the index: as a stack of layers (see package
 // order), of sort keys.
 //
-//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the
-//     key, before the index learns of it. An overwrite is none.
+//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the key,
+//     before the index is changed. An overwrite makes no mark.
 //   - When the tree has many marks it is folded. Together with the small run below it becomes
 //     another small run, or, when that would be an eighth of the base, a new base. The folded
-//     layers stand still, so nothing waits for that.
-//   - Runs are files where the store is written to, and in memory elsewhere. They are derived:
-//     the index snapshot names them, and a file that it does not name does not count.
+//     layers do not change, so nothing waits for that.
+//   - Runs are files where the store is written to, and in memory elsewhere. They are derived: the
+//     index snapshot names them, and a file without a name there does not count.
 //   - An order that is lost, or was never made, is built from the keys of the index when it is
-//     first needed, while writes go on: their marks lie above it. Until then the tree has all
-//     marks since.
+//     first needed, while writes go on: their marks are above it. Until then all marks are in the
+//     tree.
 //
-// A reader takes the stack as it is. So it sees each key that stays throughout once, and has to
-// look up the entry of the key.
+// A reader takes the current stack. So it sees each key that stays throughout once, and has to look
+// up the entry of the key.
 //
-// An option asks for an order for good (asked). Any other begins with a walk and is let go when no
-// walks come any more (passing.go): it is of this process alone, and no file has any of it.
+// An option asks for a permanent order (asked). Any other begins with a walk and is dropped when no
+// more walks come (passing.go): only this process has it, and no file.
 type ordering struct {
 	table *Table
 	by    keycodec.Order
 
-	asked atomic.Bool // for good; set with mu held, and never taken back
+	asked atomic.Bool // permanent; set with mu held, and never cleared
 
 	building sync.Mutex // one builds at a time; taken before work
 	work     sync.Mutex // one changes the runs at a time; taken before mu
 
-	mu     sync.Mutex // taken before views.mu alone; guards what follows
-	layers            // as they are now
+	mu     sync.Mutex // taken before views.mu alone; guards the fields below
+	layers            // the present ones
 	built  bool       // or else there are keys of which no layer knows
 	closed bool       // the table has another order, or the store is closed; it is not built any more, either
 
-	kept  []*keptLayers // as they were, for views; the oldest first
+	kept  []*keptLayers // former layers, for views; the oldest first
 	since uint64        // number of the newest view that was opened before the order was made, and has nothing here
 
-	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
+	generation int // raised when keys of which the layers knew are forgotten: runs sorted before no longer count
 
 	told atomic.Bool // that it is time to fold
 
-	left   int    // how many keys may come or go before the next walk, or else the order is let go; not if it is asked for
+	left   int    // keys that may come or go before the next walk, or else the order is dropped; unused if asked
 	walked uint64 // when the last walk began, counted in walks
 }
 
@@ -63,10 +63,10 @@ type layers struct {
 	small  *orderRun   // of marks that the base does not have yet; nil for none
 	base   *orderRun   // of all keys; nil for none
 	gaps   order.Gaps  // in all of them together
-	folds  int         // how often others than the tree have changed
+	folds  int         // changes of the layers other than the tree
 }
 
-// orderRun is a run and who needs it. Its file, if it has one, is closed by the last of them.
+// orderRun is a run with a count of its users. The last of them closes its file, if it has one.
 type orderRun struct {
 	*order.Run
 	file interface{ Close() error } // nil for one in memory
@@ -74,7 +74,7 @@ type orderRun struct {
 	refs int // guarded by ordering.mu; 1 for being part of the stack
 }
 
-// FoldMarks is how many marks a tree has when it is folded. It is a variable for the sake of tests.
+// FoldMarks is the number of marks at which a tree is folded. It is a variable for tests.
 var FoldMarks = 64 << 10
 
 func newOrdering(t *Table, by keycodec.Order, built bool) *ordering {
@@ -96,7 +96,7 @@ func (o *ordering) mark(own string, gone bool, seq uint64) {
 		return
 	}
 	before, copied := o.tree.Bytes(), o.tree.Copied()
-	// While the log is read, what the layers have may be newer than what is read.
+	// While the log is read, the layers may be newer than the records.
 	sure := o.built && !o.table.store.orders.inline
 	if sure {
 		o.keepLocked(key, gone, seq)
@@ -113,7 +113,7 @@ func (o *ordering) mark(own string, gone bool, seq uint64) {
 	}
 }
 
-// mark tells the layers of a key. They are sure when they show the keys that are there, and no others.
+// mark adds a mark of a key to the layers. They are sure if they show exactly the existing keys.
 func (l *layers) mark(key []byte, gone, sure bool) {
 	switch {
 	case !sure:
@@ -130,23 +130,23 @@ func (l *layers) mark(key []byte, gone, sure bool) {
 	}
 }
 
-// mark tells the order of the table, if it has one, of a key that comes or goes with the record of number seq.
+// mark adds a mark to the table's order, if any, for a key that comes or goes with the record of number seq.
 func (t *Table) mark(own string, gone bool, seq uint64) {
 	if o := t.order.Load(); o != nil {
 		o.mark(own, gone, seq)
 	}
 }
 
-// replayed marks a key whose record tells the index nothing new. The entries in a snapshot of the index were
-// copied before their order was, so that the order may have a key of which the index was told later, or lack
-// one that went meanwhile and has come again.
+// replayed marks a key whose record changes nothing in the index. The entries in a snapshot of the index were
+// copied before their order was. So the order may have a key that was added to the index later, or lack one
+// that went meanwhile and has come again.
 func (s *orders) replayed(t *Table, own string, gone bool, seq uint64) {
 	if s.inline {
 		t.mark(own, gone, seq)
 	}
 }
 
-// stack is what an ordering holds at one moment, to be read without a lock. It is to be released.
+// stack is an ordering at one moment, read without a lock. Its holder releases it.
 type stack struct {
 	ordering *ordering
 	of       *layers
@@ -168,10 +168,10 @@ func (o *ordering) view() (*stack, error) {
 	}
 }
 
-// errExchanged is a walk over an order that the table no longer has.
+// errExchanged is the error of a walk over an order that the table no longer has.
 var errExchanged = errors.New("copal: the keys are not kept in this order any more")
 
-// tryView is view, but nil for an order that is to be built.
+// tryView is view, but returns nil for an order that is not built yet.
 func (o *ordering) tryView() (*stack, error) {
 	o.mu.Lock()
 	closed, built := o.closed, o.built
@@ -187,10 +187,10 @@ func (o *ordering) tryView() (*stack, error) {
 	return st, nil
 }
 
-// gone is why an order is closed.
+// gone returns the reason why an order is closed.
 func (o *ordering) gone() error { return cmp.Or(o.table.store.isOpen(), errExchanged) }
 
-// stackLocked is the stack of the layers.
+// stackLocked returns the stack of the layers.
 func (o *ordering) stackLocked(l *layers) *stack {
 	st := &stack{ordering: o, of: l, folds: l.folds, gaps: l.gaps}
 	for _, t := range []*order.Tree{l.tree, l.frozen} {
@@ -223,7 +223,7 @@ func (st *stack) release() {
 	st.runs = nil
 }
 
-// releaseLocked lets go of runs, and returns those that nobody needs any more.
+// releaseLocked releases runs, and returns those that are no longer used.
 func releaseLocked(runs []*orderRun) (done []*orderRun) {
 	for _, r := range runs {
 		if r.refs--; r.refs == 0 {
@@ -252,7 +252,7 @@ func (o *ordering) closeRuns(runs []*orderRun) {
 	}
 }
 
-// replaceLocked puts runs into the places of those that are there, and returns those that nobody needs any more.
+// replaceLocked replaces the runs, and returns the old ones that are no longer used.
 func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
 	done = releaseLocked(seglog.Without(o.runs(), func(old *orderRun) bool { return old == small || old == base }))
 	before := o.small.memory() + o.base.memory()
@@ -262,7 +262,7 @@ func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
 	return done
 }
 
-// memory is about how much memory a run takes, which may be nil.
+// memory returns about how much memory a run takes, which may be nil.
 func (r *orderRun) memory() int64 {
 	switch {
 	case r == nil:
@@ -273,7 +273,7 @@ func (r *orderRun) memory() int64 {
 	return r.Memory()
 }
 
-// inMemory is about how much memory a run takes that is in no file, and may be nil.
+// inMemory returns about how much memory a run without a file takes, which may be nil.
 func inMemory(r *order.Run) int64 {
 	if r == nil {
 		return 0
@@ -281,9 +281,9 @@ func inMemory(r *order.Run) int64 {
 	return r.Bytes() + r.Memory()
 }
 
-// fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base.
-// In files, if files says so. On an error nothing has changed. A run that cannot be read makes no error: the
-// order is lost then, which has been told.
+// fold makes a run of the tree and the small run: a small one or, together with the base, a new base. If files
+// is true, the run is a file. On an error nothing has changed. A run that cannot be read causes no error: the
+// order is lost then, which has been reported.
 func (o *ordering) fold(files bool) error {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -324,7 +324,7 @@ func (o *ordering) foldWorking(files, whole bool) error {
 	}
 	if err != nil {
 		o.unfreeze()
-		if keys.Err() != nil { // it is not the new run that is to blame
+		if keys.Err() != nil { // the error is of the old runs
 			o.loseWorking(keys.Err())
 			return nil
 		}
@@ -344,7 +344,7 @@ func (o *ordering) foldWorking(files, whole bool) error {
 	return nil
 }
 
-// foldsWhole reports whether a fold is to make a new base.
+// foldsWhole reports whether a fold makes a new base.
 func foldsWhole(frozen *order.Tree, small, base *orderRun, files bool) bool {
 	if base == nil || files && base.file == nil {
 		return true
@@ -356,7 +356,7 @@ func foldsWhole(frozen *order.Tree, small, base *orderRun, files bool) bool {
 	return marks > max(base.Keys()/8, int64(FoldMarks))
 }
 
-// unfreeze brings the marks back that were to be folded. Those that came since are newer.
+// unfreeze takes back the marks of a failed fold. Marks made since are newer.
 func (o *ordering) unfreeze() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -373,8 +373,7 @@ func addMarks(to, from *order.Tree) {
 	}
 }
 
-// lose forgets the runs, after an error of reading them. The order is built anew when it is next
-// needed.
+// lose forgets the runs, after an error of reading them. The order is built anew when needed.
 func (o *ordering) lose(err error) {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -426,7 +425,7 @@ func (o *ordering) closeLocked() {
 	o.forgetLocked()
 }
 
-// forgetLocked lets go of the runs, and of what was kept for views.
+// forgetLocked releases the runs and the layers kept for views.
 func (o *ordering) forgetLocked() {
 	o.generation++
 	o.gaps = order.Gaps{}
@@ -434,18 +433,18 @@ func (o *ordering) forgetLocked() {
 	o.endKeptLocked()
 }
 
-// memory is about how much the order takes.
+// memory returns about how many bytes the order takes.
 func (o *ordering) memory() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.tree.Bytes() + o.small.memory() + o.base.memory()
 }
 
-// buildBytes is how much memory is used to sort keys. It is a variable for the sake of tests.
+// buildBytes is the memory used to sort keys. It is a variable for tests.
 var buildBytes = 32 << 20
 
-// build makes the base of the keys that the index has, unless it is there. The caller holds no lock, and is not
-// inside the gate.
+// build makes the base of the keys in the index, unless it exists. The caller holds no lock, and is not inside
+// the gate.
 func (o *ordering) build() error {
 	o.building.Lock()
 	defer o.building.Unlock()
@@ -456,7 +455,7 @@ func (o *ordering) build() error {
 		if built {
 			return nil
 		}
-		o.table.store.PassKeys() // who changes an entry from now on marks its key
+		o.table.store.PassKeys() // a writer that changes an entry from now on marks its key
 		base, err := o.makeBase()
 		if err != nil {
 			return err
@@ -471,17 +470,17 @@ func (o *ordering) build() error {
 	}
 }
 
-// keysSorted is called when a base has been made, and is not in its place. It is a variable for the sake of tests.
+// keysSorted is called when a base has been made, and is not installed yet. It is a variable for tests.
 var keysSorted = func() {}
 
-// makeBase makes a run of all keys that the index has, nil if it has none.
+// makeBase makes a run of all keys in the index, nil if it has none.
 func (o *ordering) makeBase() (*orderRun, error) {
 	runs, err := o.sortKeys()
 	if err == errNotKept && o.letGo() {
 		o.table.unkept.Store(o.table.store.log.Last() + 1)
 		return nil, err
 	}
-	if err == errNotKept { // it has been asked for meanwhile
+	if err == errNotKept { // an option has asked for it meanwhile
 		runs, err = o.sortKeys()
 	}
 	if err != nil || len(runs) == 0 {
@@ -497,8 +496,8 @@ func (o *ordering) makeBase() (*orderRun, error) {
 	return &orderRun{Run: runs[0].(*order.Run), refs: 1}, nil
 }
 
-// putBase puts a base into its place, unless the order has forgotten since what else it had: it may have keys
-// then that went without a mark.
+// putBase installs a base, unless the order has forgotten its layers since: the base may have keys then that
+// went without a mark.
 func (o *ordering) putBase(base *orderRun, generation int) error {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -516,9 +515,8 @@ func (o *ordering) putBase(base *orderRun, generation int) error {
 	return nil
 }
 
-// sortKeys makes runs in memory of all keys that the index has. An entry that is damaged is reported,
-// and left out. Where nobody has asked for the order, errNotKept says that it is not worth that, or not
-// to be had.
+// sortKeys makes runs in memory of all keys in the index. A damaged entry is reported and left out. For an
+// order that no option asks for, errNotKept means that it is too large, or that a key cannot be read.
 func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 	t, asked := o.table, o.asked.Load()
 	room := buildBytes
@@ -528,7 +526,7 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 	}
 	if !asked {
 		room = t.store.passingBytes()
-		damaged = func(error) error { return errNotKept } // each walk is to tell of it
+		damaged = func(error) error { return errNotKept } // each walk has to report it
 	}
 	sorter := order.NewSorter(room, false)
 	var sortKey []byte
@@ -565,8 +563,7 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 	return runs, end()
 }
 
-// eachKey calls f with the key of each entry of a shard of the index, and where that stands, or with the error
-// of one that is damaged.
+// eachKey calls f with the key and place of each entry in a shard of the index, or the error of a damaged one.
 func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) error {
 	s := t.store
 	var list []seglog.Address
@@ -604,7 +601,7 @@ func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) 
 	return nil
 }
 
-// Order keeps the keys of a table in an order from now on, if it does not yet. It returns when that has been made.
+// Order keeps the keys of a table in an order from now on. It returns when the order has been made.
 func (s *Store) Order(t *Table, by keycodec.Order) error {
 	if o := t.order.Load(); o != nil && o.by == by && o.asked.Load() {
 		return o.build()
@@ -615,8 +612,8 @@ func (s *Store) Order(t *Table, by keycodec.Order) error {
 	return s.orderFor(t, by, true).build()
 }
 
-// orderFor returns the order of the table's keys, which begins if it is not there. It is nil if nobody
-// asks for it, and the table has another that was asked for.
+// orderFor returns the order of the table's keys, and makes it if it is missing. It is nil if no option asks
+// for it, and the table has another that an option asks for.
 func (s *Store) orderFor(t *Table, by keycodec.Order, asked bool) *ordering {
 	defer s.beginFolding()
 	s.orders.mu.Lock()
@@ -646,10 +643,10 @@ func (o *ordering) ask() (ok bool) {
 	return !o.closed
 }
 
-// RawTable is the table of the keys that belong to no declared map.
+// RawTable returns the table of the keys that belong to no declared map.
 func (s *Store) RawTable() *Table { return s.spaces[0].raw }
 
-// KeepsOrder reports whether the keys of a table are kept in an order that was asked for.
+// KeepsOrder reports whether the keys of a table are permanently kept in an order.
 func (s *Store) KeepsOrder(t *Table, by keycodec.Order) bool {
 	o := t.order.Load()
 	return o != nil && o.by == by && o.asked.Load()

@@ -64,7 +64,7 @@ func drop(t testing.TB, s *Store, i int) {
 	}
 }
 
-// inOrder is what the order of a table has, as text.
+// inOrder returns the content of a table's order, as text.
 func inOrder(t testing.TB, table *Table) (list []string) {
 	t.Helper()
 	o := table.order.Load()
@@ -189,7 +189,7 @@ func TestOrderIsOpenedNotMade(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the runs: the order is made anew, and the error handler is told.
+// Whatever is wrong with the runs, the order is made anew, and the error handler is called.
 func TestDamagedRuns(t *testing.T) {
 	mem := stored(t)
 	check := func(what string, image *vfs.Mem, silent bool) {
@@ -261,7 +261,7 @@ func TestSnapshotWithoutOrder(t *testing.T) {
 	wantOrder(t, s, "made anew")
 }
 
-// An order that is not known yet is none; so is what is no option at all.
+// An unknown order is ignored, and so is text that is no option at all.
 func TestUnknownOptions(t *testing.T) {
 	for _, text := range []string{"keys collated ordered yes", "keys", "later keys int", `{"keys":"int"}`, "keys int", "keys int ordered later", "ordered yes", ""} {
 		mem := vfs.NewMem()
@@ -305,7 +305,8 @@ func TestLeftoverRuns(t *testing.T) {
 	wantOrder(t, s, "after all")
 }
 
-// What had expired when the runs were made, and has not by a clock that was set back, is in order nevertheless.
+// An entry that had expired when the runs were made, and has not by a clock that was set back, is in order
+// nevertheless.
 func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	clock, mem := logtest.NewClock(), vfs.NewMem()
 	s := mustOpen(t, mem, withClock(clock))
@@ -589,7 +590,7 @@ func TestKeysComeAndGoDuringAFold(t *testing.T) {
 	}
 }
 
-// A backup has no runs, and what is repaired neither. Both know of the order.
+// Backups and repaired stores have no runs. Both have the order.
 func TestOrderOfBackups(t *testing.T) {
 	mem := stored(t)
 	s := mustOpen(t, mem)
@@ -664,7 +665,7 @@ func TestCrashModelOfOrder(t *testing.T) {
 		want = 1_000_000
 	}
 	states, ordered := 0, 0
-	var mu sync.Mutex // guards what the error handlers say
+	var mu sync.Mutex // guards the reported errors
 	for seed := uint64(1); states < want; seed++ {
 		c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 17)), Limit: 8, Sparse: 15, Again: 2000})
 		c.ring = 1 << 10
@@ -695,8 +696,8 @@ func TestCrashModelOfOrder(t *testing.T) {
 	t.Logf("%d crash states, %d with runs, 0 violations", states, ordered)
 }
 
-// A follower that begins anew, while the order is being made, forgets what has been sorted: its keys may be
-// gone, without a mark.
+// A follower that begins anew, while the order is being made, discards the sorted keys: some may be gone,
+// without a mark.
 func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
 	const n = 100
 	mem := vfs.NewMem()

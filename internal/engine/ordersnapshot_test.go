@@ -14,9 +14,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A snapshot of the index has the entries of a table as they were, and the order of its keys as that was a
-// moment later. What has happened between the two, and what compaction has left of it, must not tell the order
-// and the entries apart after a crash.
+// A snapshot of the index has the entries of a table at one moment, and the order of its keys at a later one.
+// After a crash, order and entries must agree, whatever has happened between the two, and whatever compaction
+// has left of it.
 
 // snapshotOf takes a snapshot of a store with one map, or none; between is called when the entries of table
 // were copied, and before its order is.
@@ -59,7 +59,7 @@ func untilNoon(t *testing.T, s *Store, n int) {
 	}
 }
 
-// opened opens what a crash has left, with the snapshot.
+// opened opens the store after a crash, with the snapshot.
 func opened(t *testing.T, mem *vfs.Mem, change ...func(*Options)) (*Store, *Table) {
 	t.Helper()
 	s := mustOpen(t, mem, change...)

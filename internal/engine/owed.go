@@ -7,40 +7,40 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Of some tables the end of an entry at its deadline is a record, E: those whose system record says so, or is to
-// say so. Such an entry stays in the index until the log has that record. So one that is in the index, and has
-// expired, is what the log is owed an E for, and nothing else has to be known: a snapshot of the index has the
-// entry, compaction copies its record, and a recovery puts it back. Readers ask the clock, as ever.
+// In some tables the end of an entry at its deadline is a record, E: the tables whose system record has, or
+// will have, that option. Such an entry stays in the index until the log has that record. So the log is owed an
+// E for each expired entry in the index, and no other state is needed: a snapshot of the index has the entry,
+// compaction copies its record, and a recovery puts it back. Readers ask the clock, as ever.
 //
-// Two write the record, with the lock of the key: the expirer, and before its own record whoever writes the key
-// otherwise. Then the entry goes, as by a deletion. A reader writes nothing.
+// The record is written, under the lock of the key, by the expirer, or by another writer of the key before its
+// own record. Then the entry goes, as by a deletion. A reader writes nothing.
 //
-// Opening a store is to write nothing, so what had expired by then is owed until this process has begun to
-// write. What the log refuses is owed for a second. Meanwhile it is counted as owed: the number of entries is
-// the number of the index less those owed.
+// Opening a store must write nothing, so entries that had expired by then are owed until this process has begun
+// to write. An entry whose E the log refuses is owed for a second. Meanwhile both are counted as owed: the
+// number of entries is the number in the index less those owed.
 
-// TellExpiry makes the end of an entry of the table at its deadline a record, from now on and whoever opens the
-// store later. The log learns of it before the next record of the table.
+// TellExpiry makes the end of an entry of the table at its deadline a record, from now on and for every later
+// process. The log gets that option before the next record of the table.
 func (s *Store) TellExpiry(t *Table) { t.asked.Store(true) }
 
 // tellsExpiry reports whether the end of an entry is a record.
 func (t *Table) tellsExpiry() bool { return t.mayOwe() || t.asksExpiry() }
 
-// asksExpiry reports whether this process has asked for that.
+// asksExpiry reports whether this process has requested that.
 func (t *Table) asksExpiry() bool {
 	return (t.asked.Load() || t.store.opts.ExpiryEvents) && !t.ofElements
 }
 
-// mayOwe is tellsExpiry as far as the log says so: then an entry that has expired may be owed.
+// mayOwe is tellsExpiry by the log's record alone: then an expired entry may be owed.
 func (t *Table) mayOwe() bool {
 	is := t.inLog.Load()
-	if is == nil && t.name != "" { // the log does not know the map, and takes its keys for raw ones
+	if is == nil && t.name != "" { // the log has no record of the map, and treats its keys as raw ones
 		is = t.store.spaces[0].raw.inLog.Load()
 	}
 	return is != nil && is.expiry
 }
 
-// tells reports whether the end of an entry that has expired is to be told: one that the log has.
+// tells reports whether the end of an expired entry is a record, which needs an entry in the log.
 func (t *Table) tells(now *state) bool {
 	return now.address != 0 && !t.store.opts.ReadOnly && t.tellsExpiry()
 }
@@ -48,20 +48,20 @@ func (t *Table) tells(now *state) bool {
 // owed is an entry whose E is owed, or entries with the same hash.
 type owed struct {
 	deadline, schema uint64
-	paying           bool // it is being looked at, and owed no longer unless that fails
+	paying           bool // its end is being written, and it is no longer owed unless that fails
 }
 
-// owedItems is about what an owed entry takes in memory, in items of the queue.
+// owedItems is about the memory that an owed entry takes, in items of the queue.
 const owedItems = 3
 
-// mayTell reports whether an E can be written for an entry with this deadline, as far as is known.
+// mayTell reports whether an E can probably be written for an entry with this deadline.
 func (t *Table) mayTell(d *deadlines, deadline, now uint64) bool {
 	s := t.store
 	return now >= d.again.Load() && (deadline > s.opened || s.log.Wrote()) && s.log.Failure() == nil
 }
 
-// endLocked takes out an entry whose deadline has passed, and tells the log where that is to know. What cannot be
-// told now is owed.
+// endLocked removes an entry whose deadline has passed, and writes its E if the table has such records. An E that
+// cannot be written now is owed.
 func (t *Table) endLocked(d *deadlines, was *state, now uint64) error {
 	hash, tells, waits := was.hash, t.tells(was), was.cell != nil && was.cell.Dirty
 	if tells && !waits && !t.mayTell(d, was.expiry, now) {
@@ -78,7 +78,7 @@ func (t *Table) endLocked(d *deadlines, was *state, now uint64) error {
 	return t.againLocked(hash, now, err)
 }
 
-// retryMillis is after how long what has failed is tried again.
+// retryMillis is the time after which a failed write is tried again.
 const retryMillis = 1000
 
 // owe counts an entry as owed.
@@ -97,12 +97,12 @@ func (t *Table) owe(d *deadlines, was *state) {
 		t.countDeadlines(d, owedItems)
 	}
 	e := &t.store.expirer
-	if e.owes.Store(true); t.store.log.Wrote() { // else the log tells when it has begun
+	if e.owes.Store(true); t.store.log.Wrote() { // else the log wakes it at the first write
 		e.poke()
 	}
 }
 
-// news returns an error unless it is the one that was returned last: a disk may be full for hours.
+// news returns an error unless it equals the last one: a disk may be full for hours.
 func (e *expirer) news(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,7 +134,7 @@ func (t *Table) settleOwed(hash uint64) {
 	}
 }
 
-// owing is the number of entries in the index that have expired, and are counted no more.
+// owing returns the number of expired entries in the index, which are no longer counted.
 func (t *Table) owing() int {
 	if d := t.deadlines.Load(); d != nil {
 		return int(d.owing.Load())
@@ -142,13 +142,13 @@ func (t *Table) owing() int {
 	return 0
 }
 
-// owes takes out what has expired, and reports whether the table owes anything.
+// owes removes expired entries, and reports whether the table owes anything.
 func (t *Table) owes() bool {
 	t.reap()
 	return t.owing() > 0
 }
 
-// forgive ends the debt for entries that have not expired by now: the clock was set back, and reads show them.
+// forgive ends the debt for entries that have not expired now, after the clock was set back: reads show them.
 func (t *Table) forgive(d *deadlines, now uint64) {
 	latest := d.latest.Load()
 	if d.owing.Load() == 0 || now >= latest {
@@ -167,7 +167,7 @@ func (t *Table) forgive(d *deadlines, now uint64) {
 	d.latest.CompareAndSwap(latest, now)
 }
 
-// owedOf counts those of which f is true. The caller holds the locks of all keys.
+// owedOf counts the owed entries for which f is true. The caller holds the locks of all keys.
 func (t *Table) owedOf(f func(*owed) bool) (n int) {
 	d := t.deadlines.Load()
 	if d == nil || d.owing.Load() == 0 {
@@ -183,7 +183,7 @@ func (t *Table) owedOf(f func(*owed) bool) (n int) {
 	return n
 }
 
-// pay writes what is owed, as far as that is possible now.
+// pay writes the records that are owed, as far as that is possible now.
 func (t *Table) pay(d *deadlines, now uint64) {
 	for n := range d.shards {
 		for d.owing.Load() > 0 && t.mayTell(d, 0, now) && t.paySome(d, n, now) {
@@ -210,7 +210,7 @@ func (t *Table) paySomeLocked(d *deadlines, n int, now uint64) (more bool) {
 	return false
 }
 
-// payLocked looks at what is owed under a hash. It is counted as owed until it has left the order of the keys.
+// payLocked looks at the entries owed under a hash. They are owed until they have left the order of the keys.
 func (t *Table) payLocked(sh *deadlineShard, hash, now uint64) {
 	t.counted.begun.Add(1)
 	defer t.counted.ended.Add(1)
@@ -225,8 +225,8 @@ func (t *Table) payLocked(sh *deadlineShard, hash, now uint64) {
 	}
 }
 
-// payAllLocked tells of everything that has expired, before much of it is deleted at once. The caller holds the
-// locks of all keys, and is about to write.
+// payAllLocked writes an E for every expired entry, before many are deleted at once. The caller holds the locks
+// of all keys, and is about to write.
 func (s *Store) payAllLocked() error {
 	for _, t := range s.spaces[0].tables() {
 		d := t.deadlines.Load()
@@ -247,7 +247,7 @@ func (s *Store) payAllLocked() error {
 	return nil
 }
 
-// tellLocked writes the E of an entry that a record of the log has, and takes the entry out.
+// tellLocked writes the E of an entry with a record in the log, and removes the entry.
 func (s *Store) tellLocked(t *Table, now *state) error {
 	w := &Write{Key: append([]byte(t.beginning()), now.own...), Delete: true}
 	if now.schema == metaSchema {

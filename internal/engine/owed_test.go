@@ -71,7 +71,7 @@ func lineOfSet(key, value string, expiry uint64) string {
 
 func lineOfEnd(key string, expiry uint64) string { return fmt.Sprintf("%s E %d", key, expiry) }
 
-// endsModel is what is done to a store, and what its log is to say of that.
+// endsModel models a store and the ends that its log must have.
 type endsModel struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -107,7 +107,7 @@ func (m *endsModel) now() uint64 { return uint64(m.clock.Now().UnixMilli()) }
 
 func (m *endsModel) wants(key, line string) { m.want[key] = append(m.want[key], line) }
 
-// ends is what a writer of a key finds: what has expired is told first.
+// ends is the first step of a writer of a key: the end of an expired entry is written first.
 func (m *endsModel) ends(key string) {
 	if e, is := m.pending[key]; is {
 		if e.expired(m.now()) {
@@ -142,7 +142,7 @@ func (m *endsModel) delete(key string) {
 	delete(m.logged, key)
 }
 
-// flushes is what becomes of what was set asynchronously.
+// flushes models the flush of asynchronous writes.
 func (m *endsModel) flushes() {
 	for key, e := range m.pending {
 		if delete(m.pending, key); e.expired(m.now()) {
@@ -266,7 +266,7 @@ func (m *endsModel) group(n int) {
 	}
 }
 
-// deleteRange deletes all keys that begin alike. What had expired is told before.
+// deleteRange deletes all keys with one prefix. The ends of expired ones are written before.
 func (m *endsModel) deleteRange() {
 	m.flushes() // for the view that is opened first
 	prefix := m.key()[:1]
@@ -280,7 +280,7 @@ func (m *endsModel) deleteRange() {
 	}
 }
 
-// tell is what the goroutine does that takes out what has expired.
+// tell does the work of the goroutine that removes expired entries.
 func (m *endsModel) tell() {
 	before := m.s.log.Wrote()
 	if !before { // it is owed until something is written
@@ -348,9 +348,9 @@ func (m *endsModel) read() {
 	}
 }
 
-// TestEndsAreTold: the log of a table that tells of the end of its entries has one E for each entry that expires
-// while it is the newest of its key, in front of whatever is written to the key next, and none for any other;
-// whatever ends the process, what compaction takes, and what a snapshot of the index knows. Opening writes nothing.
+// TestEndsAreTold: the log of a table with ends as records has one E for each entry that expires while it is the
+// newest of its key, before the key's next record, and none for any other, whatever ends the process, whatever
+// compaction removes, and whatever a snapshot of the index has. Opening writes nothing.
 func TestEndsAreTold(t *testing.T) { logtest.BothWays(t, endsAreTold) }
 
 func endsAreTold(t *testing.T) {
@@ -366,7 +366,7 @@ func endsAreTold(t *testing.T) {
 		}
 		m.open()
 		for n := range 150 {
-			m.read() // to look makes the log learn of what waits, too
+			m.read() // reads write waiting cells to the log, too
 			m.step(n)
 			m.read()
 			if n%7 == 0 {

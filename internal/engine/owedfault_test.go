@@ -11,8 +11,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestEndsUnderFaults: whatever operation fails while an end is told, the entry is gone and counted no more, and
-// the log has one record of its end when the disk is well again, and the store was opened anew if need be.
+// TestEndsUnderFaults: whatever operation fails while an end is written, the entry is gone and no longer
+// counted, and the log has one record of its end when the disk is well again, and the store was opened anew if
+// need be.
 func TestEndsUnderFaults(t *testing.T) { logtest.BothWays(t, endsUnderFaults) }
 
 func endsUnderFaults(t *testing.T) {
@@ -48,7 +49,7 @@ func endUnderFault(t *testing.T, fault vfs.Fault) bool {
 				return
 			}
 		}
-		read := fault.Kinds == vfs.OpRead && faulty.Fired() // of what cannot be read nobody knows that it has expired
+		read := fault.Kinds == vfs.OpRead && faulty.Fired() // an entry that cannot be read is not known to have expired
 		if n := s.RawTable().Len(); n != items && !read {
 			t.Fatalf("%+v: Len = %d of %d entries", fault, n, items)
 		}
@@ -58,7 +59,7 @@ func endUnderFault(t *testing.T, fault vfs.Fault) bool {
 	}
 	s.expireDue()
 	gone()
-	for i := range 20 { // so that it is told at the end of a segment, too
+	for i := range 20 { // so that it is written at the end of a segment, too
 		s.Set(nil, fmt.Append(nil, "k", i), make([]byte, 60), 0, Process)
 		clock.Advance(2 * time.Second)
 		s.expireDue()

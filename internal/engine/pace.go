@@ -7,19 +7,19 @@ import (
 
 // brake lets writes wait for compaction.
 type brake struct {
-	delay atomic.Int64 // that each write waits, in nanoseconds
-	debt  atomic.Int64 // what writes have yet to wait: many wait in one
+	delay atomic.Int64 // of each write, in nanoseconds
+	debt  atomic.Int64 // the time that writes have yet to wait: one waits for many
 }
 
 const (
-	maxWriteDelay = time.Millisecond       // that a write waits for compaction
+	maxWriteDelay = time.Millisecond       // of a write
 	leastWait     = 200 * time.Microsecond // shorter waits are put together
 )
 
-// SlowDown lets each write from now on wait by so much of the longest time that it may be made to wait, from 0 to 1.
+// SlowDown makes each write wait by a part, from 0 to 1, of the longest delay.
 func (s *Store) SlowDown(by float64) { s.brake.delay.Store(int64(by * float64(maxWriteDelay))) }
 
-// pace lets a write wait if the log has outrun compaction. The caller holds no lock.
+// pace delays a write if the log has outrun compaction. The caller holds no lock.
 func (s *Store) pace() {
 	d := s.brake.delay.Load()
 	if d == 0 {

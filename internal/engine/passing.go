@@ -7,30 +7,29 @@ import (
 	"github.com/copaldb/copal/internal/order"
 )
 
-// A passing order is one that nobody has asked for. The first walk in order over keys that are not kept
-// so begins it, and the keys are kept in order while walks come: it goes when more keys have come and gone
-// since the last walk than there were then. So of an order that is begun again and again each reading of
-// all keys is paid for by as many changes. All else is as with an order that was asked for, but that no
-// file has anything of it.
+// A passing order is one that no option asks for. It begins with the first walk in order over keys that are not
+// kept so, and lasts while walks come: it goes when more keys have come and gone since the last walk than there
+// were then. So if an order begins again and again, each reading of all keys is paid for by as many changes.
+// Otherwise it is like an order that an option asks for, but no file has any of it.
 //
-// The passing orders take an eighth of the memory of the store together, and of those that do not fit the
-// one goes that was walked longest ago. Keys that one sorting does not hold are not kept: a walk over them
-// sorts in passes (inorder.go), and so does one over keys of which some cannot be read.
+// The passing orders take an eighth of the memory of the store together, and the one walked longest ago goes
+// first if they do not fit. Keys that do not fit one sorting, or of which some cannot be read, are not kept: a
+// walk over them sorts in passes (inorder.go).
 
-// passingShare is the part of MaxMemory that passing orders may take: one in so many.
+// passingShare is the divisor of MaxMemory for the memory of passing orders.
 const passingShare = 8
 
-// errNotKept: the keys are not to be kept in a passing order.
+// errNotKept is the reason not to keep keys in a passing order.
 var errNotKept = errors.New("copal: the keys are not kept in order")
 
-// passingBytes is how much memory one passing order may take to be made.
+// passingBytes returns the memory in which one passing order may be made.
 func (s *Store) passingBytes() int { return int(min(int64(s.sortBytes()), s.mostPassing())) }
 
 func (s *Store) mostPassing() int64 { return s.opts.MaxMemory / passingShare }
 
-// keptKeys goes through the sort keys of a table that are in the span. It is nil if they are not kept in
-// order, and no order begins, which it may if begin says so. The caller holds no lock, is not inside the
-// gate, and closes the cursor.
+// keptKeys goes through the sort keys of a table that are in the span. It returns nil if they are not kept in
+// order, and no order begins, as one may if begin is true. The caller holds no lock, is not inside the gate,
+// and closes the cursor.
 func (s *Store) keptKeys(t *Table, by keycodec.Order, span Span, begin bool) *orderedCursor {
 	for {
 		o := s.orderToWalk(t, by, begin)
@@ -47,7 +46,8 @@ func (s *Store) keptKeys(t *Table, by keycodec.Order, span Span, begin bool) *or
 	}
 }
 
-// orderToWalk is the order of the table's keys, if it is kept, or begins now. It need not be built.
+// orderToWalk returns the order of the table's keys, if it is kept, or begins now. It may be
+// unbuilt.
 func (s *Store) orderToWalk(t *Table, by keycodec.Order, begin bool) *ordering {
 	switch o := t.order.Load(); {
 	case o != nil && o.by == by:
@@ -58,7 +58,7 @@ func (s *Store) orderToWalk(t *Table, by keycodec.Order, begin bool) *ordering {
 	return s.orderFor(t, by, false)
 }
 
-// isUnkept reports whether the keys could not be kept in a passing order, and nothing much has changed since.
+// isUnkept reports whether the keys could not be kept in a passing order, and little has changed since.
 func (t *Table) isUnkept() bool {
 	at := t.unkept.Load()
 	return at != 0 && t.store.log.Last() < at+uint64(t.index.Len())
@@ -70,7 +70,7 @@ func (o *ordering) walkedLocked() {
 	o.walked = o.table.store.orders.walks.Add(1)
 }
 
-// forgottenLocked counts a key that comes or goes. It reports whether the order is let go for want of walks.
+// forgottenLocked counts a key that comes or goes. It reports whether the order is dropped for want of walks.
 func (o *ordering) forgottenLocked() bool {
 	if o.asked.Load() || !o.built {
 		return false
@@ -95,7 +95,7 @@ func (o *ordering) letGoLocked() bool {
 	return true
 }
 
-// fitPassing lets go of passing orders, but of the one that is to be kept, until the others fit.
+// fitPassing drops passing orders, other than keep, until they fit.
 func (s *Store) fitPassing(keep *ordering) {
 	for {
 		var oldest *ordering
@@ -124,9 +124,9 @@ func (s *Store) fitPassing(keep *ordering) {
 	}
 }
 
-// Sorted keys of a view. A view has no order of keys that were put in order when it was there: then it keeps
-// its own sorted keys, which do not change, until it is closed. A map that is declared meanwhile takes keys
-// from the raw table, which a walk over both finds twice then, and merges.
+// Sorted keys of a view. A view has no part in an order that was made while it was open: it keeps its own
+// sorted keys, which do not change, until it is closed. A map that is declared meanwhile takes keys from the
+// raw table. A walk over both finds these twice, and merges them.
 
 // ownKeys goes through the sort keys of the view that are in the span; nil if they are not kept.
 func (v *View) ownKeys(t *Table, by keycodec.Order, span Span) keyCursor {
@@ -173,7 +173,7 @@ func (v *View) sortOwn(t *Table, by keycodec.Order) (*order.Run, error) {
 	return sorter.Layer()
 }
 
-// dropOwn lets go of the sorted keys. The view is closed.
+// dropOwn releases the sorted keys. The view is closed.
 func (v *View) dropOwn() {
 	v.sorting.Lock()
 	defer v.sorting.Unlock()

@@ -335,8 +335,8 @@ func TestPassingOrdersFitTheMemory(t *testing.T) {
 	}
 }
 
-// Keys that one sorting does not hold are not kept, and neither are those of which some cannot be read: each
-// walk tells of these.
+// Keys that do not fit one sorting are not kept, and neither are keys of which some cannot be read: each walk
+// reports these.
 func TestKeysThatAreNotKeptInPassing(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.MaxMemory = 8 << 10 })
@@ -565,7 +565,7 @@ func (m *passingModel) walk() {
 		})
 }
 
-// check compares a walk over the raw keys, or over those of the map, with what there is to be.
+// check compares a walk over the raw keys, or over those of the map, with the expected keys.
 func (m *passingModel) check(what string, content map[string]bool, raw, typed func(Span) func(func([]byte, error) bool)) {
 	m.t.Helper()
 	sp, prefix, walk := Span{Down: m.rng.IntN(2) == 0}, "", raw

@@ -16,7 +16,7 @@ import (
 // If the head of a queue waited in another one, two heads could wait for each other. So the goroutine of a head never
 // waits: it tries beside the head of the other queue.
 
-// subject names what changes compete for: the entry of a key, or an element or an end of a collection.
+// subject names the object of competing changes: the entry of a key, or an element or an end of a collection.
 type subject struct {
 	element bool
 	key     string // of the entry, or from elementName
@@ -31,9 +31,9 @@ type queues struct {
 
 // queue is the changes of one subject.
 type queue struct {
-	of      subject // its key is a copy, for a caller may have changed its own when the queue ends
+	of      subject // its key is a copy, as a caller may have changed its own when the queue ends
 	head    *turn
-	waiting []*turn // the first came first
+	waiting []*turn // in the order of arrival
 }
 
 // turn is one change in a queue.
@@ -81,7 +81,7 @@ func (q *queues) has(of subject) bool {
 }
 
 // enter waits until this goroutine is the head of the subject's queue, which it returns. A goroutine that is the
-// head of another queue does not wait, and is in none then.
+// head of another queue does not wait, and joins none.
 func (q *queues) enter(of subject) (*turn, *queue) {
 	t := &turn{goroutine: goid.Get()}
 	q.mu.Lock()
@@ -119,7 +119,7 @@ func (q *queues) leave(line *queue) {
 	close(line.head.comes)
 }
 
-// TurnAwaited is called when a change has joined a queue in which it must wait. It is a variable for the sake of tests.
+// TurnAwaited is called when a change has joined a queue in which it must wait. It is a variable for tests.
 var TurnAwaited = func() {}
 
 // headsLocked reports whether the goroutine is the head of a queue.
@@ -163,8 +163,8 @@ func (q *queues) allow(of subject) error {
 	return ErrNested
 }
 
-// Contend calls try until it does not lose, for a change of a collection that depends on which element stands
-// at an end of it. Those of one collection come one after the other once one has lost.
+// Contend calls try until it does not lose, for a change of a collection that depends on the element at one of
+// its ends. Once one has lost, those of one collection run one after the other.
 func (s *Store) Contend(key []byte, try func() (lost bool, err error)) error {
 	return s.queues.attempt(elementSubject(key, nil), func(*turn) error {
 		lost, err := try()

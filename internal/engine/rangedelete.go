@@ -17,22 +17,22 @@ import (
 // Range deletions.
 //
 // A range deletion is one record: it deletes all older entries whose keys are in its range, however
-// many. These keys are found before any lock is taken, by a look at all keys, or at those of the
-// range where they are kept in order. A view that was opened before knows which keys come or go
+// many. These keys are found before any lock is taken, by a look at all keys, or only at those of
+// the range if they are kept in order. A view that was opened before has the keys that come or go
 // meanwhile. Then the locks of all keys are taken for as long as it takes to append the record and
 // to hand each lock a list of the keys that it guards. The next holder of a lock with such a list
-// takes these keys out first (keyLock.Lock). So no holder of a lock sees an entry that a range
+// removes these keys first (keyLock.Lock). So no holder of a lock sees an entry that a range
 // deletion in the log has deleted, and no lock is held for longer than its own share takes. Readers
-// without a lock are told by the counters of showing (shows.go), from before the locks are given
+// without a lock see the raised counters of showing (shows.go), from before the locks are given
 // back.
 //
 // In a group a range deletion counts before the group's other writes, and is appended with the last
-// of them. So all records before it in the log are older, and none behind it is. A member of a
-// group that was written ahead, and whose key is in the range of a deletion that was appended
-// since, is written again with the commit (together.go).
+// of them. So all records before it in the log are older, and none after it is. A member of a group
+// that was written ahead, and whose key is in the range of a deletion that was appended since, is
+// written again with the commit (together.go).
 type Range struct {
-	prefix []byte         // with which the whole keys begin
-	by     keycodec.Order // of what stands behind it
+	prefix []byte         // of the whole keys
+	by     keycodec.Order // of the rest of the key
 	span   Span           // of the sort keys of that
 }
 
@@ -46,8 +46,8 @@ func KeyRange(span Span) Range {
 	return Range{by: keycodec.BytesOrder, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
 }
 
-// SortRange has the keys that begin with prefix, and whose sort keys behind it are in a span that has its lower
-// bound, and not its upper one.
+// SortRange has the keys that begin with prefix, and whose sort keys after it are in a span that includes its
+// lower bound, but not its upper one.
 func SortRange(prefix []byte, by keycodec.Order, span Span) Range {
 	r := Range{prefix: bytes.Clone(prefix), by: by, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
 	if !by.IsBytes() || r.all() {
@@ -57,7 +57,7 @@ func SortRange(prefix []byte, by keycodec.Order, span Span) Range {
 	return r
 }
 
-// whole is the whole key with a sort key. It has one, for that is of a key of the type.
+// whole returns the whole key with the sort key of a key of the type.
 func (r *Range) whole(sortKey []byte) []byte {
 	key, _ := r.by.AppendKey(bytes.Clone(r.prefix), sortKey)
 	return key
@@ -69,7 +69,7 @@ func (r *Range) all() bool { return r.span.Unbounded() }
 // none reports whether the range has no key.
 func (r *Range) none() bool { return r.span.High != nil && bytes.Compare(r.span.Low, r.span.High) >= 0 }
 
-// Until is the whole key before which the range ends, nil for none.
+// Until returns the whole key before which the range ends, nil for none.
 func (r *Range) Until() []byte {
 	switch {
 	case r.all(), r.span.High == nil && r.by.IsBytes():
@@ -108,8 +108,8 @@ func (r *Range) Meets(p []byte) bool {
 	return !(r.span.High != nil && bytes.Compare(r.span.High, all.Low) <= 0) && !(all.High != nil && bytes.Compare(r.span.Low, all.High) >= 0)
 }
 
-// tables are those of a key space that may have keys of the range: a single one, if it has all keys of a map at
-// most. The caller is inside the gate, or alone.
+// tables returns the tables of a key space that may have keys of the range: a single one, if all its keys are
+// of one map. The caller is inside the gate, or alone.
 func (r *Range) tables(sp *space) []*Table {
 	first := r.record().Key
 	if t := sp.route(record.Value, first); t != sp.raw && r.within(t) {
@@ -118,7 +118,7 @@ func (r *Range) tables(sp *space) []*Table {
 	return seglog.Without(sp.tables(), func(t *Table) bool { return !r.Meets(t.prefixBytes()) })
 }
 
-// within reports whether the range, which begins with a key of a map, ends with one.
+// within reports whether the range, which begins in a map's keys, ends in them, too.
 func (r *Range) within(t *Table) bool {
 	if len(r.prefix) >= t.prefix {
 		return true
@@ -126,7 +126,7 @@ func (r *Range) within(t *Table) bool {
 	return r.span.High != nil && bytes.Compare(r.span.High, t.keys.High) <= 0
 }
 
-// ownSpan is the span of the sort keys of a table that is kept in an order, and whether the range is one there.
+// ownSpan returns the range as a span of the table's sort keys; ok is false if it is none in that order.
 func (r *Range) ownSpan(t *Table, by keycodec.Order) (sp Span, ok bool) {
 	switch p := t.prefixBytes(); {
 	case bytes.HasPrefix(p, r.prefix) && r.all():
@@ -143,7 +143,7 @@ func (r *Range) ownSpan(t *Table, by keycodec.Order) (sp Span, ok bool) {
 	}
 }
 
-// The record of a range deletion has a key and, but for a prefix, a value:
+// The record of a range deletion has a key and, unless the range is a prefix, a value:
 //
 //	users:            all keys that begin so
 //	users:b  bytes users:d    the keys in [users:b, users:d), by their bytes
@@ -171,7 +171,7 @@ func (r *Range) check() error {
 	return nil
 }
 
-// RangeOf is the range of a record that deletes one. The bytes are the record's.
+// RangeOf returns the range of a record that deletes one. The bytes are the record's.
 func RangeOf(key, value []byte) (Range, error) {
 	if len(value) == 0 {
 		return Range{prefix: key, by: keycodec.BytesOrder}, nil
@@ -199,13 +199,13 @@ func RangeOf(key, value []byte) (Range, error) {
 	return r, nil
 }
 
-// SortKey is by what the keys of the range are ordered: the key is one of them.
+// SortKey returns the bytes by which the range orders a key that is in it.
 func (r *Range) SortKey(key []byte) []byte {
 	return r.by.AppendSortKey(nil, view(key[len(r.prefix):]))
 }
 
-// DeleteRange deletes all entries of a range, as one write. Errors are those of Write; where an entry is
-// damaged, so that it may be one of the range, nothing is deleted.
+// DeleteRange deletes all entries of a range, as one write. Errors are those of Write; if an entry is damaged,
+// and so may be in the range, nothing is deleted.
 func (s *Store) DeleteRange(r Range, d Durability) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -222,7 +222,7 @@ func (s *Store) DeleteRange(r Range, d Durability) error {
 	return s.deleteRanges(&together{store: s, ranges: []Range{r}}, d)
 }
 
-// ErrMapOpen is a Drop of a map that has cells.
+// ErrMapOpen is the error of a Drop of a map that has cells.
 var ErrMapOpen = errors.New("copal: the map is open")
 
 // Drop deletes all entries of a map, and the record that declares it. An open map is refused, with ErrMapOpen.
@@ -260,7 +260,7 @@ func (s *Store) deleteRanges(g *together, d Durability) error {
 	return s.log.SyncTo(seq)
 }
 
-// undeclare forgets what the log says of a map. The caller holds the locks of all keys, or is recovery.
+// undeclare forgets the options of a map in the log. The caller holds the locks of all keys, or is recovery.
 func (t *Table) undeclare() {
 	t.inLog.Store(nil)
 	t.opened.Store(false)
@@ -271,8 +271,8 @@ func (t *Table) undeclare() {
 	}
 }
 
-// DeleteRange is Store.DeleteRange in the transaction. What others do in the range before that commits is
-// deleted as well, and is no conflict.
+// DeleteRange is Store.DeleteRange in the transaction. Writes of others in the range before the commit are
+// deleted as well, and are no conflict.
 func (tx *Tx) DeleteRange(r Range) error {
 	switch {
 	case tx.done.Load():
@@ -306,7 +306,7 @@ func hasRange(list []Range, key []byte) bool {
 
 // ranged are the range deletions that were appended while members of a group were written ahead.
 type ranged struct {
-	ahead atomic.Int32 // groups of which members are, and no commit
+	ahead atomic.Int32 // groups whose members are in the log, and whose commit is not
 	list  []rangedAt   // written with the locks of all keys held, and read with one held
 }
 
@@ -324,7 +324,7 @@ func (x *ranged) noteLocked(r Range, p *seglog.Pending) {
 	x.list = append(x.list, rangedAt{r, p})
 }
 
-// behindLocked reports whether a range deletion that has the key of a record stands behind it, or is to be appended.
+// behindLocked reports whether a range deletion with a record's key is later than it, or about to be appended.
 func (x *ranged) behindLocked(p *seglog.Pending) bool {
 	for i := range x.list {
 		if r := &x.list[i]; (r.record.Seq == 0 || p.Seq < r.record.Seq) && p.Kind != record.Element && r.Has(p.Key) {
@@ -337,7 +337,7 @@ func (x *ranged) behindLocked(p *seglog.Pending) bool {
 // deletedKeys are entries that range deletions delete, by their locks.
 type deletedKeys [cache.Shards][]byte
 
-// add notes an entry: the length of its whole key, that, and what is known of its record.
+// add notes an entry: the length of its whole key, the key, and the fields of its record.
 func (d *deletedKeys) add(hash uint64, key []byte, at *hit) {
 	list := &d[hash%cache.Shards]
 	b := append(binary.AppendUvarint(*list, uint64(len(key))), key...)
@@ -347,17 +347,17 @@ func (d *deletedKeys) add(hash uint64, key []byte, at *hit) {
 	*list = b
 }
 
-// removal is what a lock of keys has to take out yet. The lock names it by an interface, so programs that delete no
-// range do not carry it.
+// removal lists the entries that a lock of keys has yet to remove. The lock names it by an interface, so programs
+// that delete no range do not contain it.
 type removal struct {
 	store  *Store
 	shard  int
 	seq    uint64 // by which the deletion counts
-	keys   []byte // as deletedKeys has them
+	keys   []byte // in the form of deletedKeys
 	failed *atomic.Bool
 }
 
-// Lock locks, and takes out what a range deletion has deleted.
+// Lock locks, and removes the entries that a range deletion has deleted.
 func (l *keyLock) Lock() {
 	l.Mutex.Lock()
 	if d := l.due; d != nil {
@@ -366,8 +366,8 @@ func (l *keyLock) Lock() {
 	}
 }
 
-// removeLocked takes the entries out. Nothing need be read for that, unless an entry has moved since it was
-// found. A read that fails then is final, for memory would go on to show what is deleted.
+// removeLocked removes the entries. It reads only those that have moved since they were found. A read that
+// fails then is final, as memory would still show deleted entries.
 func (d *removal) removeLocked() {
 	s := d.store
 	defer s.showing.end(uint64(d.shard))
@@ -397,9 +397,9 @@ func (d *removal) removeLocked() {
 	}
 }
 
-// foundLocked is lookLocked for an entry of which it is known where its record stood a moment ago. An entry
-// whose deadline has passed since goes by the range deletion, with its number: a view that was opened behind
-// that must not see the entry expire after it was deleted.
+// foundLocked is lookLocked for an entry whose record was at a known place a moment ago. If its deadline has
+// passed since, the range deletion removes it, with its number: a view opened after that must not see the entry
+// expire after it was deleted.
 func (s *Store) foundLocked(now *state, t *Table, key []byte, at hit) error {
 	hash, own, cells := t.hash(key), t.ownOf(key), t.cells.Load()
 	if cells == nil || cells.table.Find(hash, own) == nil {
@@ -411,7 +411,7 @@ func (s *Store) foundLocked(now *state, t *Table, key []byte, at hit) error {
 	return s.lookLocked(now, t, hash, key)
 }
 
-// gather finds the keys that the range deletions of a group delete, but for those that the group writes itself.
+// gather finds the keys that the range deletions of a group delete, except those that the group writes itself.
 // The caller holds no lock.
 func (g *together) gather() error {
 	if len(g.ranges) == 0 {
@@ -433,7 +433,7 @@ func (g *together) gather() error {
 	return nil
 }
 
-// take counts the memory of the keys that were gathered, which the cells do not get.
+// take charges the memory of the gathered keys to the budget of the cells.
 func (g *together) take() {
 	bytes := int64(0)
 	if g.deleted != nil {
@@ -470,8 +470,8 @@ func (g *together) delete(t *Table, key []byte, at *hit) {
 	}
 }
 
-// gatherLocked tells of what has expired, and adds what has changed since the group's view was opened, and what
-// waits in memory. The caller holds all locks.
+// gatherLocked writes the ends of expired entries, and adds the keys that have changed since the group's view
+// was opened, and the dirty ones in memory. The caller holds all locks.
 func (g *together) gatherLocked() (err error) {
 	if err = g.store.payAllLocked(); err != nil {
 		return err
@@ -497,7 +497,7 @@ func (g *together) gatherLocked() (err error) {
 					names = append(names, d.Cell.Key())
 				}
 			}
-			for _, own := range names { // not while the lists are gone through, which change when one has expired
+			for _, own := range names { // not during the loop over the lists, which change when one has expired
 				add(own)
 			}
 		}
@@ -505,12 +505,12 @@ func (g *together) gatherLocked() (err error) {
 	return err
 }
 
-// rangesGathered is called when it is known which keys range deletions have, before the locks are taken, and
-// rangesHandedOver when the locks have been given back, and nobody has taken the keys out. They are variables
-// for the sake of tests.
+// rangesGathered is called when the keys of range deletions are known, before the locks are taken, and
+// rangesHandedOver when the locks have been given back, but the keys have not been removed. They are variables
+// for tests.
 var rangesGathered, rangesHandedOver = func() {}, func() {}
 
-// beginRangesLocked hands the locks what they are to take out. The caller holds all of them.
+// beginRangesLocked hands each lock the entries to remove. The caller holds all of them.
 func (g *together) beginRangesLocked(seq uint64) {
 	for n, keys := range g.deleted {
 		if len(keys) > 0 {
@@ -521,12 +521,12 @@ func (g *together) beginRangesLocked(seq uint64) {
 }
 
 // keysOf calls f with the whole keys of the table that are in a range, each once if it does not come or go
-// meanwhile, and with the error of an entry that is damaged. What the log does not have is not among them. The
+// meanwhile, and with the error of an entry that is damaged. Keys that only memory has are not among them. The
 // caller holds no lock.
 func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) error {
 	if o := t.order.Load(); o != nil {
 		if span, ok := r.ownSpan(t, o.by); ok && !span.Unbounded() {
-			if keys := t.store.keptKeys(t, o.by, span, false); keys != nil { // the order may just have been let go
+			if keys := t.store.keptKeys(t, o.by, span, false); keys != nil { // the order may just have been dropped
 				return t.orderedKeysOf(keys, o.by, f)
 			}
 		}
@@ -545,15 +545,15 @@ func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) er
 	return nil
 }
 
-// orderedKeysOf is keysOf for keys that are kept in order. What their index has of them is read, so that
-// nothing need be read any more to take them out but their records.
+// orderedKeysOf is keysOf for keys that are kept in order. It reads their places from the index, so that their
+// removal reads only records.
 func (t *Table) orderedKeysOf(keys *orderedCursor, by keycodec.Order, f func(key []byte, at hit, err error) error) error {
 	defer keys.close()
 	whole := bytes.Clone(t.prefixBytes())
 	for keys.Next() {
 		var err error
 		if whole, err = by.AppendKey(whole[:t.prefix], keys.Key()); err != nil {
-			continue // of a file that was forged
+			continue // the file was forged
 		}
 		var h hit
 		if err = t.store.Inside(func() (err error) { h, err = t.find(t.hash(whole), whole); return err }); err == nil && h.address == 0 {

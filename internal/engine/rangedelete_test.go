@@ -42,8 +42,8 @@ func keysIn(t *testing.T, s *Store) (keys []string) {
 	return keys
 }
 
-// TestRangeDeletesWhatComesMeanwhile: what is set, deleted and set again while the keys are looked for goes,
-// but for what is out of the range.
+// TestRangeDeletesWhatComesMeanwhile: keys that are set, deleted and set again while the keys are looked for
+// are deleted, except those out of the range.
 func TestRangeDeletesWhatComesMeanwhile(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -70,8 +70,8 @@ func TestRangeDeletesWhatComesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRangeShowsAtOnce: as soon as the log has a range deletion, nobody sees an entry of it, however he looks;
-// a view that was opened before has them all.
+// TestRangeShowsAtOnce: as soon as the log has a range deletion, no kind of read shows an entry of it; a view
+// that was opened before has them all.
 func TestRangeShowsAtOnce(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		s := mustOpen(t, vfs.NewMem())
@@ -301,8 +301,8 @@ func TestRecordOfARange(t *testing.T) {
 	}
 }
 
-// TestRangeInATransaction: after a range deletion a transaction sees none of its entries but those that it has
-// set since, however it looks; and what it has made is there when the log is read, too.
+// TestRangeInATransaction: after a range deletion a transaction sees only those of its entries that it has set
+// since, by any kind of read; and the result is the same when the log is read.
 func TestRangeInATransaction(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -432,7 +432,7 @@ func TestRangeBesideDamage(t *testing.T) {
 	}
 }
 
-// TestRangeBesideDeadlines: a view that was opened behind a range deletion shows none of its entries, though the
+// TestRangeBesideDeadlines: a view that was opened after a range deletion shows none of its entries, though the
 // deadlines of some pass before the locks have taken them out: as records, and as values in memory.
 func TestRangeBesideDeadlines(t *testing.T) {
 	for _, inMemory := range []bool{false, true} {

@@ -11,21 +11,21 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Replaying range deletions. Recovery notes them, and takes out what they delete when the log has been read: an
-// entry is deleted if its record is older than a range deletion that has its key, wherever the two stand. So
-// the entries of a table are gone through once, however many range deletions there are. A follower, whose
-// readers look on, applies each by itself.
+// Replaying range deletions. Recovery notes them, and removes the deleted entries when the log has been read:
+// an entry is deleted if its record is older than a range deletion that has its key, wherever the two are. So
+// the entries of a table are gone through once, however many range deletions there are. A follower, which has
+// readers, applies each by itself.
 
 // replayedRange is a range deletion that was replayed.
 type replayedRange struct {
 	space   uint64
 	element bool   // of elements of collections
 	seq     uint64 // from which on it counts
-	group   uint64 // of which it is a member, 0 for none: what else that writes comes behind it
+	group   uint64 // of which it is a member, 0 for none: the group's other writes come after it
 	Range
 }
 
-// deletes reports whether an entry goes whose key is in the range.
+// deletes reports whether the range deletion removes an entry whose key is in the range.
 func (r *replayedRange) deletes(s *Store, seq, group uint64) bool {
 	return s.countsFrom(seq, group) < r.seq && (group == 0 || group != r.group)
 }
@@ -36,7 +36,7 @@ func replayedOf(e *seglog.Record) (r replayedRange, err error) {
 	return r, err
 }
 
-// tables are those that may have keys of the range.
+// tables returns the tables that may have keys of the range.
 func (r *replayedRange) tables(s *Store) (list []*Table) {
 	sp := s.spaces[r.space]
 	if sp == nil {
@@ -48,7 +48,7 @@ func (r *replayedRange) tables(s *Store) (list []*Table) {
 	return r.Range.tables(sp)
 }
 
-// settleRanges takes out what range deletions delete that were replayed. The caller is recovery.
+// settleRanges removes the entries that replayed range deletions delete. The caller is recovery.
 func (s *Store) settleRanges(list []replayedRange) error {
 	of := map[*Table][]replayedRange{}
 	for _, r := range list {
@@ -73,8 +73,8 @@ func (t *Table) settleRanges(c *cover) error {
 		}
 		h, key, length, err := t.store.headAndKey(a, *buf)
 		switch {
-		case errors.Is(err, seglog.ErrCorrupt): // a read of it will tell
-			if !t.store.isLost(err) { // else recovery has told of it
+		case errors.Is(err, seglog.ErrCorrupt): // a read of it will report that
+			if !t.store.isLost(err) { // else recovery has reported it
 				t.store.log.ReportError("deleting ranges of keys", err)
 			}
 		case err != nil:
@@ -88,10 +88,10 @@ func (t *Table) settleRanges(c *cover) error {
 	return nil
 }
 
-// cover tells of each key which range deletion was the last that has it.
+// cover finds the last range deletion that has a key.
 type cover struct{ parts []*coverPart }
 
-// coverPart covers the ranges in one order behind one prefix. Their bounds, sorted, are where its
+// coverPart covers the ranges in one order after one prefix. Their bounds, sorted, are where its
 // pieces begin.
 type coverPart struct {
 	prefix []byte
@@ -127,7 +127,7 @@ func (c *cover) part(r *replayedRange) *coverPart {
 	return p
 }
 
-// paint goes from the last range deletion to the first. What a later one has is passed over.
+// paint goes from the last range deletion to the first. Pieces of a later one are passed over.
 func (p *coverPart) paint() {
 	p.bounds = []string{""}
 	for _, r := range p.ranges {
@@ -139,7 +139,7 @@ func (p *coverPart) paint() {
 	slices.Sort(p.bounds)
 	p.bounds = slices.Compact(p.bounds)
 	p.newest = make([]*replayedRange, len(p.bounds))
-	next := make([]int, len(p.bounds)+1) // from each piece that is painted towards the next that is not
+	next := make([]int, len(p.bounds)+1) // from each painted piece towards the next unpainted one
 	for i := range next {
 		next[i] = i
 	}
@@ -167,7 +167,7 @@ func (p *coverPart) paint() {
 	}
 }
 
-// piece is the one in which a sort key is.
+// piece returns the piece with a sort key.
 func (p *coverPart) piece(sortKey []byte) int {
 	i, found := slices.BinarySearch(p.bounds, view(sortKey))
 	if !found {
@@ -176,7 +176,7 @@ func (p *coverPart) piece(sortKey []byte) int {
 	return i
 }
 
-// last is the last range deletion that has a whole key, nil if none has.
+// last returns the last range deletion with a whole key, nil for none.
 func (c *cover) last(key []byte) (last *replayedRange) {
 	var room [64]byte
 	for _, p := range c.parts {
@@ -191,7 +191,7 @@ func (c *cover) last(key []byte) (last *replayedRange) {
 	return last
 }
 
-// foundKeys are the whole keys that a range deletion may delete which a follower is to replay.
+// foundKeys returns the whole keys that a range deletion may delete, before a follower replays it.
 func (s *Store) foundKeys(e *seglog.Record) (list [][]byte, err error) {
 	r, err := replayedOf(e)
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *Store) foundKeys(e *seglog.Record) (list [][]byte, err error) {
 	return list, nil
 }
 
-// deleteFound takes out those of the keys whose entries are older than the range deletion. The caller excludes
+// deleteFound removes those of the keys whose entries are older than the range deletion. The caller excludes
 // all others.
 func (s *Store) deleteFound(e *seglog.Record, list [][]byte) error {
 	r := replayedRange{seq: e.Counts(), group: e.Group}

@@ -64,8 +64,9 @@ func TestRangeOfWhatExpiresMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRangeOfMuchThatIsNewAndExpires: what came while the keys of a range deletion were looked for is deleted, although
-// some of it expires when that is looked at, which leaves older versions out of the list of what came.
+// TestRangeOfMuchThatIsNewAndExpires: keys that came while those of a range deletion were looked for are
+// deleted, although some expire when they are looked at, which removes older versions from the list of such
+// keys.
 func TestRangeOfMuchThatIsNewAndExpires(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	opts := func(o *Options) { o.Clock, o.Inline = clock, true }
@@ -99,7 +100,7 @@ func TestRangeOfMuchThatIsNewAndExpires(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if after, err = s.OpenView(); err != nil { // which has seen what expires
+		if after, err = s.OpenView(); err != nil { // which has the entries that expire
 			t.Fatal(err)
 		}
 		clock.Advance(time.Second)
@@ -114,8 +115,8 @@ func TestRangeOfMuchThatIsNewAndExpires(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestRangeOfWhatWaitsAndExpires: of what waits in memory when a range deletion looks at it, some expires then, which
-// takes it out of the list. Everything is deleted.
+// TestRangeOfWhatWaitsAndExpires: some of the cells that wait in memory expire when a range deletion looks at them,
+// which removes them from the list. Everything is deleted.
 func TestRangeOfWhatWaitsAndExpires(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	s := mustOpen(t, mem, func(o *Options) { o.Clock = clock })

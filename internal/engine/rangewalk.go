@@ -9,14 +9,14 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A range that another process asks for is named as the record of its deletion is, and three ranges are added that no
+// A range requested by another process is named like the record of its deletion, with three more ranges that no
 // deletion has:
 //
 //	ages:    int              all keys of ages, as integers
 //	ages:    int ages:30      the keys of ages before 30
 //	ages:9   int              the keys of ages from 9 on
 
-// Asked returns what AskedRange makes the range of.
+// Asked returns the arguments from which AskedRange makes the range.
 func (r *Range) Asked() (start, rest []byte) {
 	p := r.record()
 	if r.by.IsBytes() {
@@ -32,7 +32,7 @@ func (r *Range) Asked() (start, rest []byte) {
 	return start, rest
 }
 
-// AskedRange is the range that Asked names. The bytes may be anybody's, and it keeps none of them.
+// AskedRange returns the range that Asked names. It checks the bytes, and keeps none of them.
 func AskedRange(start, rest []byte) (Range, error) {
 	start, rest = bytes.Clone(start), bytes.Clone(rest)
 	r, err := RangeOf(start, rest)
@@ -62,7 +62,7 @@ func (r *Range) IsDeletable() bool {
 	return r.by.IsBytes() || r.all() || r.span.Low != nil && r.span.High != nil
 }
 
-// Beginning is what all keys of the range begin with: the prefix of a map, or what the range says; nil for nothing.
+// Beginning returns the prefix of all keys of the range: a map's prefix, or the range's own; nil for none.
 func (r *Range) Beginning() []byte {
 	if len(r.prefix) > 0 {
 		return r.prefix
@@ -75,11 +75,11 @@ func (r *Range) Beginning() []byte {
 	return name
 }
 
-// ErrNotInRange is a walk that is to begin behind a key that the range does not have.
+// ErrNotInRange is the error of a walk from a key that is not in the range.
 var ErrNotInRange = fmt.Errorf("%w: the key is not in the range", record.ErrSyntax)
 
-// InRange yields the entries in a range, in the order of that, behind a key of it unless after is nil. An entry that
-// holds a collection comes with a *CollectionError. In all else it is InOrder.
+// InRange yields the entries in a range, in its order, after a key of it unless after is nil. An entry that holds a
+// collection comes with a *CollectionError. Otherwise it is like InOrder.
 //
 //go:noinline
 func (tx *Tx) InRange(r *Range, after []byte, down bool) iter.Seq[Item] {
@@ -126,7 +126,7 @@ func (tx *Tx) keysInRange(r *Range, span Span) iter.Seq[Item] {
 	return func(yield func(Item) bool) { tx.sortedInRange(r, span, yield) }
 }
 
-// sortedInRange is keysInRange of keys of no map, or of one whose keys have another order: nothing keeps them in the
+// sortedInRange is keysInRange for keys of no map, or of one whose keys have another order: they are not kept in the
 // order of the range.
 func (tx *Tx) sortedInRange(r *Range, span Span, yield func(Item) bool) {
 	keys := sortedKeys(tx.store.sortBytes(), span, func(_ bool, f func([]byte) error) error {
@@ -153,7 +153,7 @@ func (tx *Tx) sortedInRange(r *Range, span Span, yield func(Item) bool) {
 	}
 }
 
-// tableWith is the table whose keys are those that begin with prefix, nil if there is none.
+// tableWith returns the table of the keys that begin with prefix, nil if there is none.
 func (s *Store) tableWith(prefix []byte) (t *Table, err error) {
 	err = s.Inside(func() error {
 		if t = s.spaces[0].route(record.Value, prefix); t.name == "" || t.prefix != len(prefix) {
@@ -164,7 +164,7 @@ func (s *Store) tableWith(prefix []byte) (t *Table, err error) {
 	return t, err
 }
 
-// LenOf is the number of entries whose keys begin with prefix. It is known at once for a map, and for all entries.
+// LenOf returns the number of entries whose keys begin with prefix. It is fast for a map, and for all entries.
 func (s *Store) LenOf(prefix []byte) (n int, err error) {
 	if len(prefix) == 0 {
 		return int(s.entries()), s.isOpen()
@@ -182,7 +182,7 @@ func (s *Store) LenOf(prefix []byte) (n int, err error) {
 	return n, err
 }
 
-// LenOf is the number of entries whose keys begin with prefix. It takes a walk.
+// LenOf returns the number of entries whose keys begin with prefix. It takes a walk.
 func (tx *Tx) LenOf(prefix []byte) (n int, err error) {
 	t, err := tx.store.tableWith(prefix)
 	if err != nil {
@@ -200,10 +200,10 @@ func (tx *Tx) LenOf(prefix []byte) (n int, err error) {
 	return n, nil
 }
 
-// Moment is the number of the last record that the transaction reads, and the time of that moment.
+// Moment returns the number of the last record that the transaction reads, and its moment's time.
 func (tx *Tx) Moment() (seq, time uint64) { return tx.view.Seq(), tx.view.Time() }
 
-// SchemasBeyond returns the schemas of the log by their numbers, or nil if there are only as many as are known.
+// SchemasBeyond returns the schemas of the log by their numbers, or nil if there are no more than known.
 func (s *Store) SchemasBeyond(known int) map[uint64]Schema {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Entry is a value as it is stored.
+// Entry is a stored value.
 type Entry struct {
 	Value  []byte
 	Schema uint64    // 0: raw bytes
-	Type   string    // of the content, "" for none that is known
+	Type   string    // of the content, "" if unknown
 	Seq    uint64    // 0, as Time is, when the log does not have it yet
 	Time   time.Time // when it was written
 
@@ -24,28 +24,28 @@ type Entry struct {
 	hit // its record
 }
 
-// EntryOf is an entry that no log has, with a deadline, 0 for none.
+// EntryOf returns an entry that is in no log, with a deadline, 0 for none.
 func EntryOf(value []byte, deadline uint64) Entry {
 	return Entry{Value: value, hit: hit{expiry: deadline}}
 }
 
-// Same reports whether two reads have found one record. In a transaction all that it has written itself is the same.
+// Same reports whether two reads have found one record. All own writes of a transaction are the same.
 func (e *Entry) Same(other *Entry) bool { return e.address == other.address }
 
-// Logged reports whether the entry is as the log has it.
+// Logged reports whether the entry is from the log.
 func (e *Entry) Logged() bool { return e.address != 0 }
 
-// Get returns the entry of key, from table t or, when t is nil, from where the key
-// belongs. It is the one in the log: what memory has for the log is written first, what it has
-// for itself is not seen. The bytes are the caller's. The error is ErrNotFound when there is none.
+// Get returns the entry of key, from table t or, when t is nil, from where the key belongs. It is
+// the one in the log: dirty entries of memory are written first; cells that are never written are
+// not seen. The bytes are the caller's. The error is ErrNotFound when there is none.
 func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	r := s.asLogged()
 	return r.get(t, key)
 }
 
-// Read reads the entry of key as an open map shows it: what the log has, unless memory has something else. The
-// bytes may stand in buf, or belong to the cell: the caller does not change them. With shared a value may be
-// one that others have, too.
+// Read reads the entry of key as an open map shows it: from memory if a cell differs from the log. The bytes
+// may be in buf, or belong to the cell: the caller does not change them. With shared the value may be one that
+// others have, too.
 func (s *Store) Read(out *Entry, c *Cells, shared bool, hash uint64, key, buf []byte) error {
 	in, err := s.use()
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 	return r.has(t, key)
 }
 
-// Tables are those of all entries that users gave: the raw one and one per map.
+// Tables returns the tables of all entries of users: the raw one and one per map.
 func (s *Store) Tables() []*Table {
 	defer s.life.leave(s.life.enter())
 	if sp := s.spaces[0]; sp != nil {
@@ -82,7 +82,7 @@ func (s *Store) Tables() []*Table {
 	return nil
 }
 
-// Name is the escaped name of the map, "" for the raw table.
+// Name returns the escaped name of the map, "" for the raw table.
 func (t *Table) Name() string { return t.name }
 
 // Item is an element of an iteration: an entry, or an error that concerns one entry
@@ -94,29 +94,29 @@ type Item struct {
 	Err  error
 }
 
-// Items yields each entry of the table, in no order. One that stays throughout is
-// yielded exactly once, with the value that it has then; key and value are the
-// caller's. After an error iteration goes on, if the caller does, but for ErrClosed.
+// Items yields each entry of the table, in no order. One that stays throughout is yielded exactly
+// once, with the value that it has then; key and value are the caller's. After an error, except
+// ErrClosed, iteration goes on if the caller does.
 //
-// Like Get, it is about the log, which gets the dirty cells first.
+// Like Get, it reads the log, which gets the dirty cells first.
 func (s *Store) Items(t *Table) iter.Seq[Item] { return s.iterate(t, nil, true) }
 
-// Keys is Items without the values. A key that is kept keeps no value in memory.
+// Keys is Items without the values. A retained key retains no value.
 func (s *Store) Keys(t *Table) iter.Seq[Item] { return s.iterate(t, nil, false) }
 
-// Entries is Items for an open map, with what is in memory as the map shows it, and without values if values is
-// false.
+// Entries is Items for an open map, with the cells in memory as the map shows them, and without values if
+// values is false.
 func (s *Store) Entries(c *Cells, values bool) iter.Seq[Item] { return s.iterate(c.owner, c, values) }
 
-// Generation changes when a table is added, into which entries of the raw one may have
-// moved: who iterates over all tables, and finds it changed, must begin again.
+// Generation changes when a table is added, into which entries of the raw one may have moved: an
+// iteration over all tables that finds it changed must begin again.
 func (s *Store) Generation() int {
 	defer s.life.leave(s.life.enter())
 	return len(s.spaces[0].maps)
 }
 
-// iteration goes over a table, or over an open map: then over what the log does not have yet, and after that
-// over the index.
+// iteration goes over a table, or over an open map: then over the cells that the log does not have yet, and
+// after that over the index.
 type iteration struct {
 	reader
 	table  *Table
@@ -168,8 +168,8 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 	return true
 }
 
-// indexed yields the entries that the index has: many at a time in the order of their places, for a disk gives
-// far more of records that lie side by side.
+// indexed yields the entries that the index has: many at a time in the order of their places, as a disk reads
+// adjacent records much faster.
 func (it *iteration) indexed(yield func(Item) bool) {
 	var buf []seglog.Address
 	batch := firstBatch
@@ -187,7 +187,8 @@ const (
 	mostBatch  = 1 << 19
 )
 
-// batch yields the entries of parts of the index from n on, of about so many entries. It lists them in buf.
+// batch yields the entries of parts of the index from n on, of about the given number of entries. It lists them
+// in buf.
 func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func(Item) bool) (list []seglog.Address, ok bool) {
 	var pins seglog.Pinned
 	defer func() { pins.Unpin() }()
@@ -220,20 +221,20 @@ func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func
 	return buf, true
 }
 
-// listPart appends the addresses in a part of the index to buf, and pins what they lead to. The caller is
-// inside the gate, and unpins on an error, too.
+// listPart appends the addresses in a part of the index to buf, and pins their segments. The caller is inside
+// the gate, and unpins on an error, too.
 func (t *Table) listPart(buf []seglog.Address, n int) (list []seglog.Address, pins seglog.Pinned, err error) {
 	list, err = t.index.Shard(buf, n)
 	partListed()
 	return list, t.store.log.PinAll(), err
 }
 
-// partListed is called when a part of the index has been listed, and what it leads to is not pinned yet. It is
-// a variable for the sake of tests.
+// partListed is called when a part of the index has been listed, and its segments are not pinned yet. It is a
+// variable for tests.
 var partListed = func() {}
 
-// at reads the entry that stood at a. When another record has taken its place meanwhile it reads
-// that one; ok is false when the entry is gone.
+// at reads the entry whose record was at a. When another record has taken its place meanwhile it
+// reads that one; ok is false when the entry is gone.
 func (it *iteration) at(a seglog.Address) (item Item, ok bool) {
 	in, err := it.store.use()
 	if err != nil {

@@ -14,28 +14,28 @@ import (
 // and whichever moment they want:
 //
 //   - as the log has it. A dirty cell is written first; a value for memory alone is not seen;
-//   - as an open map shows it: as the log has it, unless memory has something else;
-//   - as it was when a view was opened;
+//   - as an open map shows it: as the log has it, unless memory differs;
+//   - at the moment when a view was opened;
 //   - as the holder of the key's locks finds it.
 //
-// An expired entry is nothing: the error is ErrNotFound, as if it had never existed.
+// An expired entry does not exist: the error is ErrNotFound, as if it had never existed.
 //
 // A look at the present takes no lock as long as memory knows nothing of the key: the index is
 // right then, and later changes come after the call began. When there is a cell, or the entry seems
-// to have expired, the reader looks under the lock of the key: only that tells whether the entry
-// has got another deadline in between. The record is read afterwards, without the lock; it stays
-// where it is while the caller is inside the gate.
+// to have expired, the reader looks under the lock of the key: the entry may have got another
+// deadline in between. The record is read afterwards, without the lock; it stays in its place while
+// the caller is inside the gate.
 type reader struct {
 	store  *Store
-	cells  *Cells     // of the open map that asks; nil for the log
-	shared bool       // and a value that others have, too, will do
+	cells  *Cells     // of the open map that reads; nil for the log
+	shared bool       // the value may be one that others have, too
 	view   *View      // nil for now
 	locked *lockedKey // of a caller that holds the locks, and is inside the gate
 	hides  []Range    // that count as deleted
 	takes  Takes      // of the caller, nil if it allows all
 }
 
-// Takes is asked before a large value of so many bytes is put together in memory. After an error it is not.
+// Takes is called before a large value of so many bytes is joined in memory. After an error it is not joined.
 type Takes func(bytes int64) error
 
 // sight is the record that a reader finds under a key, or the value in memory in its place.
@@ -43,7 +43,7 @@ type sight struct {
 	at      seglog.Address // of the record, 0 for none
 	expiry  uint64         // the deadline, 0 for none; of a view it is known when the record has been read
 	cell    *cache.Cell    // which holds the value
-	encoded *cache.Encoded // the value as the log is to have it
+	encoded *cache.Encoded // the value in the form for the log
 }
 
 // asLogged returns the reader of the log.
@@ -87,8 +87,8 @@ func (r *reader) cellOf(t *Table, hash uint64, key []byte) *cache.Cell {
 	return c.table.Find(hash, t.ownOf(key))
 }
 
-// glance looks at the cell of a key without a lock. seen says that this is all the reader needs, and
-// known that the index alone does not have the answer.
+// glance looks at the cell of a key without a lock. seen means that the reader needs no more, and known that
+// the index alone does not suffice.
 func (r *reader) glance(f *sight, t *Table, hash uint64, key []byte) (known, seen bool) {
 	if r.locked != nil || r.view != nil {
 		return r.view != nil, false
@@ -136,7 +136,7 @@ func (r *reader) hidden(t *Table, key []byte) bool {
 	return len(r.hides) > 0 && !t.ofElements && hasRange(r.hides, key)
 }
 
-// err is ErrNotFound for nothing.
+// err returns ErrNotFound for an empty sight.
 func (f *sight) err() error {
 	if f.at == 0 && f.cell == nil && f.encoded == nil {
 		return ErrNotFound
@@ -145,7 +145,7 @@ func (f *sight) err() error {
 }
 
 // record is find, and reads the record of any kind into e, whose bytes are in buf if that is large enough;
-// without one they are e's own. When memory has the value there is nothing in e.
+// without one they are e's own. When memory has the value, e is empty.
 func (r *reader) record(e *seglog.Record, f *sight, t *Table, hash uint64, key, buf []byte) (err error) {
 	*f = sight{}
 	if r.hidden(t, key) {
@@ -173,7 +173,7 @@ func (r *reader) record(e *seglog.Record, f *sight, t *Table, hash uint64, key, 
 	return r.read(e, f, key, buf)
 }
 
-// again is record for a key whose record, which is in e, stood at a a moment ago.
+// again is record for a key whose record, which is in e, was at a a moment ago.
 func (r *reader) again(e *seglog.Record, f *sight, t *Table, a seglog.Address) (err error) {
 	*f = sight{}
 	hash := t.hash(e.Key)
@@ -213,7 +213,7 @@ func (r *reader) read(e *seglog.Record, f *sight, key, buf []byte) (err error) {
 	return r.alive(e, f)
 }
 
-// alive says ErrNotFound of the record of a view that had expired. A record found now was alive when it was looked at.
+// alive returns ErrNotFound for a record of a view that had expired. A record found now was alive at the look.
 func (r *reader) alive(e *seglog.Record, f *sight) error {
 	if f.expiry = e.Expiry; r.view != nil && r.view.expired(e.Expiry) {
 		*e, *f = seglog.Record{}, sight{}
@@ -222,7 +222,7 @@ func (r *reader) alive(e *seglog.Record, f *sight) error {
 	return nil
 }
 
-// place finds the entry of a key, under its lock. near is where the index had it a moment ago, 0 for unknown.
+// place finds the entry of a key, under its lock. near is its address in the index a moment ago, 0 for unknown.
 func (r *reader) place(f *sight, t *Table, hash uint64, key []byte, near seglog.Address) error {
 	mu := r.store.lockOf(hash)
 	mu.Lock()
@@ -237,7 +237,7 @@ func (r *reader) place(f *sight, t *Table, hash uint64, key []byte, near seglog.
 	if r.store.Expired(now.expiry) {
 		return ErrNotFound
 	}
-	if r.cells != nil && r.cells != now.cells { // the map was closed, and the cells that are there now have values of another type
+	if r.cells != nil && r.cells != now.cells { // the map was closed, and the present cells have values of another type
 		return seglog.ErrClosed
 	}
 	if r.cells == nil {
@@ -266,8 +266,8 @@ func (r *reader) see(f *sight, now *state) error {
 	return f.err()
 }
 
-// unwritten is the entry as the log is to have it, when that was not possible: a full disk or a failed log is
-// no reason not to read. Without one it returns the reason.
+// unwritten returns a dirty entry that could not be written to the log: a full disk or a failed log must not
+// prevent reads. Without one it returns the reason.
 func (f *sight) unwritten(now *state, reason error) error {
 	c := now.cell
 	switch {
@@ -285,9 +285,8 @@ func (f *sight) unwritten(now *state, reason error) error {
 	return err
 }
 
-// placeLocked finds where the record of a key stands that the view has, and not whether it has expired; or the
-// cell, among those of an open map, that has its value. The caller has entered with use, and holds the key's
-// lock.
+// placeLocked finds the place of a key's record in the view, expired or not, or the cell, among those of an
+// open map, that has its value. The caller has entered with use, and holds the key's lock.
 func (v *View) placeLocked(f *sight, cells *Cells, t *Table, hash uint64, key []byte, near seglog.Address) (err error) {
 	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, t.ownOf(key), v)
 	if !changed {
@@ -323,7 +322,7 @@ func (v *View) unchangedLocked(f *sight, cells *Cells, t *Table, hash uint64, ke
 	return h.address, err
 }
 
-// tableOf is t or, when it is nil, where the key belongs.
+// tableOf returns t or, when it is nil, the table of the key.
 func (r *reader) tableOf(t *Table, key []byte) *Table {
 	if t == nil {
 		t = r.store.spaces[0].route(record.Value, key)
@@ -350,7 +349,7 @@ func (r *reader) get(t *Table, key []byte) (out Entry, err error) {
 	return out, err
 }
 
-// entryTo is Store.entryTo that asks first.
+// entryTo is Store.entryTo that calls takes first.
 func (r *reader) entryTo(out *Entry, e *seglog.Record, f *sight) error {
 	if e.Large > 0 && r.takes != nil {
 		if err := r.takes(int64(e.Large)); err != nil {
@@ -360,7 +359,7 @@ func (r *reader) entryTo(out *Entry, e *seglog.Record, f *sight) error {
 	return r.store.entryTo(out, e, f)
 }
 
-// deadline is the deadline of an entry of any kind, 0 for none.
+// deadline returns the deadline of an entry of any kind, 0 for none.
 func (r *reader) deadline(t *Table, key []byte) (uint64, error) {
 	in, err := r.use()
 	if err != nil {
@@ -384,7 +383,7 @@ func (r *reader) value(key []byte) (e seglog.Record, err error) {
 	if err = r.record(&e, &f, t, t.hash(key), key, nil); err != nil {
 		return e, err
 	}
-	if f.encoded != nil { // the log refuses it, and was about to get this
+	if f.encoded != nil { // the log refuses this value
 		return seglog.Record{Head: record.Head{Op: record.Set, Schema: f.encoded.Schema, Expiry: f.expiry}, Key: key, Value: bytes.Clone(f.encoded.Value)}, nil
 	}
 	return e, isValue(&e)
@@ -410,8 +409,8 @@ func (r *reader) has(t *Table, key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// item is the item of an iteration for the sight of a key, which becomes the caller's; ok is false for
-// nothing.
+// item returns the item of an iteration for the sight of a key, which becomes the caller's; ok is false for
+// none.
 func (r *reader) item(key []byte, e *seglog.Record, f *sight, values bool, err error) (item Item, ok bool) {
 	switch {
 	case err == ErrNotFound:
@@ -428,7 +427,7 @@ func (r *reader) item(key []byte, e *seglog.Record, f *sight, values bool, err e
 	return item, true
 }
 
-// entryTo makes the entry that users see: the parts of a large value are put together. A collection is no value.
+// entryTo makes the entry that users see: the parts of a large value are joined. A collection is no value.
 func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
 	switch {
 	case f.cell != nil:
@@ -450,8 +449,7 @@ func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
 	return err
 }
 
-// readNow is Table.read that begins where the record stands, if it can be read in place, and copies no more
-// than its value.
+// readNow is Table.read that first tries to read the record in place, and then copies no more than its value.
 func (t *Table) readNow(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, err error) {
 	var ok bool
 	if at, ok, err = t.copyInPlace(e, hash, key, buf); !ok && err == nil {
@@ -461,8 +459,8 @@ func (t *Table) readNow(e *seglog.Record, hash uint64, key, buf []byte) (at segl
 }
 
 // copyInPlace is Table.read for a record that can be read in place and has no parts. Its value is put into buf,
-// or into memory of its own when there is none. ok is false when it is not one of these, or does not fit, or
-// there is none.
+// or into memory of its own when there is none. ok is false for other records, for one that does not fit, and
+// for none.
 func (t *Table) copyInPlace(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, ok bool, err error) {
 	defer vfs.Caught(vfs.Catch(), nil, &err)
 	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil {

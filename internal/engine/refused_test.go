@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What waits to be set, and finds no room, keeps no deletion from the log that waits behind it: that is what
-// makes room. Close writes the deletions as well, though it has to say what it could not write.
+// A waiting value without room does not keep later deletions from the log, which make room. Close writes the
+// deletions as well, though it returns the error of the values.
 func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		for _, close := range []bool{false, true} {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRepairAfterACrashInCompaction: a crash in the middle of a compaction may leave a new segment without a
-// record. When the manifest is lost, too, Repair does not take it for what has replaced the old ones. (With one
-// that has records it does, and says what it has left out: see docs/design/backup-repair-follow.md.)
+// record. When the manifest is lost, too, Repair does not take it for the replacement of the old ones. (With
+// one that has records it does, and reports the rest: see docs/design/backup-repair-follow.md.)
 func TestRepairAfterACrashInCompaction(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Record()

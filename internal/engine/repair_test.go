@@ -22,9 +22,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Repair. A small store is damaged in every way, in every file. What must be in the repaired
-// one is found out without the code under test: the records of the whole store and their places are read from
-// the undamaged files, and a record is intact if its bytes stand unchanged in one of its places.
+// Repair. A small store is damaged in every way, in every file. The expected content of the repaired one is
+// computed without the code under test: the records of the whole store and their places are read from the
+// undamaged files, and a record is intact if its bytes are unchanged in one of its places.
 
 // original is a record of the undamaged store.
 type original struct {
@@ -165,7 +165,7 @@ func contentsOf(t testing.TB, s *Store) map[string]string {
 	return content
 }
 
-// contentIn opens the store in dir to read and returns what it holds, or "" when there is none.
+// contentIn opens the store in dir to read and returns its content, or "" when there is none.
 func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	t.Helper()
 	s, err := Open(dir, testOptions(fsys, func(o *Options) { o.ReadOnly = true }))
@@ -186,7 +186,7 @@ func mustBackup(t testing.TB, s *Store, dir string) {
 	}
 }
 
-// modelOf is what a store holds that has these records.
+// modelOf returns the content of a store with these records.
 func (v *patientVictim) modelOf(list []original) map[string]string {
 	content := map[string]string{}
 	for _, o := range list {
@@ -201,7 +201,7 @@ func (v *patientVictim) modelOf(list []original) map[string]string {
 	return content
 }
 
-// intact lists the records whose bytes stand in an image. names says where the files of segments went.
+// intact lists the records whose bytes are in an image. names has the new names of segments' files.
 func (v *patientVictim) intact(t *testing.T, image vfs.FS, names map[string]string) (list []original) {
 	t.Helper()
 	files := map[string]string{}
@@ -275,7 +275,7 @@ func (v *patientVictim) check(t *testing.T, image *vfs.Mem, names map[string]str
 	return report
 }
 
-// wantSameCount compares what Check says of a store with what Repair says of it.
+// wantSameCount compares the results of Check and Repair for a store.
 func wantSameCount(t *testing.T, image *vfs.Mem, report *repair.Report, what string) {
 	t.Helper()
 	found, err := Check(context.Background(), "db", image, nil)
@@ -285,7 +285,7 @@ func wantSameCount(t *testing.T, image *vfs.Mem, report *repair.Report, what str
 	m, err := seglog.ReadManifest(image, "db")
 	headless := func(p seglog.CorruptError) bool { return strings.Contains(p.Reason, "its first line") }
 	if err != nil || m == nil || found.TornBytes > 0 || m.Writing != nil && len(found.Problems) > 0 || slices.ContainsFunc(found.Problems, headless) {
-		return // without a manifest or a first line, or in a ring behind damage, Repair finds records to which nothing leads any more
+		return // without a manifest or a first line, or in a ring after damage, Repair finds records that no index or manifest leads to
 	}
 	if found.Records != report.Intact {
 		t.Errorf("%s: Check counts %d records, Repair %d intact ones\n%+v\n%+v", what, found.Records, report.Intact, found, report)
@@ -330,7 +330,7 @@ func equalDirs(a, b map[string]string) bool {
 	return true
 }
 
-// compare holds the repaired store against what it must have.
+// compare compares the repaired store with its expected content.
 func (v *patientVictim) compare(t *testing.T, image *vfs.Mem, want []original, what string) {
 	t.Helper()
 	got := readOriginals(t, image, "mended")
@@ -494,7 +494,7 @@ func TestRepairAfterOverwriting(t *testing.T) {
 }
 
 // saltless are the segments of which neither the manifest nor the first line has the salt, nor two
-// records in the file: then nothing can be known of what is left.
+// records in the file: then the rest cannot be read.
 func (v *patientVictim) saltless(t *testing.T, image vfs.FS, lookup func(string) string) map[record.SegmentID]bool {
 	t.Helper()
 	list := map[record.SegmentID]bool{}
@@ -603,7 +603,7 @@ func TestRepairOfMixedUpFiles(t *testing.T) {
 				if err = errors.Join(err, f.Close()); err != nil {
 					t.Fatal(err)
 				}
-				// Each of the two has what the other lacks.
+				// Each of the two has records that the other lacks.
 				logtest.Change(t, mem, "db/"+a, func(f vfs.File) error { return f.Truncate(int64(len(text) / 2)) })
 				logtest.Change(t, mem, "db/"+b, func(f vfs.File) error { _, err := f.WriteAt(make([]byte, 40), 150); return err })
 				want := v.intact(t, mem, nil)
@@ -646,7 +646,7 @@ func TestRepairOfForeignFiles(t *testing.T) {
 	})
 }
 
-// TestRepairReportsRanges: what is lost is told by file and place, to the byte.
+// TestRepairReportsRanges: losses are reported by file and place, to the byte.
 func TestRepairReportsRanges(t *testing.T) {
 	v := newPatient(t, closed)
 	for i := 1; i+2 < len(v.originals); i++ {
@@ -856,7 +856,7 @@ func TestRepairIntoWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestRepairDryRun reports what Repair does, and writes nothing anywhere.
+// TestRepairDryRun: a dry run reports the same as Repair, and writes nothing.
 func TestRepairDryRun(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		mem := image()
@@ -876,7 +876,7 @@ func TestRepairDryRun(t *testing.T) {
 	})
 }
 
-// TestRepairBesideAWriter: what is being written to is not repaired.
+// TestRepairBesideAWriter: a store that is being written to is not repaired.
 func TestRepairBesideAWriter(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -896,7 +896,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 	mustClose(t, mustOpen(t, mem)) // the lock is given back
 }
 
-// TestRepairAfterAFailedRepair: what an attempt has left behind, or a new file system holds, is in nobody's way.
+// TestRepairAfterAFailedRepair: files of a failed attempt, or of a new file system, do not prevent a repair.
 func TestRepairAfterAFailedRepair(t *testing.T) {
 	v := newPatient(t, closed)
 	if err := v.mem.MkdirAll("into"); err != nil {
@@ -933,8 +933,8 @@ func TestRepairAfterAFailedRepair(t *testing.T) {
 	}
 }
 
-// TestRepairCrashes: whenever a repair dies or the power goes, its target is what it will be or no store
-// that holds anything, and the source is as it was.
+// TestRepairCrashes: whenever a repair dies or the power goes, its target is the complete store or none with
+// any content, and the source is unchanged.
 func TestRepairCrashes(t *testing.T) {
 	v := newPatient(t, killed)
 	mem := v.mem.ProcessCrash()
@@ -986,7 +986,7 @@ func TestRepairCrashes(t *testing.T) {
 	}
 }
 
-// holdsAfterwards is what the target of a repair holds, "" for nothing.
+// holdsAfterwards returns the content of a repair's target, "" for none.
 func (v *patientVictim) holdsAfterwards(t *testing.T, image *vfs.Mem, where string) string {
 	t.Helper()
 	s, err := Open("mended", testOptions(image, func(o *Options) { o.ReadOnly = true }))
@@ -1000,8 +1000,8 @@ func (v *patientVictim) holdsAfterwards(t *testing.T, image *vfs.Mem, where stri
 	return render(contentsOf(t, s))
 }
 
-// TestRepairFaults fails every operation, once and for ever: a repair that says it has succeeded has, and no
-// other leaves anything behind. The source stays as it was.
+// TestRepairFaults fails every operation, once and for ever: a repair that returns nil has succeeded, and no
+// other leaves any files. The source stays unchanged.
 func TestRepairFaults(t *testing.T) {
 	v := newPatient(t, killed)
 	want := render(v.modelOf(v.originals))
@@ -1143,8 +1143,8 @@ func TestRepairOfALargeStore(t *testing.T) {
 	}
 }
 
-// A ring that a killed process has left, and that is missing or of no use, is a loss of nobody knows how much.
-// The one of a store that was closed holds nothing.
+// A missing or unusable ring of a killed process is a loss of unknown size. The one of a store that was closed
+// holds nothing.
 func TestRepairWithoutTheRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, seglog.RingHead), "of another store": seglog.Rings.Encode(&tail.RingHeader{Log: 7, ID: 8, Sizes: [2]int64{64 << 10}})} {

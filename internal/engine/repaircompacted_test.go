@@ -16,9 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestRepairOfACompactedStore: what compaction has made of the log is repaired as it stands, also where the
-// files that it replaced are still there, and an index snapshot that knows them; and a power cut or damage
-// before has no bearing on that.
+// TestRepairOfACompactedStore: a compacted log is repaired in its new form, also if the replaced files still
+// exist, and an index snapshot that names them; a power cut or damage before makes no difference.
 func TestRepairOfACompactedStore(t *testing.T) {
 	seeds := uint64(3)
 	for seed := uint64(1); seed <= seeds; seed++ {
@@ -81,9 +80,8 @@ func TestRepairOfACompactedStore(t *testing.T) {
 					t.Fatalf("%s: it holds\n%s, want\n%s\n%+v", where, got, want, report.Lost)
 				}
 				for _, l := range report.Lost {
-					// A run of which nothing counted any more has left no file. Without the manifest nobody can
-					// tell that from a file that is missing; no bytes of those that are there may be called
-					// lost.
+					// A run without live records has left no file. Without the manifest that cannot be
+					// distinguished from a missing file; no bytes of existing files may be called lost.
 					gone := !manifest && l.Bytes == 0 && strings.Contains(l.Reason, "missing")
 					if !strings.HasSuffix(l.File, seglog.ManifestName) && !gone {
 						t.Errorf("%s: lost is %+v", where, l)

@@ -10,8 +10,8 @@ import (
 )
 
 // TestRepairOfHalfAGroup: of a group in several segments Repair takes all that count, or none. It takes none,
-// and says so, when a segment is lost that compaction has never been at; what compaction has left out is no
-// loss.
+// and reports that, when a segment is lost that compaction has never replaced; records removed by compaction
+// are no loss.
 func TestRepairOfHalfAGroup(t *testing.T) {
 	for _, test := range []struct {
 		lost, manifest, compacted bool

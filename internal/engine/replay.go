@@ -9,13 +9,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Replaying is what recovery does with the records that it found: they go into the
-// tables as they went there when they were written.
+// Recovery replays the records that it found: it enters them in the tables as their writes did.
 //
-// What the tables hold already may come from elsewhere, and know records that are yet to be replayed. The
-// number from which on a record counts decides, and of two members of a group their own numbers: a record does
-// nothing to an entry that has a newer one, and one with the same numbers is the entry's own record in another
-// place, which is where it stands from then on.
+// The tables may already be filled, and have records that have yet to be replayed. The number from which on a
+// record counts decides, and between two members of a group their own numbers: a record does not change an
+// entry that has a newer one, and one with the same numbers is the entry's own record at another place, which
+// the entry has from then on.
 
 // replay applies a record of the log to the tables. Only recovery calls it.
 func (s *Store) replay(e seglog.Record, a seglog.Address) error {
@@ -30,7 +29,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	}
 	switch e.Op {
 	case record.Part:
-		return nil // counts when a record that commits it does
+		return nil // counts when the record that commits it does
 	case record.Range:
 		r, err := replayedOf(&e)
 		if err != nil {
@@ -69,7 +68,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 		}
 	case e.IsDeletion() && old.address == 0:
 		s.orders.replayed(t, own, true, e.Counts())
-	case e.IsDeletion() && (s.newer(&old, &e) < 0 || e.Expiry != 0): // which compaction has made of the same record, expired
+	case e.IsDeletion() && (s.newer(&old, &e) < 0 || e.Expiry != 0): // made by compaction of the same record, expired
 		s.found(t, hash)
 		t.remove(hash, own, old, e.Counts())
 	}
@@ -81,8 +80,8 @@ func (s *Store) newer(old *hit, e *seglog.Record) int {
 	return cmp.Or(cmp.Compare(s.countsFrom(old.seq, old.group), e.Counts()), cmp.Compare(old.seq, e.Seq))
 }
 
-// countsFrom is the number from which on a record in the tables counts. Those that a follower has replayed count
-// before all that it is to replay, whichever of their numbers is taken.
+// countsFrom returns the number from which on a record in the tables counts. Records that a follower has
+// replayed count before all that it has yet to replay, whichever of their numbers is taken.
 func (s *Store) countsFrom(seq, group uint64) uint64 {
 	if s.reading == nil {
 		return seq
@@ -93,13 +92,13 @@ func (s *Store) countsFrom(seq, group uint64) uint64 {
 // System records. Those with other names belong to later versions, which may be skipped.
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
-// UndeclaresMap reports whether a record takes back that a map was declared, as Drop does.
+// UndeclaresMap reports whether a record, such as one of Drop, undoes the declaration of a map.
 func UndeclaresMap(e *seglog.Record) bool {
 	return e.Kind == record.System && e.Op == record.Delete && bytes.HasPrefix(e.Key, []byte(mapPrefix))
 }
 
-// replaySystem makes a system record count, unless the snapshot of the index knows it: compaction may have
-// copied the record into a segment that is read, and not the one behind it that takes it back.
+// replaySystem applies a system record, unless the snapshot of the index has it: compaction may have copied the
+// record into a segment that is read, and not the later one that revokes it.
 func (s *Store) replaySystem(e seglog.Record) error {
 	if s.snapshot != nil && e.Counts() <= s.snapshot.x.Seq {
 		return nil

@@ -107,8 +107,8 @@ func TestKeySpacesAndKindsAreApart(t *testing.T) {
 	}
 }
 
-// FuzzRecovery: whatever a segment holds, the store opens or says that it is corrupt or
-// newer, and what opens takes writes and opens again.
+// FuzzRecovery: whatever a segment holds, the store opens or says that it is corrupt or newer, and
+// a store that opens takes writes and opens again.
 func FuzzRecovery(f *testing.F) {
 	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: logtest.HandSalt, Start: 1000, Store: logtest.HandStore}
 	head := h.Append(nil)
@@ -157,7 +157,7 @@ func FuzzRecovery(f *testing.F) {
 	})
 }
 
-// resealed gives what has the form of a record, one after the other, the checksum that it should have.
+// resealed gives bytes in the form of records, one after the other, the right checksums.
 func resealed(b []byte, offset int64) []byte {
 	var out []byte
 	for {

@@ -2,9 +2,9 @@ package engine
 
 import "sync"
 
-// reports passes errors that no call can return to the user's handler, in their order
-// and from a goroutine that holds no lock, so the handler may use the store. The
-// goroutine is there while there is something to pass on.
+// reports passes errors that no call can return to the user's handler, in their order and from a
+// goroutine that holds no lock, so the handler may use the store. The goroutine runs while there
+// are errors to pass on.
 type reports struct {
 	deliver func(error)
 
@@ -47,7 +47,7 @@ func (r *reports) pass(err error) {
 	r.deliver(err)
 }
 
-// wait returns when everything has been passed on.
+// wait returns when all errors have been passed on.
 func (r *reports) wait() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// roomRun is a store on a small disk, which makes room and shrinks while one of its operations fails, and what
-// it must hold.
+// roomRun is a store on a small disk, which makes room and shrinks while one of its operations fails, and its
+// expected content.
 type roomRun struct {
 	t       *testing.T
 	name    string
@@ -29,7 +29,7 @@ func (r *roomRun) fatalf(format string, args ...any) {
 	r.t.Fatalf("%s: %s", r.name, fmt.Sprintf(format, args...))
 }
 
-// write sets or deletes an entry, and notes what has become of that.
+// write sets or deletes an entry, and notes the result.
 func (r *roomRun) write(key, value string) {
 	var err error
 	if value == absent {
@@ -48,7 +48,7 @@ func (r *roomRun) write(key, value string) {
 	}
 }
 
-// compare checks what is readable.
+// compare checks the readable entries.
 func (r *roomRun) compare(s *Store) {
 	r.t.Helper()
 	for i := range roomKeys {
@@ -93,8 +93,8 @@ func (r *roomRun) run() {
 	r.compare(r.s)
 }
 
-// Whatever operation fails while room is made on a small disk, and when it is shrunk: nothing that was
-// acknowledged is lost, and what can be read is right.
+// Whatever operation fails while room is made on a small disk, and when it is shrunk: no acknowledged write is
+// lost, and readable values are right.
 func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		stride := 59

@@ -13,7 +13,7 @@ import (
 // record that refers to it. Its value is the name of a codec, a space, and the
 // codec's description of the type. Numbers are given once and never change.
 
-// Schema says how the values of some records are encoded.
+// Schema describes the encoding of the values of some records.
 type Schema struct {
 	Codec string // name
 	Text  string // the codec's own description of the type
@@ -47,7 +47,7 @@ func (s *Store) SchemaNumber(schema Schema) (uint64, error) {
 	return n, nil
 }
 
-// Schema returns the schema of a number that a record carries.
+// Schema returns the schema with the number in a record.
 func (s *Store) Schema(n uint64) (Schema, bool) {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
@@ -79,7 +79,7 @@ func parseNumber(key []byte) (uint64, error) {
 	return n, nil
 }
 
-// IsWord reports whether a name, of a codec or a type of collection, can stand in the log.
+// IsWord reports whether a name, of a codec or a type of collection, can be written in the log.
 func IsWord(name string) bool {
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {

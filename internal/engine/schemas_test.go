@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// recounted checks the counts of every table against what its entries carry.
+// recounted compares the counts of every table with its entries.
 func recounted(t *testing.T, s *Store) {
 	t.Helper()
 	for _, table := range s.Tables() {
@@ -85,7 +85,7 @@ func TestSchemasAreThoseOfLiveEntries(t *testing.T) {
 	}
 }
 
-// TestSchemasOfARange: a range leaves no schema behind.
+// TestSchemasOfARange: no schema is left after a range deletion.
 func TestSchemasOfARange(t *testing.T) {
 	schema := func(n uint64) func(*record.Head) { return func(h *record.Head) { h.Schema = n } }
 	s := mustOpen(t, logtest.Hand(t,

@@ -16,13 +16,14 @@ import (
 // two clocks, the numbers of the log and the moments of showing, and four kinds of observers:
 //
 //   - The holder of a key's lock sees a change of the key whole or not at all, whatever the clocks.
-//   - A reader without a lock (Get of a map, an iteration) may see a change in one place and not yet in another,
-//     or one entry of a group new and another old. So a change that could be seen in parts is announced: showing
-//     has a counter for each shard of keys, raised before the first part shows and lowered after the last. A
-//     reader that finds it raised passes the lock of its key once (await); behind it all of the change shows.
-//   - A view has the log up to a number, whatever shows. If there were records that did not show, its opener
-//     passes the locks of all keys before it returns the view (Log.Still tells that, and keeps others from
-//     appending while the number is taken). The numbers decide what the view has. A writer whose change a view
+//   - A reader without a lock (Get of a map, an iteration) may see a change in one place and not yet in
+//     another, or one entry of a group new and another old. So a change that could be seen in parts is
+//     announced: showing has a counter for each shard of keys, raised before the first part shows and lowered
+//     after the last. A reader that finds it raised passes the lock of its key once (await); after that all of
+//     the change shows.
+//   - A view has the log up to a number, whether or not it shows. If there were records that did not show, its
+//     opener passes the locks of all keys before it returns the view (Log.Still reports that, and prevents
+//     appends while the number is taken). The numbers decide what the view has. A writer whose change a view
 //     lacks appended it later, and so knows of the view.
 //   - A reader without a lock beside an opening view: the view may have a change a that does not show yet, and
 //     lack b, which shows. For the view a came first, so a reader that knows of b must not find the old a.
@@ -38,23 +39,23 @@ import (
 // shows_test.go has all of this as a model of a few steps for each observer, and tries all orders of them.
 
 // showing counts for each shard of keys the changes that begin to show and are not all there yet: those of a
-// group, and a change of one entry by which it comes or goes, for that can be seen in more than one place: by
-// its cell, in the index, in the order of the keys, by the number of entries. It is raised and lowered with the
-// lock of the shard held.
+// group, and a change of one entry by which it comes or goes, since that shows in more than one place: its
+// cell, the index, the order of the keys, the number of entries. It is raised and lowered with the lock of the
+// shard held.
 type showing [cache.Shards]atomic.Uint32
 
 func (x *showing) begin(hash uint64) { x[hash%cache.Shards].Add(1) }
 func (x *showing) end(hash uint64)   { x[hash%cache.Shards].Add(^uint32(0)) }
 
 // await returns when the changes that had begun to show to a key of this hash, at the time of the call, show
-// completely, and so do those that a view has which is being opened. It is called before a look without a lock.
+// completely, and so do those in a view that is being opened. It is called before a look without a lock.
 func (s *Store) await(hash uint64) {
 	if n := hash % cache.Shards; s.showing[n].Load() != 0 || s.opening.late.Load() != 0 {
 		passThrough(&s.keys[n])
 	}
 }
 
-// awaitAll is await for all keys, before a look at which there are.
+// awaitAll is await for all keys, before a list of the keys.
 func (s *Store) awaitAll() {
 	for n := range s.showing {
 		s.await(uint64(n))
@@ -62,7 +63,7 @@ func (s *Store) awaitAll() {
 	allAwaited()
 }
 
-// allAwaited is called at the end of awaitAll. It is a variable for the sake of tests.
+// allAwaited is called at the end of awaitAll. It is a variable for tests.
 var allAwaited = func() {}
 
 // opening counts the views that are being opened.
@@ -70,13 +71,13 @@ type opening struct {
 	views atomic.Int32
 
 	_    [60]byte
-	late atomic.Int32 // of these, those that have what does not show yet; every reader looks at it
+	late atomic.Int32 // of these, those with records that do not show yet; every reader looks at it
 	_    [60]byte
 }
 
 // mayWait reports whether a change of the key may wait until the next flush. The cell that waits, which is
 // dirty, is announced then, and the caller swaps it in before giving back the lock of the key. Otherwise the
-// log must have the change before anybody sees it.
+// log must have the change before a reader sees it.
 func (s *Store) mayWait(now *state) bool {
 	fresh := now.cell == nil || !now.cell.Dirty
 	if fresh {
@@ -91,7 +92,7 @@ func (s *Store) mayWait(now *state) bool {
 	return false
 }
 
-// waiting reports whether there may be something that waits.
+// waiting reports whether there may be waiting cells.
 func (s *Store) waiting() bool {
 	for _, c := range *s.attached.Load() {
 		if c.table.Dirty() > 0 {
@@ -101,14 +102,14 @@ func (s *Store) waiting() bool {
 	return false
 }
 
-// PassKeys returns when everybody has given back the lock of a key who held one at the call.
+// PassKeys returns when every holder of a key's lock at the time of the call has released it.
 func (s *Store) PassKeys() {
 	for i := range s.keys {
 		passThrough(&s.keys[i])
 	}
 }
 
-// passThrough returns when everybody has given back the lock who held it at the call.
+// passThrough returns when the holder of the lock at the time of the call has released it.
 func passThrough(l sync.Locker) {
 	l.Lock()
 	defer l.Unlock()
@@ -129,9 +130,9 @@ func (s *Store) AwaitAllShown() {
 	}
 }
 
-// beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all
-// of them, for that is a look at as many counters as there are locks of keys. Then they can be counted. The
-// caller holds no lock of a key.
+// beforeCounting removes expired entries from the tables, and waits for changes that have begun to show: once
+// for all tables, since that reads a counter for each lock of keys. Then they can be counted. The caller holds
+// no lock of a key.
 func (s *Store) beforeCounting(tables ...*Table) {
 	for _, t := range tables {
 		t.reap()
@@ -139,11 +140,11 @@ func (s *Store) beforeCounting(tables ...*Table) {
 	s.awaitAll()
 }
 
-// counted tells who adds up the entries of index and cells that neither has changed without the other: who
-// changes both for the sake of one entry says so before and after.
+// counted lets a sum of the entries in index and cells detect that one changed without the other: a writer that
+// changes both for one entry counts in begun before and in ended after.
 type counted struct{ begun, ended atomic.Int64 }
 
-// countTries is how often the two are read before their writers are kept out.
+// countTries is the number of reads before the writers are excluded.
 const countTries = 100
 
 func (c *counted) read(t *Table) int {

@@ -10,7 +10,7 @@ import (
 // few steps each. All orders of the steps are tried. When a rule is left out, some reader must see a wrong state, or
 // it is no rule.
 
-// world is what the model knows. Index 0 is key a, 1 is key b.
+// world is the state of the model. Index 0 is key a, 1 is key b.
 type world struct {
 	at [4]int // which step of each actor comes next
 
@@ -21,22 +21,22 @@ type world struct {
 	shown   int
 	shows   [2]bool // memory has the new one
 	showing [2]int
-	done    [2]bool // who changed it was told so
+	done    [2]bool // its change was acknowledged
 
 	dirty    [2]int  // announced cells
-	waits    [2]bool // what shows is not in the log
+	waits    [2]bool // the shown value is not in the log
 	opening  int
 	late     int
 	wasLate  bool
 	open     bool // the view is known
 	viewSeq  int
-	noted    [2]bool // what the key was before, for the view
+	noted    [2]bool // the former state of the key, for the view
 	returned bool
 	viewHas  [2]bool
 
 	told  bool    // the reader knew that b was done when it began
 	after bool    // the reader began when the view had been returned
-	found [2]bool // what the reader found
+	found [2]bool // by the reader
 }
 
 // step does a step, or reports that it cannot be done yet.
@@ -193,7 +193,7 @@ func (r rules) reader(when func(w *world) bool, keys ...int) []modelStep {
 	return steps
 }
 
-// explore tries all orders of the steps, and returns what is wrong at the end of one.
+// explore tries all orders of the steps, and returns a fault at the end of one.
 func explore(check func(w *world) string, actors ...[]modelStep) (wrong string, ends int) {
 	seen := map[world]bool{}
 	var from func(w world) string
@@ -249,7 +249,7 @@ func TestShows(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		broken rules
-		wrong  string // what must be missed, "" when nothing is
+		wrong  string // the expected fault, "" for none
 		check  func(w *world) string
 		actors func(r rules) [][]modelStep
 	}{
@@ -300,7 +300,7 @@ func wholeGroup(w *world) string {
 	return ""
 }
 
-// looksAtMemory makes a view look at keys that have a number alone: what waits has none, and is not in it.
+// looksAtMemory makes a view look only at keys that have a number: a waiting value has none, and is not in it.
 func looksAtMemory(steps []modelStep) []modelStep {
 	n := len(steps)
 	for k := range 2 {

@@ -22,7 +22,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// indexed is a store that was closed, or has died, with a snapshot of its index, and what it holds.
+// indexed is a store that was closed, or killed, with a snapshot of its index, and its content.
 type indexed struct {
 	mem     *vfs.Mem
 	content map[string]string
@@ -125,7 +125,7 @@ func (x indexed) holds(t *testing.T, image *vfs.Mem, what string) (told []error)
 	return told
 }
 
-// TestSnapshotSparesReading: with a snapshot the log is not read, and of the index what is asked for.
+// TestSnapshotSparesReading: with a snapshot the log is not read, and only the needed parts of the index.
 func TestSnapshotSparesReading(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 20_000 })
@@ -163,7 +163,7 @@ func TestSnapshotSparesReading(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSnapshotAndWhatFollows: after a crash, what follows on the snapshot counts too.
+// TestSnapshotAndWhatFollows: after a crash, the records after the snapshot count, too.
 func TestSnapshotAndWhatFollows(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
@@ -173,8 +173,8 @@ func TestSnapshotAndWhatFollows(t *testing.T) {
 	}
 }
 
-// TestUnchangedWithoutWrites: a process that writes nothing changes no file, the snapshot included; but that
-// the first one after a kill writes to the log what stood in the ring alone.
+// TestUnchangedWithoutWrites: a process that writes nothing changes no file, the snapshot included; except that
+// the first one after a kill writes to the log the records that only the ring had.
 func TestUnchangedWithoutWrites(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
@@ -268,8 +268,8 @@ func TestWrongSnapshot(t *testing.T) {
 	}
 }
 
-// TestDamagedLogBehindSnapshot changes every byte of the log of which the snapshot spares the reading: whoever
-// reads gets the right value, or is told.
+// TestDamagedLogBehindSnapshot changes every byte of the log that need not be read with the snapshot: a read
+// returns the right value, or an error.
 func TestDamagedLogBehindSnapshot(t *testing.T) {
 	x := newIndexed(t, false)
 	found := 0
@@ -378,8 +378,9 @@ func TestSnapshotWhileWriting(t *testing.T) {
 	}
 }
 
-// TestSnapshotAhead: a snapshot may know records that it does not cover. They stand behind what recovery has read
-// when it looks at them, and the snapshot is as good as any; also when compaction has replaced the segments since.
+// TestSnapshotAhead: a snapshot may know records that it does not cover. They are after the records that recovery
+// has read when it looks at them, and the snapshot is as good as any; also when compaction has replaced the
+// segments since.
 func TestSnapshotAhead(t *testing.T) {
 	t.Run("", func(t *testing.T) { logtest.BothWays(t, func(t *testing.T) { snapshotAhead(t, false) }) })
 	t.Run("compacted", func(t *testing.T) { logtest.BothWays(t, func(t *testing.T) { snapshotAhead(t, true) }) })
@@ -427,8 +428,8 @@ func snapshotAhead(t *testing.T, compacted bool) {
 	}
 }
 
-// TestEntryAheadOfItsSnapshotIsSound: an entry of an index snapshot that is newer than what the
-// snapshot covers is no damage.
+// TestEntryAheadOfItsSnapshotIsSound: an entry of an index snapshot that is newer than the covered
+// records is no damage.
 func TestEntryAheadOfItsSnapshotIsSound(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -443,7 +444,7 @@ func TestEntryAheadOfItsSnapshotIsSound(t *testing.T) {
 	w := &snapshotWriter{store: s}
 	rounds := 0
 	err := w.take(func(f func() error) error {
-		if rounds++; rounds == 2 { // after what is covered was noted
+		if rounds++; rounds == 2 { // after the coverage was noted
 			set(2)
 		}
 		return s.Inside(f)
@@ -794,8 +795,8 @@ func (h hooked) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return h.FS.Open(name, mode)
 }
 
-// TestReaderMeetsNewerSnapshot: an index snapshot that is newer than the reader's manifest does
-// not bring back what was deleted.
+// TestReaderMeetsNewerSnapshot: an index snapshot that is newer than the reader's manifest does not
+// bring back deleted entries.
 func TestReaderMeetsNewerSnapshot(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
@@ -872,9 +873,9 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 	}
 }
 
-// Damage that a recovery meets which has begun with a snapshot of the index makes it begin anew.
-// The second reading knows, too, that the page cache has survived: what was acknowledged last is
-// damaged, and not torn.
+// Damage makes a recovery that has begun with a snapshot of the index begin anew. The second
+// reading knows, too, that the page cache has survived: the last acknowledged record is damaged,
+// not torn.
 func TestSecondReadingKnowsTheCache(t *testing.T) { logtest.BothWays(t, secondReadingKnowsTheCache) }
 
 func secondReadingKnowsTheCache(t *testing.T) {
@@ -911,12 +912,13 @@ func secondReadingKnowsTheCache(t *testing.T) {
 	wantValue(t, mustOpen(t, dead), "last", absent)
 }
 
-// TestDamageBeforeTheEndOfASnapshot: the manifest that names a snapshot says what was synced by then. In a copy of a
-// killed store, damage before that is damage, by the snapshot, without it, and to Check; the mark may be older.
+// TestDamageBeforeTheEndOfASnapshot: the manifest that names a snapshot has the end of the synced log. In a
+// copy of a killed store, damage before that is damage, by the snapshot, without it, and to Check; the mark may
+// be older.
 func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		for _, rolled := range []string{"not", "before", "between"} { // the writing of the snapshot and its naming
-			mem, clock := vfs.NewMem(), logtest.NewClock() // while it stands still, no other mark is written
+			mem, clock := vfs.NewMem(), logtest.NewClock() // while it is stopped, no other mark is written
 			s := mustOpen(t, mem, func(o *Options) { o.Clock, o.SegmentBytes, o.Inline = clock, 1000, false })
 			for i := range 40 {
 				mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
@@ -973,7 +975,7 @@ func TestDamageBeforeTheEndOfASnapshot(t *testing.T) {
 	})
 }
 
-// readySpare makes the segment that comes behind the tail, unless it is there.
+// readySpare makes the segment after the tail, unless it exists.
 func readySpare(t *testing.T, s *Store) {
 	t.Helper()
 	s.log.Making.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// FuzzSnapshot opens a store with any bytes as its snapshot: it holds what it held, or with a text that
-// somebody has sealed anew, whatever that says; but it returns.
+// FuzzSnapshot opens a store with any bytes as its snapshot: it keeps its content or, with a text that was
+// sealed anew, has any other; but Open returns.
 func FuzzSnapshot(f *testing.F) {
 	x := newIndexed(f, true)
 	good := logtest.Read(f, x.mem, logtest.Index(x.mem))
@@ -45,8 +45,8 @@ func FuzzSnapshot(f *testing.F) {
 	})
 }
 
-// TestSnapshotKeepsDeadlines: what is to expire does so after the store was opened from a snapshot, at the same
-// moment.
+// TestSnapshotKeepsDeadlines: entries expire at their deadlines, also after the store was opened from a
+// snapshot.
 func TestSnapshotKeepsDeadlines(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		mem, clock := vfs.NewMem(), logtest.NewClock()

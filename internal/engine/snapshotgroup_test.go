@@ -46,7 +46,7 @@ func TestSnapshotIsDueOnceWhileAGroupIsUnderWay(t *testing.T) {
 	}
 }
 
-// underWay is a group of many members in several segments, which stand in the log, and the commit does not.
+// underWay returns a group of many members in several segments, which are in the log without the commit.
 func underWay(t *testing.T, s *Store, name string) *together {
 	t.Helper()
 	var changes []*Change
@@ -61,7 +61,7 @@ func underWay(t *testing.T, s *Store, name string) *together {
 	return g
 }
 
-// commitBehindADeletion deletes a key of the group "first", of which members stand in the log, commits the group, and
+// commitBehindADeletion deletes a key of the group "first", whose members are in the log, commits the group, and
 // takes a snapshot of the index.
 func commitBehindADeletion(t *testing.T, s *Store, first *together) {
 	t.Helper()
@@ -90,8 +90,8 @@ func wantFirstAlone(t *testing.T, s *Store) {
 }
 
 // TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the
-// other does not. What has committed is there after a crash, also what was deleted between the member and the
-// commit; and after a compaction, and a crash that leaves no snapshot.
+// other does not. The committed group is there after a crash, with the key that was deleted between member and
+// commit; also after a compaction, and a crash that leaves no snapshot.
 func TestSnapshotThatDividesAGroup(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
@@ -191,9 +191,9 @@ func openNoMoreDead(t *testing.T, mem *vfs.Mem, opts func(*Options)) *Store {
 }
 
 // TestSnapshotOfAGroupWithARange: a snapshot of the index knows the entries of a group of which it covers no record.
-// The group deletes a range in which its own keys are, so that the records that were written ahead stand in the log
-// once more, behind the range. What is replayed of them leaves the entries as they are: their records are not counted
-// as dead, nor remembered so, as which compaction would drop them.
+// The group deletes a range in which its own keys are, so the records that were written ahead are in the log once
+// more, after the range. Their replay does not change the entries: their records are neither counted nor remembered
+// as dead, or compaction would drop them.
 func TestSnapshotOfAGroupWithARange(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes, o.GroupBytes = 20_000, 300 }
@@ -304,8 +304,8 @@ func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestDamagedSnapshotThatDividesAGroup: what a snapshot knows of a group that it divides is there although its parts
-// are damaged, and the first of them is asked for before recovery comes to the commit.
+// TestDamagedSnapshotThatDividesAGroup: the entries in a snapshot of a group that it divides survive although its
+// parts are damaged, and the first of them is needed before recovery comes to the commit.
 func TestDamagedSnapshotThatDividesAGroup(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }

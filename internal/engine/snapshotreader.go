@@ -14,13 +14,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Opening from a snapshot. The manifest names it, with its length and its checksum. The snapshot must be of this
-// store, and name segments that all exist, with the lengths and salts that it says: segments of the manifest, or files
-// that compaction has replaced and that were kept for it. The part of the log that it covers is not read.
+// Opening from a snapshot. The manifest names it, with its length and its checksum. The snapshot must be of
+// this store, and name segments that all exist, with the given lengths and salts: segments of the manifest, or
+// files that compaction has replaced and that were kept for it. The part of the log that it covers is not read.
 //
-// A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all parts that
-// were not read until then are made anew. They have not changed since, as a writer looks up an entry before it changes
-// it.
+// A part of the index is read when it is first needed. If it is damaged then, the log is read, and all parts that
+// were not read until then are made anew. They have not changed since, as a writer looks up an entry before it
+// changes it.
 
 // snapshotFile is the snapshot that the store was opened from.
 type snapshotFile struct {
@@ -64,8 +64,8 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 	return r, nil
 }
 
-// openSnapshot looks for the last snapshot that the manifest names, or the last that helps to make a moment of the
-// past. Without one, which is nil, the log is read, so nothing that is wrong with it is an error.
+// openSnapshot opens the last snapshot that the manifest names, or the last from which a moment of the past can be
+// made. Without one it returns nil, and the log is read, so faults of a snapshot are no errors.
 func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	list := r.Log.Manifest.Indexes
 	for i := len(list) - 1; i >= 0; i-- {
@@ -106,10 +106,10 @@ func openNamed(s *Store, l *seglog.Log, line seglog.ManifestIndex) *snapshotFile
 	return &snapshotFile{store: s, line: line, x: x, file: f, path: path}
 }
 
-// Reach is the number of the last record that an entry of the snapshot may mean.
+// Reach returns the number of the last record to which an entry of the snapshot may point.
 func (f *snapshotFile) Reach() uint64 { return f.x.Reach }
 
-// Cover fills the tables with what the snapshot says.
+// Cover fills the tables from the snapshot.
 func (f *snapshotFile) Cover(r *seglog.Recovery) (err error) {
 	s := f.store
 	if f.slots, err = r.Cover(&f.x.Coverage); err != nil {
@@ -162,8 +162,8 @@ func (f *snapshotFile) attach(x *checkpoint.Table) {
 	}
 }
 
-// part reads a part. When it is damaged, the part is made from the log, and so are all others that nobody has asked
-// for; what is returned is of no account then.
+// part reads a part. When it is damaged, the part is made from the log, and so are all others that were not read
+// yet; the returned part is not used then.
 func (f *snapshotFile) part(t *Table, n int, x *checkpoint.Part) (index.Part, error) {
 	p, err := x.Read(f.file)
 	if err == nil && !p.Translate(f.address) {
@@ -178,7 +178,7 @@ func (f *snapshotFile) part(t *Table, n int, x *checkpoint.Part) (index.Part, er
 	return p, err
 }
 
-// address is what an address of the file means in this process.
+// address translates an address of the file to one of this process.
 func (f *snapshotFile) address(a seglog.Address) (seglog.Address, bool) {
 	at, offset := seglog.SplitAddress(a)
 	if at >= len(f.slots) {
@@ -191,7 +191,7 @@ func (f *snapshotFile) address(a seglog.Address) (seglog.Address, bool) {
 	return seglog.AddressOf(seg.Slot, offset), true
 }
 
-// rebuild makes anew what has not been asked for yet, for the sake of one part.
+// rebuild makes all parts anew that were not read yet, since one of them is damaged.
 func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,7 +200,7 @@ func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
 	}
 	s := f.store
 	s.log.ReportRebuilt(cause)
-	if s.reading != nil && len(s.reading.Divided) > 0 { // the commit may be yet to be read, and what comes before it would not count
+	if s.reading != nil && len(s.reading.Divided) > 0 { // the commit may not have been read yet, and records before it would not count
 		return fmt.Errorf("%w: %w", seglog.ErrMismatch, cause)
 	}
 	if !s.opts.ReadOnly {
@@ -224,7 +224,7 @@ func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
 	return nil
 }
 
-// fill gives a table those parts of another that nobody has asked for yet.
+// fill gives a table those parts of another that were not read yet.
 func fill(t, from *Table) {
 	for n := range index.Shards {
 		if t.index.Deferred(n) {
@@ -234,7 +234,7 @@ func fill(t, from *Table) {
 }
 
 // reread reads the whole log into tables of their own. The caller is inside the store, or holds the lock of a
-// key, so no segment goes away.
+// key, so no segment is removed.
 func (s *Store) reread() (*Store, error) {
 	shadow := &Store{
 		opts: s.opts, seed: s.seed, log: s.log, shadow: true,

@@ -17,17 +17,17 @@ import (
 
 // Taking a snapshot, in this order:
 //
-//  1. note how far each segment goes: the snapshot covers the log up to there;
-//  2. tell the index of every record that only a cell knows: from then on it has no entry older
-//     than the covered part;
+//  1. note the end of each segment: the snapshot covers the log up to there;
+//  2. add to the index every record that only a cell knows: from then on it has no entry older than
+//     the covered part;
 //  3. copy the index shard by shard, each within its lock, while writers go on;
-//  4. sync the log, which then has everything that the copies know;
-//  5. write the text, sync the file, and have the manifest name it in the place of the one before.
+//  4. sync the log, which then has all records of the copies;
+//  5. write the text, sync the file, and have the manifest name it instead of the one before.
 //
 // If a map was declared meanwhile, its entries may have gone from a table that was not copied yet to one that
 // never will be; then all of it begins anew.
 //
-// A failure concerns only the next opening: the snapshot before stays, and is as good as it was.
+// A failure concerns only the next opening: the snapshot before stays valid.
 
 // snapshotWriter writes one snapshot.
 type snapshotWriter struct {
@@ -39,13 +39,13 @@ type snapshotWriter struct {
 	x     *checkpoint.Index
 	buf   []byte
 	alone bool            // at Close: the writer has all locks, and there are no cells
-	stop  <-chan struct{} // closed when there is no time for it any more; nil at Close
+	stop  <-chan struct{} // closed when there is no more time for it; nil at Close
 }
 
-// errSnapshotStopped: the store is being closed, and takes another one.
+// errSnapshotStopped means that the store is being closed, which takes another snapshot.
 var errSnapshotStopped = errors.New("the store is being closed")
 
-// errDeclared: a map was declared while the index was copied.
+// errDeclared means that a map was declared while the index was copied.
 var errDeclared = errors.New("a map was declared meanwhile")
 
 // takeSnapshot takes a snapshot while the store is in use. The caller takes care that nothing else moves
@@ -64,8 +64,8 @@ func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
 	return err
 }
 
-// lastSnapshot is takeSnapshot for Close, which has everything to itself, and whose cells are gone. The manifest is
-// to name what it has saved.
+// lastSnapshot is takeSnapshot for Close, which is alone, and whose cells are gone. The caller has the manifest
+// name the saved snapshot.
 func (s *Store) lastSnapshot() *snapshotWriter {
 	w := &snapshotWriter{store: s, alone: true}
 	err := w.write(func(f func() error) error { return f() }, func() error { return nil })
@@ -73,9 +73,9 @@ func (s *Store) lastSnapshot() *snapshotWriter {
 	return w
 }
 
-// settleAll brings the index up to date with all cells.
+// settleAll enters the addresses of all cells in the index.
 func (s *Store) settleAll() error {
-	for n := range cache.Shards { // each of them: a writer enters its record in the index before it lets go
+	for n := range cache.Shards { // each of them: a writer enters its record in the index before it releases the lock
 		mu := &s.keys[n]
 		mu.Lock()
 		for _, c := range *s.attached.Load() {
@@ -86,7 +86,7 @@ func (s *Store) settleAll() error {
 	return nil
 }
 
-// SavePast writes the index of a moment, at which no group was under way and whose entries stand in segments of the
+// SavePast writes the index of a moment, at which no group was under way and whose entries are in segments of the
 // log (Follower.Replace), and has the manifest name it. The caller takes care that nothing moves entries or removes
 // segments.
 func (s *Store) SavePast(past *Store) error {
@@ -118,7 +118,7 @@ func (w *snapshotWriter) write(shared func(func() error) error, settle func() er
 	if err := l.Failure(); err != nil {
 		return err
 	}
-	if !l.Wrote() { // the manifest is another process's
+	if !l.Wrote() { // the manifest belongs to another process
 		if err := l.Begin(); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (w *snapshotWriter) write(shared func(func() error) error, settle func() er
 	return w.writeOf(l.Coverage(), shared, settle)
 }
 
-// writeOf is write of an index that covers so much.
+// writeOf is write of an index with the given coverage.
 func (w *snapshotWriter) writeOf(c seglog.Coverage, shared func(func() error) error, settle func() error) (err error) {
 	l := w.store.log
 	w.x = &checkpoint.Index{Coverage: c}
@@ -180,7 +180,7 @@ func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	if err != nil {
 		return err
 	}
-	w.x.Swept = s.allSwept() // not before: a collection may have gone meanwhile, by what is covered, or by no record
+	w.x.Swept = s.allSwept() // not before: a collection may have gone meanwhile, by a covered record, or by none
 	w.addSchemas()
 	return w.text()
 }
@@ -192,7 +192,7 @@ type tableOf struct {
 	*Table
 }
 
-// allTables are all there are. Nobody may declare a map meanwhile.
+// allTables returns all tables. No map may be declared meanwhile.
 func (s *Store) allTables() []tableOf {
 	var list []tableOf
 	for _, number := range slices.Sorted(maps.Keys(s.spaces)) {
@@ -242,9 +242,9 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 	return nil
 }
 
-// due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has
-// gone too, or has an item in the queue as it was. Where the snapshot before has items that are damaged, the
-// queue is first made from the entries.
+// due writes the queue of deadlines. It is copied before the entries: so an entry whose item has gone meanwhile
+// has gone, too, or has an item in the copied queue. If items of the snapshot before are damaged, the queue is
+// first made from the entries.
 func (w *snapshotWriter) due(t *Table, out *checkpoint.Table) error {
 	d := t.deadlines.Load()
 	if d == nil {
@@ -253,7 +253,7 @@ func (w *snapshotWriter) due(t *Table, out *checkpoint.Table) error {
 	damaged, err := w.queue(d, out)
 	if damaged && err == nil {
 		t.requeue(w.alone)
-		out.Due = nil // what was written of it stays in the file, and nothing leads there
+		out.Due = nil // its part stays in the file, without a reference
 		_, err = w.queue(d, out)
 	}
 	return err
@@ -281,7 +281,7 @@ func (w *snapshotWriter) queue(d *deadlines, out *checkpoint.Table) (damaged boo
 	return damaged, nil
 }
 
-// itemsOf returns the items of a shard of a queue. What is damaged is not asked for again.
+// itemsOf returns the items of a shard of a queue. Damaged ones are not read again.
 func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint64, err error) {
 	if !w.alone {
 		mu := &w.store.keys[n]
@@ -294,7 +294,7 @@ func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint
 	return b, first, err
 }
 
-// partOf returns the entries of a shard. One that nobody has asked for is read, and not kept.
+// partOf returns the entries of a shard. A shard that was not needed yet is read, and not kept.
 func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
 	if t.index.Deferred(n) {
 		p, err := t.deferred(n)
@@ -305,7 +305,7 @@ func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
 	return t.index.Part(buf, n), nil
 }
 
-// part writes the entries of a shard, with addresses as the file has them.
+// part writes the entries of a shard, with addresses in the form of the file.
 func (w *snapshotWriter) part(t *checkpoint.Table, n int, p *index.Part) error {
 	p.Translate(func(a seglog.Address) (seglog.Address, bool) {
 		slot, offset := seglog.SplitAddress(a)
@@ -326,7 +326,7 @@ func (w *snapshotWriter) addSchemas() {
 	}
 }
 
-// text writes the description of the parts, when the log has all that they know, and makes the file durable.
+// text writes the description of the parts, when the log has all their records, and makes the file durable.
 func (w *snapshotWriter) text() error {
 	var err error
 	if w.x.Reach, err = w.x.Reached(w.store.log); err != nil {
@@ -356,9 +356,9 @@ func (w *snapshotWriter) publish() error {
 }
 
 // checkpoint.Due reports whether it is time to take a snapshot: when reading the log after a crash would take
-// longer than reading two segments, and so much has come that writing the index does not weigh; or when
-// compaction has replaced as much that must stay until there is another one. While a group is under way that
-// begins where the last one ends, another could cover no more than that.
+// longer than reading two segments, and the new records outweigh writing the index; or when compaction has
+// replaced as much that must stay until the next snapshot. While a group is under way that begins at the end of
+// the last one, another could cover no more than that.
 func (s *Store) snapshotDue() bool {
 	indexed := int64(0)
 	if s.Inside(func() error {

@@ -30,7 +30,7 @@ func (s *Store) space(number uint64) *space {
 	return sp
 }
 
-// route finds the table of a key.
+// route returns the table of a key.
 func (sp *space) route(kind record.Kind, key []byte) *Table {
 	if kind == record.Element {
 		return sp.elements
@@ -43,7 +43,7 @@ func (sp *space) route(kind record.Kind, key []byte) *Table {
 	return sp.raw
 }
 
-// tables are all those of the key space whose keys users gave.
+// tables returns the tables of the key space with keys of users.
 func (sp *space) tables() []*Table {
 	list := append(make([]*Table, 0, 1+len(sp.maps)), sp.raw)
 	for _, t := range sp.maps {
@@ -52,8 +52,8 @@ func (sp *space) tables() []*Table {
 	return list
 }
 
-// Map returns the table of the map with this name, which gets one when it has none:
-// the entries move there, once. The log learns of it with the first write.
+// Map returns the table of the map with this name, which gets one when it has none: the entries
+// move there, once. The first write declares it in the log.
 func (s *Store) Map(name string) (t *Table, err error) {
 	escaped := string(keycodec.AppendName(nil, name))
 	if len(mapPrefix)+len(escaped) > MaxKeyBytes {
@@ -141,7 +141,7 @@ type MapCount struct {
 	Keys int
 }
 
-// Maps are the declared maps of key space 0.
+// Maps returns the declared maps of key space 0.
 func (s *Store) Maps() []MapCount {
 	in := s.life.enter()
 	tables := slices.Collect(maps.Values(s.spaces[0].maps))

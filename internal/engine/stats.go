@@ -14,12 +14,12 @@ type Stats struct {
 	TornBytes  int64
 	Views      int64         // that are open
 	ViewBytes  int64         // memory of the former states of entries, for views
-	HeldBytes  int64         // of segments out of use that somebody holds
-	Behind     time.Duration // of the clock, that the newest record has passed; 0 for none
+	HeldBytes  int64         // of segments out of use that have a holder
+	Behind     time.Duration // time by which the clock is behind the newest record; 0 for none
 	Compacted  int64         // segments replaced since the store was opened
 }
 
-// Stats counts. It takes no lock that a writer holds for long.
+// Stats returns the counts. It takes no lock that a writer holds for long.
 func (s *Store) Stats() Stats {
 	st := Stats{Records: s.log.Records.Load()}
 	st.Keys, st.Behind = s.entries(), s.clockBehind() // each enters the gate itself
@@ -56,20 +56,19 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// RecordsAbove returns a function that reports whether the log of a store has more than so many records for each entry.
+// RecordsAbove returns a function that reports whether the log of a store has more than ratio records for each entry.
 func RecordsAbove(ratio float64) func(*Store) bool {
 	return func(s *Store) bool { return float64(s.log.Records.Load()) > ratio*float64(max(s.entries(), 1)) }
 }
 
-// clockBehind is by how much the newest record is ahead of the clock.
+// clockBehind returns the time by which the newest record is ahead of the clock.
 func (s *Store) clockBehind() (by time.Duration) {
 	s.still(func() { by = s.log.ClockBehind() })
 	return by
 }
 
-// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass
-// itself. When a map is declared meanwhile, entries may have moved to a table that was not listed: then all is
-// done again.
+// entries counts the entries of users. It is called outside of the gate, which counting may enter itself. When
+// a map is declared meanwhile, entries may have moved to a table that was not listed: then all is done again.
 func (s *Store) entries() (n int64) {
 	for {
 		n = 0
@@ -84,7 +83,7 @@ func (s *Store) entries() (n int64) {
 	}
 }
 
-// userTables are those of all entries that users gave, in all key spaces.
+// userTables returns the tables of all entries of users, in all key spaces.
 func (s *Store) userTables() (list []*Table) {
 	defer s.life.leave(s.life.enter())
 	for _, sp := range s.spaces {

@@ -24,7 +24,7 @@ type Options struct {
 	ReadOnly     bool
 	SyncInterval time.Duration // 1 s
 	SegmentBytes int64         // nominal size of a segment, 64 MiB
-	MaxMemory    int64         // bytes; a quarter of what there is
+	MaxMemory    int64         // bytes; a quarter of the machine's by default
 	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
@@ -39,7 +39,7 @@ type Options struct {
 	AcceptCopy   bool          // see seglog.Options
 	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
 
-	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
+	// Parts that work in the store by themselves, each made once the log has been read. By default there is none.
 	Compaction func(*Store) Compaction                 // gives space back
 	Follower   func(*Store, *seglog.Recovery) Follower // follows another process, in a read-only store
 
@@ -54,7 +54,7 @@ type Options struct {
 	Until      *seglog.Moment // at which recovery stops (moment.go); nil for the end of the log
 	indexBelow uint64         // only a snapshot of the index with a lower Seq helps to make that moment
 
-	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
+	// Progress, if not nil, is called while the log is read, with the bytes read so far and in all.
 	Progress func(done, total int64)
 }
 
@@ -102,8 +102,8 @@ type Store struct {
 	notes        notes
 	retired      atomic.Pointer[[]retired] // segments out of use, nil for none; see outOfUse
 	follower     Follower                  // from the end of recovery on
-	replaying    sync.Mutex                // held while a read-only store replays (Replay), and by those who want all that is counted to be replayed; taken before life
-	housekeeping sync.Mutex                // held by a compaction, and by who takes a snapshot; taken before life (Housekeep)
+	replaying    sync.Mutex                // held while a read-only store replays (Replay), and by callers that need all counted records replayed; taken before life
+	housekeeping sync.Mutex                // held by a compaction, and while a snapshot is taken; taken before life (Housekeep)
 	closing      atomic.Bool               // ends one
 
 	schemaMu      sync.Mutex
@@ -118,8 +118,8 @@ type Store struct {
 
 	opened uint64                 // when recovery had ended, in Unix milliseconds
 	torn   int64                  // bytes that recovery did not count
-	pass   bool                   // recovery goes on behind damage
-	damage []*seglog.CorruptError // that it went on behind
+	pass   bool                   // recovery goes on after damage
+	damage []*seglog.CorruptError // that it passed
 	lost   map[lostKey]lostEntry  // entries whose records cannot be read; nil for none. Of recovery, and then guarded by replaying
 
 	stop       chan struct{} // ends the goroutines of the log
@@ -130,7 +130,7 @@ type Store struct {
 // keyLock has a cache line to itself.
 type keyLock struct {
 	sync.Mutex
-	due interface{ removeLocked() } // a *removal, to be done before anything else under the lock; nil for none
+	due interface{ removeLocked() } // a *removal, carried out first under the lock; nil for none
 	_   [40]byte
 }
 
@@ -154,7 +154,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	return nil, fmt.Errorf("%w; copal repair makes a store of what is intact", err)
 }
 
-// openIntact opens the store in dir to read it, beside others who change the log, if nothing in it is damaged.
+// openIntact opens the store in dir to read it, beside writers of the log, if nothing in it is damaged.
 func openIntact(dir string, opts Options) (*Store, error) {
 	for looks := (seglog.Looks{}); ; {
 		s, err := open(dir, opts.withDefaults(), false)
@@ -204,7 +204,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// open opens the store. With pass recovery goes on behind damage, as far as that is possible.
+// open opens the store. With pass recovery goes on after damage where possible.
 func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	if err := seglog.CheckDir(opts.FS, dir, !opts.ReadOnly); err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	}
 	s.orders.inline = false
 	s.opened = s.now()
-	if err := seglog.ReadUnfinished(opts.FS, dir); errors.Is(err, seglog.ErrUnfinished) { // of work on a store that opens
+	if err := seglog.ReadUnfinished(opts.FS, dir); errors.Is(err, seglog.ErrUnfinished) { // left by work on a store that opens
 		s.reports.add(err)
 	}
 	s.reportDamage()
@@ -267,7 +267,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	return s, nil
 }
 
-// newStore is a store of which nothing is open yet.
+// newStore returns a store without open files.
 func newStore(dir string, opts Options) *Store {
 	s := &Store{
 		opts:          opts,
@@ -292,7 +292,7 @@ func newStore(dir string, opts Options) *Store {
 	return s
 }
 
-// Without is a store that has no log: what is asked of it is the error why. It tells the time by its clock.
+// Without returns a store that has no log: its operations return the error why. Its clock works.
 func Without(why error, opts Options) *Store {
 	s := newStore("", opts.withDefaults())
 	s.closed, s.gone = true, why
@@ -300,7 +300,7 @@ func Without(why error, opts Options) *Store {
 	return s
 }
 
-// NoView returns a view of a store that has no log: every read of it is the error of the store.
+// NoView returns a view of a store without a log: every read of it returns the store's error.
 func (s *Store) NoView() *View { return &View{store: s} }
 
 // NoTx returns a transaction that has ended.
@@ -316,15 +316,15 @@ func (s *Store) newLog(dir string) *seglog.Log {
 		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, ReadOnly: opts.ReadOnly, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window, WindowBytes: opts.WindowBytes, AcceptCopy: opts.AcceptCopy, LogPerIndex: opts.LogPerIndex,
 		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Begun: s.expirer.begun, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
-	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on
+	if !opts.NoCompaction && !opts.Inline { // else writes would wait for ever
 		o.ShortOfRoom = func(free int64) { s.compaction.ShortOfRoom(free) }
 	}
 	s.histories.most = opts.HistoryBytes
 	return seglog.NewLog(o)
 }
 
-// recoverWithSnapshot recovers with the help of a snapshot of the index. If what stands on the disk
-// makes that fail, it begins anew and reads all of the log: then the log alone can be to blame.
+// recoverWithSnapshot recovers with the help of a snapshot of the index. If the content of the
+// files makes that fail, it begins anew and reads all of the log: then the cause is in the log.
 func (s *Store) recoverWithSnapshot(dir string) (*seglog.Recovery, error) {
 	s.log.CacheID = s.opts.FS.CacheID(dir) // now that the directory is there
 	r, err := s.recover(!s.opts.NoSnapshot)
@@ -337,14 +337,14 @@ func (s *Store) recoverWithSnapshot(dir string) (*seglog.Recovery, error) {
 	return s.recover(false)
 }
 
-// reportDamage tells the error handler what recovery went on behind.
+// reportDamage reports the damage that recovery passed to the error handler.
 func (s *Store) reportDamage() {
 	for _, err := range s.damage {
 		s.reports.add(err)
 	}
 }
 
-// empty takes back a recovery.
+// empty undoes a recovery.
 func (s *Store) empty(dir string) error {
 	if err := s.releaseLog(); err != nil {
 		return err
@@ -367,7 +367,6 @@ func (s *Store) chooseSeed(store uint64) {
 	}
 }
 
-// release closes what is open.
 func (s *Store) release() error {
 	err := s.releaseLog()
 	if s.lock != nil {
@@ -376,7 +375,7 @@ func (s *Store) release() error {
 	return err
 }
 
-// releaseLog closes what was opened to recover.
+// releaseLog closes the files that recovery has opened.
 func (s *Store) releaseLog() error {
 	s.closeTables()
 	var errs []error
@@ -387,7 +386,7 @@ func (s *Store) releaseLog() error {
 	return errors.Join(errs...)
 }
 
-// Close syncs what was written and releases the store. Calls after the first do nothing.
+// Close syncs all writes and releases the store. Calls after the first do nothing.
 func (s *Store) Close() error {
 	err := s.close()
 	s.reports.wait()
@@ -445,7 +444,7 @@ func (s *Store) stopKeeper() {
 	}
 }
 
-// exclude waits until no operation is under way, and keeps all others out until admit.
+// exclude waits until no operation is under way, and blocks others until admit.
 func (s *Store) exclude() {
 	s.life.exclude()
 	for i := range s.keys {
@@ -460,8 +459,8 @@ func (s *Store) admit() {
 	s.life.admit()
 }
 
-// grace returns when everybody has left who was inside at the call, or held the lock of a key: nobody has
-// an address then that no index and no cell had any more.
+// grace returns when all operations that were inside at the call, or held the lock of a key, have ended: none
+// has an address then that had left the index and the cells before.
 func (s *Store) grace() {
 	s.life.grace()
 	s.PassKeys()
@@ -477,8 +476,8 @@ func (s *Store) use() (pass, error) {
 	return in, nil
 }
 
-// Inside calls f inside the gate: the store stays open, no map is declared, and a segment that leaves
-// the log meanwhile stays readable. The error is that of f, or ErrClosed.
+// Inside calls f inside the gate: the store stays open, no map is declared, and a segment that leaves the log
+// meanwhile stays readable. It returns the error of f, or ErrClosed.
 func (s *Store) Inside(f func() error) error {
 	in, err := s.use()
 	if err != nil {
@@ -508,7 +507,7 @@ func (s *Store) useForWrite() (pass, error) {
 // is no reason not to sync the others.
 func (s *Store) Sync() error { return s.syncFlushed(s.flushAll()) }
 
-// SyncCells is Sync for what was written to one map.
+// SyncCells is Sync for the writes to one map.
 func (s *Store) SyncCells(c *Cells) error { return s.syncFlushed(s.flush(c)) }
 
 func (s *Store) syncFlushed(f flushed) error {
@@ -523,14 +522,14 @@ func (s *Store) sync() error {
 	if err != nil {
 		return err
 	}
-	s.life.leave(in) // a waiter for life shall not wait for the disk; Close syncs this, too
+	s.life.leave(in) // a waiter for life must not wait for the disk; Close syncs this, too
 	if err := s.log.Failure(); err != nil || s.opts.ReadOnly {
 		return err
 	}
 	return s.log.Sync()
 }
 
-// Log is the log of the store, for rooms above the engine. It is the same one from Open to Close.
+// Log returns the log of the store, for packages above the engine. It is the same until Close.
 func (s *Store) Log() *seglog.Log { return s.log }
 
 // ReadOnly reports whether the store was opened read-only.

@@ -53,7 +53,7 @@ func mustSet(t testing.TB, s *Store, key, value string) {
 	}
 }
 
-// wantValue checks what is stored under key; "\x00absent" stands for nothing.
+// wantValue checks the value of key; "\x00absent" means none.
 const absent = "\x00absent"
 
 func wantValue(t testing.TB, s *Store, key, want string) {
@@ -322,7 +322,8 @@ func withMaps(t *testing.T, maps int) *Store {
 	return s
 }
 
-// TestCountingManyMaps: what has begun to show is awaited once, however many maps are counted.
+// TestCountingManyMaps: changes that have begun to show are awaited once, however many maps are
+// counted.
 func TestCountingManyMaps(t *testing.T) {
 	s := withMaps(t, 60)
 	awaited := 0
@@ -399,7 +400,7 @@ func TestRingOfLittleMemory(t *testing.T) {
 	}
 }
 
-// wantSame compares what the log holds with content.
+// wantSame compares the entries in the log with content.
 func (s *Store) wantSame(t testing.TB, content map[string]string) {
 	t.Helper()
 	seen := 0

@@ -55,8 +55,8 @@ func nobodyWaitsForASync(t *testing.T) {
 	}
 }
 
-// TestOpeningAMapDoesNotWaitForASync: a hanging Sync, and behind it an OpenMap, which
-// needs the store for itself for a moment, do not stop the others.
+// TestOpeningAMapDoesNotWaitForASync: a hanging Sync, and after it an OpenMap, which excludes
+// others for a moment, do not stop other operations.
 func TestOpeningAMapDoesNotWaitForASync(t *testing.T) {
 	s, f, release := heldSync(t, vfs.Fault{})
 	defer release()
@@ -116,8 +116,8 @@ func concurrentWritersOfOneKey(t *testing.T) {
 	}
 }
 
-// TestReadsGoOnAfterAFailedSync: after a failed sync, a read still gets what an asynchronous write
-// has set.
+// TestReadsGoOnAfterAFailedSync: after a failed sync, a read still gets the value of an
+// asynchronous write.
 func TestReadsGoOnAfterAFailedSync(t *testing.T) {
 	f := &vfs.Fault{Kinds: vfs.OpSync, N: 2, Forever: true, Err: errors.New("I/O error"), Match: func(n string) bool { return strings.HasSuffix(n, ".log") }}
 	s := mustOpen(t, vfs.Inject(vfs.NewMem(), f), func(o *Options) { o.SyncInterval = time.Hour })

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What the engine owes to values that are written and read piece by piece.
+// The engine's part in values that are written and read piece by piece.
 
 // writeStream writes a value as a stream, in parts of 100 bytes.
 func writeStream(t testing.TB, s *engine.Store, key, value string) {
@@ -30,8 +30,8 @@ func writeStream(t testing.TB, s *engine.Store, key, value string) {
 	}
 }
 
-// TestReaderStandsStill: a value is read as it was, though it has been replaced and deleted, compaction has
-// been at work and the view is closed; what is kept for that goes with the reader.
+// TestReaderStandsStill: a reader reads the former value, though it has been replaced and deleted, compaction
+// has been at work and the view is closed; files kept for that go with the reader.
 func TestReaderStandsStill(t *testing.T) { logtest.BothWays(t, readerStandsStill) }
 
 func readerStandsStill(t *testing.T) {

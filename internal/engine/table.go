@@ -18,7 +18,7 @@ type Table struct {
 	store  *Store
 	name   string // escaped; "" for the raw table
 	prefix int    // bytes before a key's own: the name and a colon
-	keys   Span   // of the whole keys that begin so
+	keys   Span   // of the whole keys with that prefix
 	index  index.Table
 
 	ofElements bool // of collections
@@ -26,16 +26,16 @@ type Table struct {
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
 	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
 	tally     atomic.Pointer[tally]     // nil until keys are counted by their beginnings
-	unkept    atomic.Uint64             // number of the log's next record when they could not be kept so; 0 for never
+	unkept    atomic.Uint64             // number of the log's next record when the keys could not be kept in order; 0 for never
 
-	deferred func(n int) (index.Part, error) // reads entries that the index does not have yet; nil if it has all
+	deferred func(n int) (index.Part, error) // reads entries that are not in the index yet; nil if all are
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
-	versions atomic.Pointer[versions]        // for views; nil until there are some
+	versions atomic.Pointer[versions]        // for views; nil before the first
 	counted  counted
 	opened   atomic.Bool // the map was opened by this process
 
-	asked     atomic.Bool                  // the end of an entry at its deadline is to be a record
-	keysWere  atomic.Pointer[string]       // the order of the keys before the map was dropped, which is to be declared again; or nil
+	asked     atomic.Bool                  // the end of an entry at its deadline becomes a record
+	keysWere  atomic.Pointer[string]       // the order of the keys before the map was dropped, to be declared again; or nil
 	declaring sync.Mutex                   // held to write the record that declares the table; taken before Log.Mu
 	inLog     atomic.Pointer[tableOptions] // by the newest of these records; nil if there is none
 }
@@ -54,17 +54,17 @@ func newTable(s *Store, name string) *Table {
 	return t
 }
 
-// Len is the number of entries. The caller holds no lock of a key.
+// Len returns the number of entries. The caller holds no lock of a key.
 func (t *Table) Len() int {
 	t.store.beforeCounting(t)
 	return t.counted.read(t)
 }
 
-// count is Len with those that have expired and are not taken out yet, and while an entry goes over from the
-// cells to the index, once too often.
+// count is Len with expired entries that are not removed yet. An entry that moves from the cells to the index
+// may be counted twice.
 func (t *Table) count() int { return max(t.index.Len()+t.added()-t.owing(), 0) }
 
-// added is the number that the cells add to the entries in the index.
+// added returns the number that the cells add to the entries in the index.
 func (t *Table) added() int {
 	if c := t.cells.Load(); c != nil {
 		return c.table.Extra()
@@ -72,18 +72,18 @@ func (t *Table) added() int {
 	return 0
 }
 
-// isGone reports whether the table is of no map: that was dropped, or is known from an index of when it was
-// open, and was never written to.
+// isGone reports whether the table has no map: it was dropped, or was only open when a snapshot of the index
+// was taken, and never written to.
 func (t *Table) isGone() bool {
 	return t.name != "" && t.inLog.Load() == nil && !t.opened.Load() && t.cells.Load() == nil
 }
 
-// Hash is the hash of a key's own bytes, by which tables and cells know it. It is the same in every
-// process that opens the store, except in a reader that was there before the first write.
+// Hash returns the hash of a key's own bytes for tables and cells. It is the same in every process
+// that opens the store, except in a reader opened before the first write.
 func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
-// hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are
-// those of its collection, so that a writer of the collection knows the lock of all elements before it knows which.
+// hash is Hash for the whole key. For an element it differs: the lowest bits, which choose the lock, are those of
+// its collection, so that a writer of the collection can lock all elements before it knows which.
 func (t *Table) hash(key []byte) uint64 {
 	hash := t.store.seed.Bytes(key[t.prefix:])
 	if !t.ofElements {
@@ -93,10 +93,10 @@ func (t *Table) hash(key []byte) uint64 {
 	return hash&^(cache.Shards-1) | t.store.seed.Bytes(key[:max(end, 0)])&(cache.Shards-1)
 }
 
-// ownOf is the part of a whole key that the table knows it by, for as long as key does not change.
+// ownOf returns the own bytes of a whole key, valid as long as key does not change.
 func (t *Table) ownOf(key []byte) string { return view(key[t.prefix:]) }
 
-// beginning is the part of the keys before their own bytes.
+// beginning returns the part of the keys before their own bytes.
 func (t *Table) beginning() string {
 	if t.name == "" {
 		return ""
@@ -104,19 +104,19 @@ func (t *Table) beginning() string {
 	return t.name + ":"
 }
 
-// hit is an entry of a table whose key was compared. The zero hit is none.
+// hit is an entry of a table whose key was compared. The zero hit means none.
 type hit struct {
 	address seglog.Address
 	bytes   int64 // size of the entry in the log: its record, and the length of a value in parts
 	schema  uint64
-	stale   seglog.Address // the address in the index in the place of address, or 0
+	stale   seglog.Address // the address in the index instead of address, or 0
 	expiry  uint64         // deadline of the entry in Unix milliseconds, 0 for none
-	seq     uint64         // of the record; 0 when a cell told of it
-	group   uint64         // of which the record is a member; 0 for none, or when a cell told of it
+	seq     uint64         // of the record; 0 when it is from a cell
+	group   uint64         // of which the record is a member; 0 for none, or when it is from a cell
 	kept    bool           // it is the meta of a collection, which outlives the record
 }
 
-// hitOf is the entry whose record stands at a and is so many bytes long.
+// hitOf returns the entry whose record is at a and has the given length.
 func hitOf(a seglog.Address, h *record.Head, bytes int) hit {
 	at := hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq, group: h.Group}
 	if h.Kind == record.Meta {
@@ -125,12 +125,12 @@ func hitOf(a seglog.Address, h *record.Head, bytes int) hit {
 	return at
 }
 
-// hitOfCell is the record of which a cell knows.
+// hitOfCell returns the record of a cell.
 func hitOfCell(c *cache.Cell) hit {
 	return hit{address: c.Address, bytes: int64(c.Weight), schema: uint64(c.Schema), stale: c.Stale, expiry: c.Expiry}
 }
 
-// indexed is the address that the index has.
+// indexed returns the address in the index.
 func (h *hit) indexed() seglog.Address {
 	if h.stale != 0 {
 		return h.stale
@@ -138,16 +138,16 @@ func (h *hit) indexed() seglog.Address {
 	return h.address
 }
 
-// weightOf is what a cell keeps of a record's length. More than it can keep is enough to tell that the value is
-// a large one.
+// weightOf returns a record's length as a cell keeps it. The maximum is enough to show that the value is a
+// large one.
 func weightOf(bytes int64) uint32 { return uint32(min(bytes, 1<<32-1)) }
 
-// refer makes c know of the record. Its deadline c has had from the beginning.
+// refer sets the record of c, which has had the deadline from the beginning.
 func (h *hit) refer(c *cache.Cell) {
 	c.Address, c.Weight, c.Schema, c.Stale = h.address, weightOf(h.bytes), uint32(h.schema), h.stale
 }
 
-// find looks for the entry of key in the index.
+// find looks up the entry of key in the index.
 func (t *Table) find(hash uint64, key []byte) (hit, error) {
 	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
@@ -166,8 +166,8 @@ func (t *Table) find(hash uint64, key []byte) (hit, error) {
 	return hit{}, nil
 }
 
-// read looks for the entry of key in the index and reads it, into buf if that is large
-// enough. The address is zero when there is none.
+// read looks up the entry of key in the index and reads it, into buf if that is large enough. The
+// address is zero when there is none.
 func (t *Table) read(e *seglog.Record, hash uint64, key, buf []byte) (seglog.Address, error) {
 	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
@@ -186,8 +186,8 @@ func (t *Table) read(e *seglog.Record, hash uint64, key, buf []byte) (seglog.Add
 	return 0, nil
 }
 
-// compareKey reads the key of the record at a, and tells how long that is. A record with another key is read
-// whole, for it could be the same key, damaged.
+// compareKey compares the key of the record at a, and returns the length of the record. A record with another
+// key is read whole, as it could be the same key, damaged.
 func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes int, same bool, err error) {
 	slot, offset := seglog.SplitAddress(a)
 	if total := s.log.Segment(slot).SameKey(&h, offset, key); total > 0 {
@@ -208,7 +208,7 @@ func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes i
 
 // place enters now as the entry of a key, in place of the old one if there was one, which is dead
 // then. If a cell will know the place of the record, and the index need not count it under another
-// schema, the index is told later, when the cell goes: until then it has the address of the old
+// schema, the index is changed later, when the cell goes: until then it has the address of the old
 // record.
 //
 // own is the key's own bytes, which are not kept. seq is the number from which on the new entry
@@ -223,7 +223,7 @@ func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, se
 	}
 }
 
-// move is place for an entry that does not change, but stands elsewhere.
+// move is place for an unchanged entry at another place.
 func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.enter(hash, own, old, now, later, seq)
 	t.store.revive(now)
@@ -233,8 +233,8 @@ func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool, seq
 	}
 }
 
-// remove takes the entry out, which is dead then. seq is the number of the record that says so, 0 when none
-// does, because the entry has expired.
+// remove removes the entry, which is dead then. seq is the number of the record of the removal, 0 when there is
+// none, because the entry has expired.
 func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)
@@ -268,12 +268,12 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool, se
 	}
 }
 
-// leave takes out an entry that goes into another table.
+// leave removes an entry that goes into another table.
 func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
 	if old.expiry != 0 && t.owing() > 0 {
 		t.counted.begun.Add(1)
 		defer t.counted.ended.Add(1)
-		defer t.settleOwed(hash) // not before: a walk looks at each key of its order while something is owed
+		defer t.settleOwed(hash) // not before: a walk looks at each key of its order while ends are owed
 	}
 	t.store.showing.begin(hash)
 	t.mark(own, true, seq)
@@ -282,9 +282,9 @@ func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
 	t.store.showing.end(hash)
 }
 
-// Schemas are the numbers of the schemas under which the table has values, in ascending
-// order, 0 for raw bytes. So OpenMap learns which forms its values have without reading
-// them. Of writes under way it may miss the newest.
+// Schemas returns the numbers of the schemas of the table's values, in ascending order, 0 for raw
+// bytes. So OpenMap gets the forms of the values without reading them. It may miss the newest of
+// writes under way.
 func (t *Table) Schemas() []uint64 {
 	t.reap()
 	var list []uint64
@@ -332,12 +332,12 @@ func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
 // Forms are the types of a map in the log.
 type Forms struct {
 	Map     string   // its name, escaped as keys have it, "" for a key of no map
-	Keys    string   // the order of its keys, which says their type; "" if the log names none
-	Schemas []uint64 // the numbers of those under which it has values, in ascending order
+	Keys    string   // the order of its keys, by their type; "" if the log names none
+	Schemas []uint64 // the numbers of the schemas of its values, in ascending order
 }
 
-// Forms returns the types in the log of the map that a key belongs to. Values that have expired may be among those that
-// have the schemas. It takes no lock of a key.
+// Forms returns the types in the log of the map that a key belongs to. Schemas of expired values may be among them.
+// It takes no lock of a key.
 func (s *Store) Forms(key []byte) (f Forms, err error) {
 	err = s.Inside(func() error {
 		t := s.spaces[0].route(record.Value, key)

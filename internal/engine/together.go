@@ -16,32 +16,32 @@ import (
 //
 // The writer holds the locks of all their keys while the group is appended and the entries change.
 // The locks are taken in ascending order, so no two writers wait for each other. Readers that take
-// no lock are told by a counter for each shard of keys, raised before the first of the entries
-// changes and lowered after the last: a reader that finds it raised waits for the lock of its key
-// once. So a reader that has seen one of the changes sees all of them, as the counters of the
-// others were raised before that one showed.
+// no lock look at a counter for each shard of keys, raised before the first of the entries changes
+// and lowered after the last: a reader that finds it raised waits for the lock of its key once. So
+// a reader that has seen one of the changes sees all of them, as the counters of the others were
+// raised before that one showed.
 //
 // A group that is too large for one append is written ahead, before any lock is taken. Under the
 // locks only the commit is written, and once more each record that another one of the same key has
-// overtaken meanwhile. Where the caller holds the locks from the beginning (locked), all of it is
+// overtaken meanwhile. If the caller holds the locks from the beginning (locked), all of it is
 // written under them.
 type together struct {
 	store   *Store
 	changes []*Change
 	members []member // one for each change, while it commits
-	ranges  []Range  // that are deleted before the changes are made
+	ranges  []Range  // deleted before the changes are made
 	view    *View    // that was open before the keys of the ranges were looked for; nil where there are none
-	drops   *Table   // a map that is to be undeclared, nil for none
-	tx      *Tx      // that writes them, nil for none: it may have a reason not to
+	drops   *Table   // a map to undeclare, nil for none
+	tx      *Tx      // that writes them, nil for none: it may prevent the commit
 	turn    bool     // the caller has the turn of the transactions
 	locked  bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
-	shards  shardSet // that are to be locked; those of the changes are added
+	shards  shardSet // to be locked; those of the changes are added
 
 	writes     map[string]bool // the keys of the changes, where there are ranges
 	deleted    *deletedKeys    // those of the ranges
 	generation int             // of the store, when these were gathered
 	taken      int64           // memory of these
-	failed     atomic.Bool     // some of them could not be taken out
+	failed     atomic.Bool     // some of them could not be removed
 
 	ahead    bool // the members are in the log
 	appended bool // the outcome is
@@ -60,20 +60,20 @@ type Change struct {
 	collection *txCollection // of a transaction, that has changed it
 	taken      int64         // memory, by put
 	existed    bool          // of an element, before the transaction
-	keeps      bool          // of a meta: the collection outlives the record that is there
+	keeps      bool          // of a meta: the collection outlives the present record
 }
 
-// member is a change that is being committed. There is none before, for many changes wait in memory.
+// member is a change that is being committed. It is made only then, as many changes wait in memory.
 type member struct {
 	*Change
 	table *Table
 	hash  uint64
 	now   state
 	p     seglog.Pending
-	told  bool // the log knows the outcome: there was no entry, and is none
+	told  bool // the outcome is known: there was no entry, and is none
 }
 
-// members are lists for small groups, which are used again.
+// members has lists for small groups, for reuse.
 var members = sync.Pool{New: func() any { return new([]member) }}
 
 const mostMembers = 256 // in a list that is kept
@@ -93,10 +93,10 @@ func giveMembers(list []member) {
 	}
 }
 
-// defaultGroupBytes are appended at once, at most.
+// defaultGroupBytes is the most that is appended at once.
 const defaultGroupBytes = 1 << 20
 
-// shardSet is some of the shards of keys.
+// shardSet is a set of shards of keys.
 type shardSet [cache.Shards / 64]uint64
 
 func (m *shardSet) add(hash uint64) {
@@ -104,7 +104,7 @@ func (m *shardSet) add(hash uint64) {
 	m[n/64] |= 1 << (n % 64)
 }
 
-// addAll makes it all of them.
+// addAll adds all shards.
 func (m *shardSet) addAll() {
 	for i := range m {
 		m[i] = ^uint64(0)
@@ -134,7 +134,7 @@ func (s *Store) WriteAll(changes []*Change, d Durability) error {
 	return s.log.SyncTo(seq)
 }
 
-// commitAll makes the changes count. It returns the number up to which the log must be synced to make them durable.
+// commitAll commits the changes. It returns the number up to which the log must be synced to make them durable.
 func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	s.pace()
 	defer func() { g.finish(err) }()
@@ -180,7 +180,7 @@ func (g *together) use() (pass, error) {
 	}
 }
 
-// check returns why not all changes can be made.
+// check returns the reason why not all changes can be made.
 func (g *together) check() error {
 	s := g.store
 	allow := s.allow
@@ -191,7 +191,7 @@ func (g *together) check() error {
 		if err := c.check(); err != nil {
 			return err
 		}
-		if c.Kind != record.Element { // of which others know the updates
+		if c.Kind != record.Element { // the updates of elements are known elsewhere
 			if err := allow(c.Key); err != nil {
 				return err
 			}
@@ -203,7 +203,7 @@ func (g *together) check() error {
 	return nil
 }
 
-// finish is for a caller that holds no lock any more.
+// finish ends the group. The caller holds no lock any more.
 func (g *together) finish(err error) {
 	g.group.End()
 	giveMembers(g.members)
@@ -217,8 +217,8 @@ func (g *together) finish(err error) {
 	}
 }
 
-// prepare makes the records, and writes ahead what is too much for one append: large values in parts, and many
-// records.
+// prepare makes the records, and writes them ahead if they are too large for one append: large values in parts,
+// and many records.
 func (g *together) prepare() error {
 	s := g.store
 	reserve, appendPart := s.reserve, s.appendPart
@@ -266,10 +266,10 @@ func (g *together) prepare() error {
 	return g.writeAhead(batch)
 }
 
-// estimate is about the length of the record.
+// estimate returns about the length of the record.
 func estimate(p *seglog.Pending) int64 { return int64(len(p.Key)+len(p.Value)) + 64 }
 
-// writeAhead is an operation of its own: what waits for life need not wait for the whole group.
+// writeAhead is an operation of its own: a waiter for life need not wait for the whole group.
 func (g *together) writeAhead(recs []*seglog.Pending) error {
 	if g.locked {
 		return g.group.Ahead(recs...)
@@ -282,7 +282,7 @@ func (g *together) writeAhead(recs []*seglog.Pending) error {
 	return g.group.Ahead(recs...)
 }
 
-// lockAndCommit locks what there is to lock. The caller is inside the gate, so no map is declared.
+// lockAndCommit locks the keys and commits. The caller is inside the gate, so no map is declared.
 func (g *together) lockAndCommit() (uint64, error) {
 	s := g.store
 	g.route()
@@ -300,7 +300,7 @@ func (g *together) lockAndCommit() (uint64, error) {
 	return g.commitLocked()
 }
 
-// route finds out where the changes belong.
+// route finds the tables of the changes.
 func (g *together) route() {
 	for i := range g.members {
 		c := &g.members[i]
@@ -324,7 +324,7 @@ func (g *together) commitLocked() (uint64, error) {
 			return 0, err
 		}
 	}
-	if len(g.ranges) > 0 { // before the entries are examined, of which some may expire now
+	if len(g.ranges) > 0 { // before the entries are examined, some of which may expire now
 		if err := g.gatherLocked(); err != nil {
 			return 0, err
 		}
@@ -363,7 +363,7 @@ func (g *together) commitLocked() (uint64, error) {
 	return seq, nil
 }
 
-// sweep takes out what the range deletions have left to the locks.
+// sweep removes the entries that the range deletions have left to the locks.
 func (g *together) sweep() error {
 	if len(g.ranges) == 0 {
 		return nil
@@ -380,11 +380,10 @@ func (g *together) sweep() error {
 	return nil
 }
 
-// PartShown is called when some changes of a group show, and others do not yet. It is a variable for the sake
-// of tests that stand outside.
+// PartShown is called when only some changes of a group show. It is a variable for tests of other packages.
 var PartShown = func() {}
 
-// examineLocked finds out what the entry is now.
+// examineLocked reads the present state of the entry.
 func (c *member) examineLocked(s *Store) error {
 	w := &c.Write
 	if c.known != nil {
@@ -392,7 +391,7 @@ func (c *member) examineLocked(s *Store) error {
 	} else if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
 		return err
 	}
-	if w.Cells != nil && w.Cells != c.now.cells { // those that are there have values of another type
+	if w.Cells != nil && w.Cells != c.now.cells { // the present cells have values of another type
 		return seglog.ErrClosed
 	}
 	c.told = w.Delete && c.now.address == 0
@@ -400,7 +399,7 @@ func (c *member) examineLocked(s *Store) error {
 	return nil
 }
 
-// appendLocked appends what is not in the log yet, and returns the number by which the changes count.
+// appendLocked appends the records that are not in the log yet. It returns the number by which they count.
 func (g *together) appendLocked() (uint64, error) {
 	s := g.store
 	var recs []*seglog.Pending
@@ -428,7 +427,7 @@ func (g *together) appendLocked() (uint64, error) {
 	switch {
 	case g.ahead || len(recs) > 1:
 		return g.group.Commit(recs...)
-	case len(recs) == 1: // which needs no company
+	case len(recs) == 1: // a single record is no group
 		recs[0].Shows = true
 		err := s.log.Append(recs[0])
 		return recs[0].Seq, err
@@ -436,7 +435,7 @@ func (g *together) appendLocked() (uint64, error) {
 	return s.log.Last(), s.log.Failure()
 }
 
-// overtaken reports whether the record that was written ahead is to be written again. The one ahead is dead then.
+// overtaken reports whether the record that was written ahead must be written again. The one ahead is dead then.
 func (c *member) overtaken(s *Store) bool {
 	if !c.replacesLater(s) && !s.ranged.behindLocked(&c.p) {
 		return false
@@ -446,8 +445,8 @@ func (c *member) overtaken(s *Store) bool {
 	return true
 }
 
-// replacesLater reports whether the entry has a record that stands behind the one that was written ahead:
-// compaction relies on what a record replaces being before it.
+// replacesLater reports whether the entry has a record after the one that was written ahead: compaction relies
+// on each record being after the one that it replaces.
 func (c *member) replacesLater(s *Store) bool {
 	if c.now.address == 0 {
 		return false
@@ -458,7 +457,7 @@ func (c *member) replacesLater(s *Store) bool {
 	return now > c.p.Segment || now == c.p.Segment && offset >= ahead
 }
 
-// showLocked lets index and cells know of a change with this number.
+// showLocked enters a change with this number in index and cells.
 func (c *member) showLocked(s *Store, seq uint64) {
 	if c.told {
 		c.now.swap(nil)

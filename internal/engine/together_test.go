@@ -168,7 +168,7 @@ func TestGroupsModel(t *testing.T) {
 	}
 }
 
-// TestGroupAbandoned: what a group that is given up has written ahead is dead, and goes.
+// TestGroupAbandoned: records written ahead by an abandoned group are dead, and are removed.
 func TestGroupAbandoned(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 1000; o.GroupBytes = 100 })
 	mustSet(t, s, "a", "1")
@@ -196,9 +196,8 @@ func TestGroupAbandoned(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSpreadGroupIsCompactedAlone: a run of one segment with members of a group that goes on far behind it is
-// compacted, and read once. Where the group is committed in the tail, that is no reason to leave anything
-// alone.
+// TestSpreadGroupIsCompactedAlone: a run of one segment with members of a group that goes on far after it is
+// compacted, and read once. A commit of the group in the tail prevents no compaction.
 func TestSpreadGroupIsCompactedAlone(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 })

@@ -10,12 +10,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A new deadline for an entry is a new record of it, with the value that it has: of a large value, with the
-// parts that it has. Only while compaction moves one of these, they are written anew, for it looks
-// for who lists a part once, when it comes by.
+// A new deadline for an entry is a new record with the present value: for a large value, with the present
+// parts. Only while compaction moves one of these are they written anew, as it looks for the record that lists
+// a part only once.
 
 // DeadlineOf returns the deadline of an entry, 0 for none: as the open map shows it or, when c is nil, as the log
-// has it or is to have it. The error is ErrNotFound when there is none.
+// has it or will have it. The error is ErrNotFound when there is none.
 func (s *Store) DeadlineOf(t *Table, c *Cells, key []byte) (uint64, error) {
 	r := reader{store: s, cells: c, shared: true}
 	return r.deadline(t, key)
@@ -32,7 +32,7 @@ func (now *state) shownTo(c *Cells) error {
 	return nil
 }
 
-// Expire gives an entry another deadline, 0 for none. Its value in memory stays there. The errors
+// Expire gives an entry another deadline, 0 for none. A value in memory stays in memory. The errors
 // are those of Write, and ErrNotFound when there is no entry in the sense of DeadlineOf.
 func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) error {
 	e := &renewal{table: t, of: c, key: key, deadline: deadline}
@@ -94,12 +94,12 @@ func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
 	return s.renewLocked(e, d)
 }
 
-// renewLocked gives the entry, which is the one that is meant, its deadline.
+// renewLocked gives the entry its new deadline. The caller has looked it up.
 func (s *Store) renewLocked(e *renewal, d Durability) (seq uint64, err error) {
 	cell, now := e.cell, &e.state
 	switch {
 	case e.expiry == e.deadline:
-		if cell != nil && cell.Dirty && d != Async { // the present value is to be as durable as the new deadline
+		if cell != nil && cell.Dirty && d != Async { // the present value must be as durable as the new deadline
 			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
 		}
 		return s.log.Last(), err
@@ -122,12 +122,12 @@ func (s *Store) renewLocked(e *renewal, d Durability) (seq uint64, err error) {
 type renewal struct {
 	state
 	table    *Table // nil until it is known
-	of       *Cells // of the open map that asks, nil for the log's entry
+	of       *Cells // of the open map that renews it, nil for the log's entry
 	key      []byte
 	deadline uint64
 }
 
-// copyOf is a cell that takes the place of old.
+// copyOf returns a cell that replaces old.
 func (e *renewal) copyOf(old *cache.Cell) *cache.Cell {
 	c := &cache.Cell{}
 	if old.Holds {
@@ -173,8 +173,8 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	return p.Seq, nil
 }
 
-// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one or has a content type,
-// nor while a view is being opened.
+// expireLaterLocked leaves the record to the next flush. done is false if the value is a large one or has a content
+// type, or while a view is being opened.
 func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	if e.cells.table.Closed(e.hash) {
 		return false, seglog.ErrClosed
@@ -208,8 +208,8 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	return true, nil
 }
 
-// movesParts reports whether compaction is at work on a segment with a part that the record lists.
-// It begins with none whose parts the holder of the key's lock is about to list again.
+// movesParts reports whether compaction moves a segment with a part that the record lists. It
+// begins with no segment whose parts the holder of the key's lock is about to list again.
 func (s *Store) movesParts(e *seglog.Record) bool {
 	if e.Large == 0 {
 		return false

@@ -15,19 +15,18 @@ import (
 )
 
 // A transaction reads a view, and keeps its writes to itself until it commits. It is optimistic:
-// nothing waits for it, and at its end it finds out whether it can be as if it had run then and
-// there, alone:
+// nothing waits for it, and at its end it checks whether it is as if it had run then, alone:
 //
 //  1. Lock the keys that were read and those that are written, in ascending order; after an iteration all
 //     shards.
-//  2. Check whether any key that was read, found or not, has changed since the view was opened; whether any has
-//     that an iteration passed or would have passed; and whether anything that was read has expired. If so, the
-//     function runs again, on a new view.
+//  2. Check whether any key that was read, found or not, has changed since the view was opened; whether any key
+//     has that an iteration passed or would have passed; and whether any entry that was read has expired. If
+//     so, the function runs again, on a new view.
 //  3. Append the writes, as a group, and let them show (together.go).
 //
-// The order of the commits is the serial one: everything that a transaction has read is at its
-// commit as it was in the view. A key that is written and was not read is not checked. A
-// transaction that writes nothing has read a state that existed, and is through.
+// The order of the commits is the serial one: everything that a transaction has read is unchanged
+// at its commit. A key that is written and was not read is not checked. A transaction that writes
+// nothing has read a state that existed, and has succeeded.
 //
 // After three conflicts a transaction gets the turn: no other commits until it is through. After
 // eight, plain writers wait as well. The holder of the turn waits for no goroutine that may wait
@@ -39,36 +38,36 @@ import (
 type Tx struct {
 	store    *Store
 	view     *View
-	locked   *lockedKey // instead of a view: it sees the present, and nobody else changes that
+	locked   *lockedKey // instead of a view: it sees the present, which no other writer changes
 	readOnly bool
 	done     atomic.Bool
 
 	writes   map[string]*Change // by whole key
 	elements map[string]*Change // of collections
 	created  uint64             // collections
-	bytes    int64              // that the writes take
+	bytes    int64              // of the writes
 	copied   Arena              // keys and values of writes
 	spare    []Change           // room for writes
 	reads    map[string]bool    // whole keys
 	parts    map[string]bool    // keys of elements that were read
-	members  map[uint64]bool    // collections of which it has read which elements there are
-	above    *layers            // elements that it has changed, above those that it reads; nil before somebody asks
+	members  map[uint64]bool    // collections whose list of elements it has read
+	above    *layers            // elements that it has changed, above those that it reads; nil before they are needed
 	scans    []scanned
 	required []required
-	ranges   []Range             // that it deletes, before it writes
+	ranges   []Range             // deleted before its writes
 	marked   map[sortedBy]*marks // of writes, for walks in order
 	first    uint64              // of the deadlines of entries that were read, 0 for none
 	under    *seglog.Parts       // the parts of large values that it has written; nil if there are none
-	lost     error               // why there is one that has not been written
-	failed   error               // of a read that could not say so, or of a write: there is no commit then
+	lost     error               // the error of a part that has not been written
+	failed   error               // of a read that could not return it, or of a write: there is no commit then
 
-	Takes Takes // of whoever reads in the transaction, nil if it allows all
+	Takes Takes // for reads in the transaction, nil if it allows all
 }
 
 var (
-	// ErrTxDone is the use of a transaction after the end of its function.
+	// ErrTxDone is the error of using a transaction after the end of its function.
 	ErrTxDone = errors.New("copal: the transaction has ended")
-	// ErrTxReadOnly is a write in a transaction that only reads.
+	// ErrTxReadOnly is the error of a write in a transaction that only reads.
 	ErrTxReadOnly = errors.New("copal: the transaction only reads")
 )
 
@@ -77,10 +76,10 @@ const (
 	aloneAfter = 8
 )
 
-// transactions are those whose functions run.
+// transactions has the state of the transactions whose functions run.
 type transactions struct {
-	turn  sync.RWMutex // held by who commits; exclusively by who must be through. Taken before all other locks
-	n     atomic.Int32 // how many there are, so that a plain write need not look when there is none
+	turn  sync.RWMutex // held to commit; exclusively by a transaction that must succeed. Taken before all other locks
+	n     atomic.Int32 // their number, so that a plain write need not look when there is none
 	alone atomic.Bool  // plain writers wait
 
 	mu      sync.Mutex // a leaf
@@ -93,7 +92,7 @@ func (x *transactions) init() {
 	x.through = sync.NewCond(&x.mu)
 }
 
-// enter notes that this goroutine is in a transaction. It cannot be in two.
+// enter notes that this goroutine is in a transaction. A second one is an error.
 func (x *transactions) enter() (leave func(), err error) {
 	id := goid.Get()
 	x.mu.Lock()
@@ -111,8 +110,8 @@ func (x *transactions) enter() (leave func(), err error) {
 	}, nil
 }
 
-// allow refuses a write from within a transaction that is none of the transaction's, and lets others wait while
-// a transaction must be alone. The caller holds no lock.
+// allow refuses a write by other means from within a transaction, and makes other writes wait while a
+// transaction must be alone. The caller holds no lock.
 func (x *transactions) allow() error {
 	if x.n.Load() == 0 {
 		return nil
@@ -129,7 +128,7 @@ func (x *transactions) allow() error {
 	return nil
 }
 
-// urge gives a transaction that has failed so often what it needs to get through. The caller calls yield when it has.
+// urge lets a transaction that has failed so often get through. The caller calls yield afterwards.
 func (x *transactions) urge(conflicts int) (yield func()) {
 	if conflicts < turnAfter {
 		return func() {}
@@ -158,10 +157,10 @@ func (s *Store) allow(key []byte) error {
 // allowKey refuses a write to a key that the same goroutine is updating.
 func (s *Store) allowKey(key []byte) error { return s.queues.allow(subject{key: view(key)}) }
 
-// Transact calls f with a transaction, and makes its writes count, all or nothing, as if everything
-// had happened at one moment. f may be called several times, and the last call counts; its error,
-// or a panic, ends the transaction without a trace. Durability is Process or Power. The error is
-// f's, or one of Write.
+// Transact calls f with a transaction, and commits its writes, all or nothing, as if everything had
+// happened at one moment. f may be called several times, and the last call counts; its error, or a
+// panic, ends the transaction without effect. Durability is Process or Power. The error is f's, or
+// one of Write.
 func (s *Store) Transact(d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -195,7 +194,7 @@ func (s *Store) tryTransaction(conflicts int, f func(*Tx) error) (uint64, error)
 	return tx.commit(conflicts >= turnAfter)
 }
 
-// Look calls f with a transaction that only reads: everything as it was at one moment.
+// Look calls f with a transaction that only reads: it sees one moment.
 func (s *Store) Look(f func(*Tx) error) error {
 	tx, err := s.beginTx(true)
 	if err != nil {
@@ -229,7 +228,7 @@ func (tx *Tx) end() {
 }
 
 // Fail keeps the transaction from committing, because of an error that a read could not return. It
-// reports false if that is too late, for the transaction has ended.
+// reports false if the transaction has already ended.
 func (tx *Tx) Fail(err error) bool {
 	if tx.done.Load() {
 		return false
@@ -240,8 +239,8 @@ func (tx *Tx) Fail(err error) bool {
 	return true
 }
 
-// Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction
-// has written it, or else as it was when that began. The bytes are not to be changed. The error is ErrNotFound
+// Get returns the entry of key, from table t or, when t is nil, from where the key belongs: the transaction's
+// own write, or else the entry at its beginning. The caller does not change the bytes. The error is ErrNotFound
 // when there is none.
 func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
 	if !tx.done.Load() && tx.writes[view(key)] == nil {
@@ -250,7 +249,7 @@ func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
 	return tx.look(t, key)
 }
 
-// look is Get of a noted write or read.
+// look is Get without noting the read.
 func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	if tx.done.Load() {
 		return Entry{}, ErrTxDone
@@ -264,8 +263,8 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	return e, err
 }
 
-// ViewRecord calls fn with the record of key's entry, in the sense of Get. The bytes are not to be changed. Of a large
-// value the record has the list of the parts. A write of the transaction itself has no number.
+// ViewRecord calls fn with the record of key's entry, in the sense of Get. The caller does not change the bytes. For
+// a large value the record has the list of the parts. A write of the transaction itself has no number.
 func (tx *Tx) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
 	if tx.done.Load() {
 		return ErrTxDone
@@ -295,11 +294,11 @@ func (tx *Tx) ViewRecord(key []byte, fn func(e *seglog.Record) error) error {
 	return fn(&e)
 }
 
-// Owner is the store of the transaction.
+// Owner returns the store of the transaction.
 func (tx *Tx) Owner() *Store { return tx.store }
 
-// Written is the number of the record by which a write of the transaction stands in the log, once that has committed;
-// 0 if it has written nothing under the key.
+// Written returns the number of the record of the transaction's write of key, once it has committed; 0 if it has not
+// written the key.
 func (tx *Tx) Written(key []byte) uint64 {
 	if c := tx.writes[view(key)]; c != nil {
 		return c.seq
@@ -307,7 +306,7 @@ func (tx *Tx) Written(key []byte) uint64 {
 	return 0
 }
 
-// DeadlineOf is the deadline of the entry of key, of a value or a collection, in the sense of Get; 0 for none.
+// DeadlineOf returns the deadline of key's entry, a value or a collection, in the sense of Get; 0 for none.
 func (tx *Tx) DeadlineOf(t *Table, key []byte) (uint64, error) {
 	c := tx.writes[view(key)]
 	switch {
@@ -327,10 +326,10 @@ func (tx *Tx) DeadlineOf(t *Table, key []byte) (uint64, error) {
 	return deadline, err
 }
 
-// Expiry is the deadline of the entry, 0 for none.
+// Expiry returns the deadline of the entry, 0 for none.
 func (e *Entry) Expiry() uint64 { return e.expiry }
 
-// own is a change as a read shows it.
+// own returns the entry of the transaction's own change.
 func (tx *Tx) own(c *Change) (e Entry, err error) {
 	switch {
 	case c.Delete:
@@ -386,7 +385,7 @@ func (tx *Tx) noteDeadline(deadline uint64) {
 	}
 }
 
-// Write takes a write into the transaction. Key and value are copied; the cell, and what w says else, become
+// Write takes a write into the transaction. Key and value are copied; the cell and the other fields of w become
 // the transaction's.
 func (tx *Tx) Write(t *Table, w *Write) error {
 	if tx.done.Load() {
@@ -427,12 +426,12 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	return nil
 }
 
-// cellsOfTx is how many writes of a transaction leave a decoded value in memory. More of them are a load, which
-// is not read at once.
+// cellsOfTx is the number of writes of a transaction that leave a decoded value in memory. More are a bulk
+// load, which is not read at once.
 const cellsOfTx = 4096
 
-// setAside writes the parts of a large value to the log at once, where they count for nothing until the
-// transaction commits. Memory keeps the list.
+// setAside writes the parts of a large value to the log at once, where they do not count until the transaction
+// commits. Memory keeps the list.
 func (tx *Tx) setAside(c *Change) error {
 	s := tx.store
 	if tx.under == nil {
@@ -448,7 +447,7 @@ func (tx *Tx) setAside(c *Change) error {
 	return nil
 }
 
-// memory is the memory of a change, about.
+// memory returns about the memory of a change.
 func (c *Change) memory() int64 {
 	return int64(len(c.Key)+len(c.Value)+c.Cost) + 300
 }
@@ -464,9 +463,9 @@ func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
 	return true, tx.Write(t, &Write{Key: key, Delete: true, Cells: c})
 }
 
-// Items yields each entry of the table as Get would, exactly once and in no order, with values but for
-// collections. What the transaction writes meanwhile to an entry that has not been yielded yet shows; whether a
-// new one does is not said.
+// Items yields each entry of the table as Get would, exactly once and in no order, with values except for
+// collections. A write of the transaction meanwhile shows in an entry that has not been yielded yet; a new
+// entry may or may not show.
 func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		tx.noteScan(scanned{sortedBy: sortedBy{table: t}})
@@ -474,7 +473,7 @@ func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
 	}
 }
 
-// noteScan notes what an iteration comes by, and reports whether it did.
+// noteScan notes the range of an iteration, and reports whether it did.
 func (tx *Tx) noteScan(what scanned) bool {
 	if !tx.readOnly && (what.span != nil || !slices.Contains(tx.scans, what)) {
 		tx.scans = append(tx.scans, what)
@@ -504,7 +503,7 @@ func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
 				continue
 			}
 		}
-		if IsCollection(item.Err) { // which is left out where values are wanted
+		if IsCollection(item.Err) { // which is left out if values are wanted
 			if values {
 				continue
 			}
@@ -525,11 +524,11 @@ func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
 	}
 }
 
-// ownKeys are those of the table that the transaction has written.
+// ownKeys returns the keys of the table that the transaction has written.
 func (tx *Tx) ownKeys(t *Table) (keys [][]byte) {
 	in, err := tx.store.use()
 	if err != nil {
-		return nil // which the view says, too
+		return nil // as in the view
 	}
 	defer tx.store.life.leave(in)
 	for _, c := range tx.writes {
@@ -540,7 +539,7 @@ func (tx *Tx) ownKeys(t *Table) (keys [][]byte) {
 	return keys
 }
 
-// Len is the number of entries of the table.
+// Len returns the number of entries of the table.
 func (tx *Tx) Len(t *Table) (n int, err error) {
 	for item := range tx.Items(t, false) {
 		if item.Err != nil {
@@ -551,7 +550,7 @@ func (tx *Tx) Len(t *Table) (n int, err error) {
 	return n, nil
 }
 
-// commit returns the number up to which the log must be synced to make durable what was read and written.
+// commit returns the number up to which the log must be synced to make its reads and writes durable.
 func (tx *Tx) commit(turn bool) (uint64, error) {
 	if tx.failed != nil {
 		return 0, tx.failed
@@ -580,7 +579,7 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 	return s.commitAll(&together{store: s, changes: tx.changes(elements, s.log.Last()+1), ranges: tx.ranges, view: tx.view, tx: tx, turn: turn})
 }
 
-// addShards adds the shards of all that was read. The caller is inside the gate.
+// addShards adds the shards of all keys that were read. The caller is inside the gate.
 func (tx *Tx) addShards(shards *shardSet) {
 	if len(tx.scans) > 0 {
 		shards.addAll()
@@ -601,7 +600,7 @@ func (tx *Tx) addShards(shards *shardSet) {
 	}
 }
 
-// validateLocked returns errConflict if something that was read has changed. The caller holds the locks.
+// validateLocked returns errConflict if an entry that was read has changed. The caller holds the locks.
 func (tx *Tx) validateLocked() error {
 	if err := tx.view.failure(); err != nil {
 		return err
@@ -639,7 +638,7 @@ func (tx *Tx) validateLocked() error {
 	return nil
 }
 
-// tableOf is where a key belongs. The caller is inside the gate.
+// tableOf returns the table of a key. The caller is inside the gate.
 func (tx *Tx) tableOf(key string) *Table {
 	return tx.store.spaces[0].route(record.Value, []byte(key))
 }

@@ -129,8 +129,8 @@ func add(tx *Tx, key string, n int) error {
 	return tx.Write(nil, &Write{Key: []byte(key), Value: strconv.AppendInt(nil, int64(old+n), 10)})
 }
 
-// TestTransactionsGetThrough: where everybody changes the same keys, by transactions and by other means,
-// everybody comes through, and what moves between the keys is neither lost nor made.
+// TestTransactionsGetThrough: if all writers change the same keys, by transactions and by other means, each
+// gets through, and amounts moved between the keys are neither lost nor made.
 func TestTransactionsGetThrough(t *testing.T) {
 	s := openWhole(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 100 << 10 })
 	const writers, each = 8, 100
@@ -210,7 +210,7 @@ func TestTransactionUnderConflict(t *testing.T) {
 }
 
 // TestTransactionRefusesOtherWrites: within its function every write that is not the transaction's is refused,
-// and nobody waits for himself.
+// and no write waits for itself.
 func TestTransactionRefusesOtherWrites(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	mustSet(t, s, "b", "1")
@@ -285,8 +285,8 @@ func TestTransactionOfAnyLength(t *testing.T) {
 	mustClose(t, s)
 }
 
-// readsOfAKey are the ways in which a transaction finds out about a key. What they say of an entry, they do not
-// say of none.
+// readsOfAKey are the ways in which a transaction reads a key. They return something else for an entry than for
+// none.
 var readsOfAKey = map[string]func(tx *Tx, key []byte) (any, error){
 	"Has":    func(tx *Tx, key []byte) (any, error) { return tx.Has(nil, key) },
 	"Get":    func(tx *Tx, key []byte) (any, error) { _, err := tx.Get(nil, key); return err, nil },
@@ -324,8 +324,8 @@ var mortals = map[string]func(t *testing.T, s *Store){
 	"collection": func(t *testing.T, s *Store) { mustChange(t, s, "mortal", hset("mortal", "1")) },
 }
 
-// TestTransactionExpiry: what expires between a read and the commit is a change, and what had expired before is
-// nothing: nobody has to take it out first.
+// TestTransactionExpiry: an entry that expires between a read and the commit is a change; one that had expired
+// before does not exist, even if it was not removed.
 func TestTransactionExpiry(t *testing.T) {
 	for what, make := range mortals {
 		for name, read := range readsOfAKey {

@@ -10,16 +10,16 @@ import (
 )
 
 // A transaction walks in order by merging the keys of its view with marks of the keys that it has written, as a view
-// does with changed keys: a key that the transaction has set is there, and one that it has deleted hides the view's.
-// The first walk over a table makes the marks, and from then on they are kept with the writes. Every key is looked up
-// at its turn. So a walk takes as much memory as one of the view. A walk that has passed many deleted keys notes where
-// they are, as one of the store does.
+// does with changed keys: a key that the transaction has set is yielded, and one that it has deleted hides the
+// view's. The first walk over a table makes the marks, and from then on they are kept with the writes. Every key is
+// looked up at its turn. So a walk takes as much memory as one of the view. A walk that has passed many deleted keys
+// notes the gap, as one of the store does.
 //
-// A walk is noted as a range: any change of a key in it is a conflict, even of a key that did not exist; no other
-// change is. A walk that is left early has the range up to the last key that it yielded. Ranges of several walks
-// become one, if they meet.
+// A walk is noted as a range: any change of a key in it is a conflict, even of a key that did not exist; no
+// other change is. A walk that ends early has the range up to the last key that it yielded. Ranges of several
+// walks become one, if they meet.
 
-// scanned is what an iteration came by: the keys of a table whose sort keys are in a span, or, without one, all
+// scanned is the range of an iteration: the keys of a table whose sort keys are in a span, or, without one, all
 // of them; without a table, the whole keys in the span.
 type scanned struct {
 	sortedBy
@@ -42,7 +42,7 @@ func (tx *Tx) endScan(span *Span) {
 	}
 }
 
-// scanChangedLocked reports whether anything has changed that an iteration came by.
+// scanChangedLocked reports whether anything in the range of an iteration has changed.
 func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 	var all shardSet
 	all.addAll()
@@ -72,16 +72,16 @@ func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 	return changed
 }
 
-// sortedBy is of what keys there are marks: of a table, in an order; without a table the whole keys of all.
+// sortedBy identifies the keys of marks: those of a table, in an order; without a table the whole keys of all.
 type sortedBy struct {
 	table *Table
 	by    keycodec.Order
 }
 
-// marks are those of the keys that a transaction has written.
+// marks has the marks of the keys that a transaction has written.
 type marks struct {
 	tree order.Tree
-	gaps order.Gaps // where there is no key, neither of the view nor of the transaction
+	gaps order.Gaps // without a key of the view or of the transaction
 }
 
 // marksOf returns the marks of the transaction's writes.
@@ -111,7 +111,7 @@ func (tx *Tx) mark(of sortedBy, m *marks, c *Change) {
 	if of.table != nil {
 		in, err := tx.store.use()
 		if err != nil {
-			return // which the view says, too
+			return // as in the view
 		}
 		t := tx.store.spaces[0].route(c.kind(), c.Key)
 		tx.store.life.leave(in)
@@ -127,9 +127,9 @@ func (tx *Tx) mark(of sortedBy, m *marks, c *Change) {
 	}
 }
 
-// InOrder yields the entries of the table of which the sort keys are in the span, in that order, each as Get
-// would. What the transaction writes meanwhile to an entry that has not been yielded yet shows; whether a new
-// one does is not said. Key and value are valid until the next is yielded.
+// InOrder yields the entries of the table whose sort keys are in the span, in that order, each as Get would. A
+// write of the transaction meanwhile shows in an entry that has not been yielded yet; a new entry may or may
+// not show. Key and value are valid until the next is yielded.
 //
 //go:noinline
 func (tx *Tx) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -178,11 +178,11 @@ type txWalk struct {
 	tx     *Tx
 	table  *Table // nil for all
 	wanted bool   // are values
-	values bool   // are to be looked at
+	values bool   // are looked at
 	own    *marks
 	span   *Span
 	noted  bool
-	keys   func(Span) keyCursor // that the view has
+	keys   func(Span) keyCursor // of the view
 	key    func(sortKey []byte) ([]byte, error)
 	yield  func(Item) bool
 	stop   bool
@@ -194,13 +194,13 @@ func (w *txWalk) report(item Item) bool {
 	return !w.stop
 }
 
-// walk merges the keys that the transaction has written with those that the view has.
+// walk merges the keys that the transaction has written with those of the view.
 func (w *txWalk) walk() {
 	own := w.own.tree.Freeze()
 	keys, at := w.begin(own, *w.span)
 	defer func() { keys.close() }()
 	_, sorted := keys.(sortedCursor)
-	ordered := w.table != nil && !sorted // so that a walk may begin anywhere
+	ordered := w.table != nil && !sorted // then a walk may begin anywhere
 	if w.noted {
 		defer w.tx.endScan(w.span)
 	}
@@ -223,7 +223,7 @@ func (w *txWalk) walk() {
 		learn()
 		key, err := w.key(at.Key())
 		if err != nil {
-			continue // of a file that was forged
+			continue // the file was forged
 		}
 		item, ok := w.item(key)
 		if !ok {
@@ -257,14 +257,14 @@ func (w *txWalk) begin(own *order.Tree, span Span) (keyCursor, order.Cursor) {
 	return keys, order.Merge([]order.Cursor{mine, keys}, span.Down, true)
 }
 
-// item is the entry of a key, if there is one.
+// item returns the entry of a key, if there is one.
 func (w *txWalk) item(key []byte) (item Item, ok bool) {
 	if !w.values && w.tx.writes[view(key)] == nil && !w.tx.done.Load() && len(w.tx.ranges) == 0 {
 		return w.tx.view.itemOf(w.table, key, false)
 	}
 	item.Key = key
 	item.Entry, item.Err = w.tx.look(w.table, key)
-	if IsCollection(item.Err) { // which is left out where values are wanted
+	if IsCollection(item.Err) { // which is left out if values are wanted
 		item.Err = nil
 		return item, !w.wanted
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// orderedTx is a store with three maps, of which m is kept in order, and raw keys, and what it has.
+// orderedTx is a store with three maps, of which m is kept in order, and raw keys, and its content.
 type orderedTx struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -90,8 +90,8 @@ func (o *orderedTx) walk(tx *Tx, prefix string, sp Span, values bool, yield func
 	}
 }
 
-// TestTxOrder: a transaction goes through keys in order, up and down, over any span, with what it has written
-// itself, and what it writes in the loop.
+// TestTxOrder: a transaction goes through keys in order, up and down, over any span, with its own writes, also
+// those in the loop.
 func TestTxOrder(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		o := newOrderedTx(t, seed)
@@ -125,7 +125,7 @@ func TestTxOrder(t *testing.T) {
 							t.Fatalf("seed %d, %q, %+v: %q, %q comes in the place of %q", seed, prefix, sp, key, value, want[n:])
 						}
 						n++
-						if n < len(want) && o.rng.IntN(10) == 0 { // of what comes next
+						if n < len(want) && o.rng.IntN(10) == 0 { // of the next key
 							if key := want[n]; o.rng.IntN(2) == 0 {
 								now[key] = "changed"
 								if err := tx.Write(nil, &Write{Key: []byte(key), Value: []byte("changed")}); err != nil {
@@ -239,7 +239,7 @@ func inAnotherGoroutine(f func() error) error {
 	return <-done
 }
 
-// queueTx is a transaction over an ordered map of numbers, and what that has.
+// queueTx is a transaction over an ordered map of numbers, and the map's content.
 type queueTx struct {
 	t     *testing.T
 	tx    *Tx
@@ -299,7 +299,7 @@ func (q *queueTx) pop(sp Span) (own string) {
 	return own
 }
 
-// first is the first key of a span as it is to be.
+// first returns the expected first key of a span.
 func (q *queueTx) first(sp Span) string {
 	if keys := spanned(q.has, "", sp); len(keys) > 0 {
 		return keys[0]
@@ -377,8 +377,8 @@ func TestTxWalksOfNothing(t *testing.T) {
 	}
 }
 
-// TestTxQueueAgainstAModel: whatever a transaction takes away, from where, and puts back where it knows that
-// there is nothing, its walks yield what there is.
+// TestTxQueueAgainstAModel: whatever keys a transaction deletes, and sets again in known gaps, its walks yield
+// the existing ones.
 func TestTxQueueAgainstAModel(t *testing.T) {
 	for seed := uint64(1); seed <= 6; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -517,7 +517,7 @@ func TestTxLargeValues(t *testing.T) {
 	s.wantSame(t, content)
 }
 
-// The loop over what a transaction has deleted sets one of these keys: the next walk comes by it.
+// The loop over deleted keys of a transaction sets one of them: the next walk yields it.
 func TestTxSetsDuringAWalkWhatItDeleted(t *testing.T) {
 	for _, down := range []bool{false, true} {
 		s, raw := orderedRaw(t)

@@ -9,21 +9,21 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// ErrChanged is a transaction that requires a key to be as it was, and it has changed.
+// ErrChanged is the error of a transaction that requires a key to be unchanged, when it is not.
 var ErrChanged = errors.New("copal: a key has changed that was to be as in the snapshot")
 
-// required is a key that has to be as a view has it, for the transaction to commit.
+// required is a key that must be unchanged since a view, for the transaction to commit.
 type required struct {
 	view     *View
 	key      string
-	id       uint64 // of the collection that the view has there, 0 for none
-	deadline uint64 // of what the view has there, 0 for none
+	id       uint64 // of the collection in the view, 0 for none
+	deadline uint64 // of the entry in the view, 0 for none
 }
 
-// Require lets the transaction count only if what stands under a key is what the view has, which is of the same
-// store and was opened earlier: no write has come since, to an element neither, even if it has made it what it was,
-// and no deadline has passed. The error is ErrChanged, of this call or of the commit; the transaction does not run
-// again for it. A key of which the view has nothing must not have come.
+// Require lets the transaction commit only if a key is unchanged since the view, which is of the same store and
+// was opened earlier: no write, not even one that restores the value or is of an element, and no deadline has
+// passed. Otherwise this call or the commit returns ErrChanged, for which the transaction does not run again. A
+// key that is not in the view must still be missing.
 func (tx *Tx) Require(v *View, key []byte) error {
 	if tx.done.Load() {
 		return ErrTxDone
@@ -45,7 +45,7 @@ func (tx *Tx) Require(v *View, key []byte) error {
 	return r.checkLocked(tx.store)
 }
 
-// requirement is what the view has under a key.
+// requirement returns the state of a key in the view.
 func (v *View) requirement(key []byte) (r required, err error) {
 	r = required{view: v, key: string(key)}
 	then := v.asItWas()
@@ -69,7 +69,7 @@ func (r *required) addShards(s *Store, shards *shardSet) {
 	}
 }
 
-// checkLocked returns ErrChanged unless all is as it was. The caller holds the locks.
+// checkLocked returns ErrChanged unless all is unchanged. The caller holds the locks.
 func (r *required) checkLocked(s *Store) error {
 	if err := r.view.failure(); err != nil {
 		return err
@@ -90,5 +90,5 @@ func (r *required) checkLocked(s *Store) error {
 	return nil
 }
 
-// OfPast reports whether a view is of a moment of the past, which does not learn what has changed since.
+// OfPast reports whether a view is of a moment of the past, which has no later changes.
 func (tx *Tx) OfPast(v *View) bool { return v.store != tx.store }

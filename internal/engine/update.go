@@ -8,36 +8,35 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An update reads an entry, lets a function decide, and commits the decision if the
-// entry is still the one that was read; else it begins again. The function runs
-// without any lock, so it may use the store and may panic.
+// An update reads an entry, lets a function decide, and commits the decision if the entry is still
+// the one that was read; otherwise it begins again. The function runs without any lock, so it may
+// use the store and may panic.
 //
 // After the first conflict the key has a queue (queue.go). Its updates, later ones too, then run one at a time in the
 // order in which they came, and only plain writes can still come between.
 //
 // A write to the key from within its own update would be a conflict for ever. It succeeds the first time, when it is
-// not looked for. The second time the goroutine is known, and the write is refused and the update given up, both with
-// ErrNested.
+// not checked. The second time the goroutine is known: the write is refused and the update ends, both with ErrNested.
 
-// ErrNested is a write to a key from within its own update.
+// ErrNested is the error of a write to a key from within its own update.
 var ErrNested = errors.New("copal: a write from within an update goes through what its function gets: the *Entry, and in a transaction a handle such as m.In(tx)")
 
 // Found is the entry that an update finds under a key.
 type Found struct {
 	Exists bool
 	Expiry uint64 // its deadline, 0 for none
-	Entry         // as it is stored, or the cell that has the value; the bytes are not the caller's
+	Entry         // stored value, or the cell that has it; the bytes are not the caller's
 }
 
-// Decide is the function of an update. It fills in the write, but for its key, or leaves it: then
-// write is false. Its error ends the update.
+// Decide is the function of an update. It fills in the write, except its key, and returns true, or
+// false for no write. Its error ends the update.
 type Decide func(found Found, w *Write) (write bool, err error)
 
-// Update applies decide to the entry of key atomically, in table t or, when t is nil, where the key
-// belongs. With the cells of an open map, decide gets the entry as that map shows it; the value is
-// from its cell if own is true and the cell has one. Otherwise it gets the entry as the log has it.
-// takes is as of AppendGet. decide may be called several times, and the last call counts. The errors are decide's and
-// those of Write. It returns the number of the record that was written, or of the last of the log if none was.
+// Update applies decide to the entry of key atomically, in table t or, when t is nil, where the key belongs.
+// With the cells of an open map, decide gets the entry as that map shows it; the value is from its cell if own
+// is true and the cell has one. Otherwise it gets the entry in the log. takes is as for AppendGet. decide may
+// be called several times, and the last call counts. The errors are decide's and those of Write. It returns the
+// number of the record that was written, or of the last of the log if none was.
 func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, takes Takes, decide Decide) (uint64, error) {
 	if s.opts.ReadOnly {
 		return 0, s.refuse(seglog.ErrReadOnly)
@@ -70,10 +69,10 @@ type updating struct {
 	durability Durability
 	decide     Decide
 	takes      Takes
-	head       *turn // this one's, while it is in the queue of the key
+	head       *turn // the turn of this update, while it is in the queue of the key
 }
 
-// errConflict says that the entry is not the one that was read.
+// errConflict means that the entry has changed since it was read.
 var errConflict = errors.New("the entry has changed")
 
 // tryUpdate returns the number up to which the log must be synced to make the outcome durable.
@@ -84,14 +83,14 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	}
 	w := Write{Key: u.key, Cells: u.cells, Durability: u.durability, version: &v}
 	write, err := u.decide(found, &w)
-	if u.head != nil && u.head.nested.Load() { // whatever decide has made of the refusal
+	if u.head != nil && u.head.nested.Load() { // even if decide has ignored the refusal
 		return 0, ErrNested
 	}
 	if err != nil {
 		return 0, err
 	}
 	if !write || w.Delete && !found.Exists {
-		return s.seen(u, &v) // which is to be as durable as the write
+		return s.seen(u, &v) // which must be as durable as the write
 	}
 	if err := checkValue(w.Value); err != nil {
 		return 0, err
@@ -110,7 +109,7 @@ func (s *Store) seen(u *updating, v *version) (uint64, error) {
 	return s.log.Last(), s.log.Failure()
 }
 
-// writeSeen has the log learn of what memory has for it under the key of an update.
+// writeSeen writes a dirty cell of the key of an update to the log.
 func (s *Store) writeSeen(u *updating) error {
 	in, err := s.use()
 	if err != nil {
@@ -128,8 +127,7 @@ func (s *Store) writeSeen(u *updating) error {
 	return s.writeLocked(now.cells, []cache.Dirty{{Cell: now.cell, Encoded: now.encoded}})
 }
 
-// version tells the states of an entry apart: by the record that it has in the log, and, while memory
-// has something else, by the cell.
+// version identifies a state of an entry: by its record in the log and, while memory differs, by the cell.
 type version struct {
 	address seglog.Address
 	special *cache.Cell
@@ -150,7 +148,7 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	if err != nil {
 		return Found{}, version{}, err
 	}
-	defer s.life.leave(in) // so that the record stays where it is
+	defer s.life.leave(in) // so that the record stays in its place
 	t := u.table
 	if t == nil {
 		t = s.spaces[0].route(record.Value, u.key)
@@ -176,7 +174,8 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	return found, v, err
 }
 
-// versionOf is the state of the entry, without its cell when it is the log's that counts.
+// versionOf returns the state of the entry, and its version. For an update of the log's entry it
+// has no cell.
 func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
 	hash := t.hash(u.key)
 	mu := s.lockOf(hash)

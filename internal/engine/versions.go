@@ -15,24 +15,24 @@ import (
 
 // Versions of a table are the old states of its entries, kept as long as a view is open that was
 // opened before the change. The log has no versions, and the index has none. The writer that
-// changes an entry notes where the old record stands, and only while there is a view.
+// changes an entry notes the place of the old record, and only while there is a view.
 //
 // A version holds from the previous change of the same key up to the change that replaced it. So
 // the entry of a key in a view is the first version that was replaced after the view was opened or,
-// when there is none, the present entry. In one view's time a key has one version, however often it
+// when there is none, the present entry. Between two views a key gets one version, however often it
 // changes: states that came and went since the newest view was opened are not noted.
 //
 // They are split by the locks of the keys, each of which guards a shard: a list in the order of the
 // changes, a hash table over it that leads to the newest of each bucket and from there to earlier
-// ones, and the bytes of the keys. There are no pointers in it. When a list has doubled, versions
-// that no view needs any more are left out. When the last view is closed, all are; a shard learns
-// that from its epoch, at its next use.
+// ones, and the bytes of the keys. It has no pointers. When a list has doubled, versions that no
+// view needs are left out. When the last view is closed, all are; a shard learns that from its
+// epoch, at its next use.
 type versions struct {
 	shards [cache.Shards]versionShard
 }
 
 type versionShard struct {
-	epoch   uint64 // in which this was noted; there is nothing in another one
+	epoch   uint64 // in which this was noted; empty in another one
 	list    []former
 	buckets []int32 // as many as a power of two: the newest version, counted from 1, or 0
 	keys    []byte
@@ -40,24 +40,23 @@ type versionShard struct {
 	counted int64 // bytes that are in views.bytes
 }
 
-// former is an entry as it was up to a change.
+// former is the state of an entry before a change.
 type former struct {
 	hash     uint64
 	address  seglog.Address // of its record, 0 when there was no entry
 	replaced uint64         // number of the record that replaced it; of a group, of its commit
-	opened   uint64         // how many views had been opened by then
-	key      uint32         // where the length of the key's own bytes is, and then those
+	opened   uint64         // number of views opened by then
+	key      uint32         // place of the length of the key's own bytes, which follow
 	before   int32          // the version before in the same bucket, counted from 1, or 0
 }
 
-// sees reports whether a version is the one that the view has, or newer. When an entry expires
-// there is no record, and the number is the next record's: a view that was opened between the two
-// has the same number as the views before.
+// sees reports whether a version is the view's own, or newer. When an entry expires there is no
+// record, and the number is the next record's: a view that was opened between the two has the same
+// number as the views before.
 func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v.number }
 
-// note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with
-// number seq replaced it or, with 0, before it expired. The caller holds the key's lock, and has appended that
-// record.
+// note keeps, for the views, the address a of the entry's record, 0 for none, before the record with number seq
+// replaced it or, with 0, before it expired. The caller holds the key's lock, and has appended that record.
 func (t *Table) note(hash uint64, own string, a seglog.Address, seq uint64) {
 	if v := &t.store.views; v.open.Load() > 0 && !v.quiet.Load() {
 		v.work.note(t, hash, own, a, seq)
@@ -74,7 +73,7 @@ func (t *Table) noteLocked(hash uint64, own string, a seglog.Address, seq uint64
 	sh.enter(views.epoch.Load())
 	last, opened := sh.newest(hash, own), views.opened.Load()
 	if last != nil && last.replaced > views.newest.Load() && last.opened == opened {
-		return // no view has seen the state that goes now
+		return // no view has the state that goes now
 	}
 	sh.add(former{hash: hash, address: a, replaced: seq, opened: opened}, last, own)
 	if len(sh.list) >= 2*sh.kept+sweepFrom {
@@ -103,14 +102,13 @@ func (t *Table) versionShard(n int) *versionShard {
 	return &all.shards[n]
 }
 
-// sweepFrom is how many versions of a shard are always worth the while to look at those that are not needed. It
-// is a variable for the sake of tests.
+// sweepFrom is the growth, beyond doubling, at which a shard is swept. It is a variable for tests.
 var sweepFrom = 32
 
-// smallShard is how many versions a shard keeps the room for when they have gone.
+// smallShard is the number of versions for which an empty shard keeps its memory.
 const smallShard = 64
 
-// enter empties a shard that has what was noted for other views.
+// enter empties a shard of versions that were noted for other views.
 func (sh *versionShard) enter(epoch uint64) {
 	if sh.epoch == epoch {
 		return
@@ -124,7 +122,7 @@ func (sh *versionShard) enter(epoch uint64) {
 	clear(sh.buckets)
 }
 
-// bucket is where the list of versions of a hash begins. The lowest bits have chosen the shard.
+// bucket returns the head of the list of versions of a hash. The lowest bits have chosen the shard.
 func (sh *versionShard) bucket(hash uint64) *int32 {
 	return &sh.buckets[hash/cache.Shards&uint64(len(sh.buckets)-1)]
 }
@@ -134,14 +132,14 @@ func (sh *versionShard) has(v *former, hash uint64, own string) bool {
 	return v.hash == hash && sh.own(v) == own
 }
 
-// own is the key's own bytes, valid while the lock is held.
+// own returns the key's own bytes, valid while the lock is held.
 func (sh *versionShard) own(v *former) string {
 	b := sh.keys[v.key:]
 	length, n := binary.Uvarint(b)
 	return view(b[n : n+int(length)])
 }
 
-// newest is the version of a key that was noted last, or nil.
+// newest returns the last noted version of a key, or nil.
 func (sh *versionShard) newest(hash uint64, own string) *former {
 	if len(sh.list) == 0 {
 		return nil
@@ -168,7 +166,7 @@ func (sh *versionShard) add(v former, last *former, own string) {
 	sh.put(v)
 }
 
-// put appends a version for which there is a bucket.
+// put appends a version, which needs buckets.
 func (sh *versionShard) put(v former) {
 	b := sh.bucket(v.hash)
 	v.before = *b
@@ -216,7 +214,7 @@ func (sh *versionShard) since(view *View, yield func(v *former) bool) {
 	}
 }
 
-// predecessor is the version before of the same key, or nil.
+// predecessor returns the version before of the same key, or nil.
 func (sh *versionShard) predecessor(v *former) *former {
 	for i := v.before; i != 0; i = sh.list[i-1].before {
 		if p := &sh.list[i-1]; p.hash == v.hash && sh.own(p) == sh.own(v) {
@@ -226,7 +224,7 @@ func (sh *versionShard) predecessor(v *former) *former {
 	return nil
 }
 
-// sweep leaves out what none of the views needs that are open: what the same of them see as see the version before.
+// sweep removes the versions that no open view needs: those that the same views see as the version before.
 func (sh *versionShard) sweep(open []*View) {
 	old := *sh
 	sh.list, sh.keys = nil, nil
@@ -250,7 +248,7 @@ func (sh *versionShard) sweep(open []*View) {
 	sh.kept = len(sh.list)
 }
 
-// watchers is how many of the views see a version: the first so many. A nil one nobody sees.
+// watchers returns the number of views that see a version: the first of open. No view sees nil.
 func watchers(open []*View, f *former) int {
 	if f == nil {
 		return 0
@@ -258,7 +256,7 @@ func watchers(open []*View, f *former) int {
 	return sort.Search(len(open), func(i int) bool { return !open[i].sees(f) })
 }
 
-// count adds the memory of the shard to that of the views.
+// count adds the memory of the shard to the views' total.
 func (sh *versionShard) count(views *views) {
 	bytes := int64(cap(sh.list))*int64(unsafe.Sizeof(former{})) + int64(len(sh.buckets))*4 + int64(cap(sh.keys))
 	if bytes != sh.counted {
@@ -267,8 +265,8 @@ func (sh *versionShard) count(views *views) {
 	}
 }
 
-// changedLocked reports whether the entry of a key has changed since the view was opened, or is to
-// change: an asynchronous write is a change. The caller holds the key's lock.
+// changedLocked reports whether the entry of a key has changed since the view was opened. An
+// asynchronous write that is still dirty is a change, too. The caller holds the key's lock.
 func (v *View) changedLocked(t *Table, hash uint64, own string) bool {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, own); cell != nil && cell.Dirty {
@@ -306,7 +304,7 @@ func (v *View) membersChangedLocked(t *Table, id uint64) (changed bool) {
 		if !strings.HasPrefix(own, prefix) {
 			return true
 		}
-		if changed = f.address == 0; !changed { // it may be there still
+		if changed = f.address == 0; !changed { // it may still exist
 			now, err := t.find(f.hash, []byte(own))
 			changed = err != nil || now.address == 0
 		}
@@ -315,8 +313,8 @@ func (v *View) membersChangedLocked(t *Table, id uint64) (changed bool) {
 	return changed
 }
 
-// carryVersions gives the versions of keys that begin with the prefix of another table to that. The caller
-// excludes all others.
+// carryVersions moves the versions of keys with the prefix of another table to that table. The caller excludes
+// all others.
 func (t *Table) carryVersions(to *Table, prefix string) {
 	all, views := t.versions.Load(), &t.store.views
 	type carried struct {

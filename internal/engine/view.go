@@ -13,7 +13,7 @@ import (
 )
 
 // A View is the log up to a number, the last one when the view was opened, and the time of that
-// moment. It stands still while everything else goes on, and holds nothing up:
+// moment. It does not change and delays no other operation:
 //
 //   - While a view is open, every writer that changes an entry notes its old state (versions.go).
 //     The number of a view is taken under the append lock, and there the view becomes known. So
@@ -39,7 +39,7 @@ type View struct {
 	lost   atomic.Bool // set while all others are excluded
 
 	settled atomic.Bool // see settle
-	moment  func()      // closes the store of a moment of the past, which no other view is of; nil for one of now
+	moment  func()      // closes the store of a moment of the past, which no other view has; nil for one of the present
 
 	listed bool // guarded by views.mu
 
@@ -48,10 +48,10 @@ type View struct {
 }
 
 var (
-	// ErrViewClosed is a read of a view that has been closed. It is ErrClosed as well.
+	// ErrViewClosed is the error of a read of a view that has been closed. It is ErrClosed as well.
 	ErrViewClosed error = viewClosed{}
-	// ErrViewLost is a read of a view of a read-only store that has fallen so far behind that it had to read
-	// the log anew.
+	// ErrViewLost is the error of a read of a view of a read-only store that could no longer follow the log and
+	// had to read it anew.
 	ErrViewLost = errors.New("copal: the snapshot is lost, for the log could be followed no more and was read anew")
 )
 
@@ -60,14 +60,14 @@ type viewClosed struct{}
 func (viewClosed) Error() string        { return "copal: the snapshot is closed" }
 func (viewClosed) Is(target error) bool { return target == seglog.ErrClosed }
 
-// views are those that are open.
+// views has the open ones.
 type views struct {
 	budget *cache.Budget
-	open   atomic.Int64  // how many
-	newest atomic.Uint64 // number of the log that the newest has, or had
+	open   atomic.Int64  // their number
+	newest atomic.Uint64 // the log's number in the newest, which may be closed
 	epoch  atomic.Uint64 // changes when one is opened and there is no other
 	quiet  atomic.Bool   // changes are none; written while all others are excluded
-	opened atomic.Uint64 // how many have been, since the beginning
+	opened atomic.Uint64 // number of those opened since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
 	work *viewWork // nil before the first is open
@@ -78,8 +78,8 @@ type views struct {
 	keepers []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
 }
 
-// viewWork is the work on views of the parts that every program has. The first view brings it, so programs that open
-// none do not carry it.
+// viewWork has the functions for views that are called by code of every program. The first view sets it, so programs
+// that open none do not contain them.
 type viewWork struct {
 	note  func(t *Table, hash uint64, own string, a seglog.Address, seq uint64) // noteLocked
 	carry func(t, to *Table, prefix string)                                     // carryVersions
@@ -89,11 +89,11 @@ type viewWork struct {
 
 var workOnViews = viewWork{(*Table).noteLocked, (*Table).carryVersions, (*ordering).keepLayersLocked, (*ordering).endLocked}
 
-// OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it
-// could be written to the log, or that the store is closed. The caller must close the view.
+// OpenView opens a view of everything that was acknowledged before the call. It returns an error if not all of
+// it could be written to the log, or if the store is closed. The caller must close the view.
 func (s *Store) OpenView() (*View, error) {
 	if s.opts.ReadOnly {
-		s.replaying.Lock() // a store has replayed all that it has counted then
+		s.replaying.Lock() // then the store has replayed all that it has counted
 		defer s.replaying.Unlock()
 	} else {
 		s.opening.views.Add(1)
@@ -116,8 +116,8 @@ func (s *Store) OpenView() (*View, error) {
 	return v, nil
 }
 
-// listView is a view of all records in the log. It is late, and counted, if not all of that shows: readers without
-// a lock await it until the caller lowers the count.
+// listView returns a view of all records in the log. It is late, and counted, if not all of them show: readers
+// without a lock wait for it until the caller lowers the count.
 func (s *Store) listView() (v *View, late bool) {
 	s.log.Still(func(last uint64, shows bool) {
 		if late = !shows; late {
@@ -128,15 +128,15 @@ func (s *Store) listView() (v *View, late bool) {
 	return v, late
 }
 
-// listViewAt is a view up to the last record. The caller keeps others from appending.
+// listViewAt returns a view up to the record with number last. The caller prevents appends.
 func (s *Store) listViewAt(last uint64) *View {
 	v := &View{store: s, seq: last}
 	s.views.list(v)
 	return v
 }
 
-// flushForView writes what is dirty. What turns out to be none that can be stored is in no view. What is
-// announced since will not come, or waits for the lock of a shard that was flushed.
+// flushForView writes all dirty cells. A value that cannot be stored is in no view. A cell announced since does
+// not begin to wait, or waits for the lock of a shard that was flushed.
 func (s *Store) flushForView() error {
 	if !s.waiting() {
 		return nil
@@ -144,11 +144,11 @@ func (s *Store) flushForView() error {
 	return s.flushAll().refused
 }
 
-// list makes a view known. The caller keeps others from appending (Log.Still).
+// list makes a view known. The caller prevents appends (Log.Still).
 func (l *views) list(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.work == nil { // else somebody may be reading it
+	if l.work == nil { // else a reader may be using it
 		l.work = &workOnViews
 	}
 	v.number, v.listed = l.opened.Load()+1, true
@@ -161,8 +161,8 @@ func (l *views) list(v *View) {
 	l.open.Add(1)
 }
 
-// unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has
-// become useless that the versions are worth a look.
+// unlist removes a view, and releases the layers that were kept for it. It reports whether enough versions have
+// become useless for a sweep.
 func (l *views) unlist(v *View) (sweep bool) {
 	var keepers []*ordering
 	defer func() {
@@ -186,11 +186,11 @@ func (l *views) unlist(v *View) (sweep bool) {
 	case len(l.line) == 0:
 		return true
 	}
-	return l.line[0].seq-v.seq >= (l.newest.Load()-v.seq)/2 // else those that are open need most of it
+	return l.line[0].seq-v.seq >= (l.newest.Load()-v.seq)/2 // else the open views need most of them
 }
 
-// behind is the place in the line of the first view that was opened after the one of this number. The caller
-// holds mu.
+// behind returns the place in the line of the first view that was opened after the one of this number. The
+// caller holds mu.
 func (l *views) behind(number uint64) int {
 	return sort.Search(len(l.line), func(i int) bool { return l.line[i].number > number })
 }
@@ -204,7 +204,7 @@ func (l *views) between(first, last uint64) bool {
 	return at < len(l.line) && l.line[at].number <= last
 }
 
-// sweepBytes is how much memory of versions is not worth a look at all of them.
+// sweepBytes is the memory of versions below which they are not swept.
 const sweepBytes = 1 << 20
 
 // add notes that a table has versions.
@@ -214,21 +214,21 @@ func (l *views) add(t *Table) {
 	l.tables = append(l.tables, t)
 }
 
-// take counts memory of the versions, which the cells do not get.
+// take charges memory of the versions to the budget of the cells.
 func (l *views) take(bytes int64) {
 	l.bytes.Add(bytes)
 	l.budget.Leave(bytes)
 }
 
-// all are the views that are open, in the order of opening.
+// all returns the open views, in the order of opening.
 func (l *views) all() []*View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.line)
 }
 
-// needs reports whether a view that is open may have an address in a segment. renumbered says that records
-// there may count since before their numbers.
+// needs reports whether a view that is open may have an address in a segment. renumbered means that its records
+// may have counted before their numbers.
 func (l *views) needs(seg retired, renumbered bool) bool {
 	if l.open.Load() == 0 {
 		return false
@@ -238,9 +238,9 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	return slices.ContainsFunc(l.line[:l.behind(seg.after)], func(v *View) bool { return v.seq >= seg.First || renumbered })
 }
 
-// without is the number of the newest view that does not have the record of number seq, and next
-// the number of the view after it, 0 for none. The order, whose lock the caller holds, keeps layers
-// for it then, and is told when a view is closed.
+// without returns the number of the newest view that does not have the record of number seq, and as
+// next the number of the view after it, 0 for none. The order, whose lock the caller holds, keeps
+// layers for it then, and views report their end to it.
 func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,7 +256,7 @@ func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	return 0, next
 }
 
-// keepsNone says that an order, whose lock the caller holds, has kept no layers.
+// keepsNone notes that an order, whose lock the caller holds, has kept no layers.
 func (l *views) keepsNone(o *ordering) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -293,7 +293,7 @@ func (v *View) Close() {
 	}
 }
 
-// sweepVersions leaves out of all versions those that no view needs.
+// sweepVersions removes the versions that no view needs.
 func (s *Store) sweepVersions() {
 	l := &s.views
 	l.mu.Lock()
@@ -317,10 +317,10 @@ func (s *Store) sweepVersions() {
 	}
 }
 
-// Seq is the number of the last record that is in the view.
+// Seq returns the number of the last record in the view.
 func (v *View) Seq() uint64 { return v.seq }
 
-// Time is when the view was opened, in Unix milliseconds.
+// Time returns the time at which the view was opened, in Unix milliseconds.
 func (v *View) Time() uint64 { return v.time }
 
 // expired reports whether a deadline, 0 for none, had come when the view was opened.
@@ -359,7 +359,7 @@ func (v *View) Get(t *Table, key []byte) (Entry, error) {
 	return r.get(t, key)
 }
 
-// Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as
+// Read is Get for an open map, without copies: the bytes may be in buf, and a value in memory is returned as
 // its cell, if the entry has not changed since the view was opened.
 func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	t, err := v.in(c.owner)
@@ -367,7 +367,7 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 		return err
 	}
 	if t != c.owner {
-		c, hash = nil, t.hash(key) // a reader that was there before the first write has another seed
+		c, hash = nil, t.hash(key) // a reader opened before the first write has another seed
 	}
 	in, err := v.use()
 	if err != nil {
@@ -406,7 +406,7 @@ func (v *View) DeadlineOf(t *Table, key []byte) (uint64, error) {
 // changedKey is a key whose entry has changed since the view was opened.
 type changedKey struct {
 	own     string
-	address seglog.Address // of the record that the view has, 0 when there was no entry
+	address seglog.Address // of the record in the view, 0 when there was no entry
 }
 
 // changed lists the keys of a table that match and whose entries have changed up to now. A caller

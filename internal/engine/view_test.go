@@ -50,7 +50,7 @@ func viewContent(t testing.TB, v *View) map[string]string {
 	return all
 }
 
-// wantView compares all that a view has with what it should have, by iteration and by key.
+// wantView compares the content of a view with the expected one, by iteration and by key.
 func wantView(t testing.TB, v *View, want map[string]string, keys []string) {
 	t.Helper()
 	if got := viewContent(t, v); !maps.Equal(got, want) {
@@ -96,7 +96,7 @@ func wantView(t testing.TB, v *View, want map[string]string, keys []string) {
 	}
 }
 
-// wantViewInOrder compares the keys of a view, in order, up and down, with what they should be.
+// wantViewInOrder compares the keys of a view, in order, up and down, with the expected ones.
 func wantViewInOrder(t testing.TB, v *View, want []string) {
 	t.Helper()
 	for _, down := range []bool{false, true} {
@@ -175,7 +175,7 @@ func (m *viewModel) attach() {
 	m.cells.values.Copy = func(*cache.Cell) *cache.Cell { return &cache.Cell{} }
 }
 
-// now is the content without what has expired.
+// now returns the content without expired entries.
 func (m *viewModel) now() map[string]string {
 	now := map[string]string{}
 	for key, e := range m.content {
@@ -282,7 +282,7 @@ func (m *viewModel) step(n int) {
 	}
 }
 
-// order keeps the keys of all tables in order, if they are to be, and folds what has changed.
+// order keeps the keys of all tables in order, if the model does, and folds the changes.
 func (m *viewModel) order() {
 	for _, table := range m.s.Tables() {
 		if !m.ordered {
@@ -309,9 +309,8 @@ func (m *viewModel) check() {
 	}
 }
 
-// What a view has is what the store had when it was opened, whatever is written, deleted, expires, is declared,
-// evicted or compacted since; and of how many views there are, and in which order they are closed, nothing
-// depends.
+// A view has the content of the store at its opening, whatever is written, deleted, expires, is declared,
+// evicted or compacted since, however many views there are, and in whatever order they are closed.
 func TestViewModel(t *testing.T) { logtest.BothWays(t, viewModelTest) }
 
 func viewModelTest(t *testing.T) {
@@ -382,8 +381,8 @@ func (s *Store) wantNoTrace(t testing.TB) {
 	}
 }
 
-// A view has what was acknowledged before it was opened, asynchronous writes and deletions among it, and
-// nothing later.
+// A view has the writes acknowledged before it was opened, also asynchronous writes and deletions, and nothing
+// later.
 func TestViewHasWhatWasAcknowledged(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -438,8 +437,8 @@ func wantViewFails(t *testing.T, v *View, want error) {
 	}
 }
 
-// What a key was is noted once for all the views that may ask, and a view is told what has changed since it was
-// opened, and nothing else.
+// The former state of a key is noted once for all views that may need it, and a view reports exactly the
+// changes since its opening.
 func TestChangedSince(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -521,8 +520,8 @@ func TestVersionsStayFew(t *testing.T) {
 	s.wantNoTrace(t)
 }
 
-// What a large number of versions takes is off the budget of the cells, and comes back with the last view; so
-// it does when another view stays that needs nothing of it.
+// The memory of many versions is taken from the budget of the cells, and comes back with the last view; also
+// when another view stays that needs none of it.
 func TestVersionsComeBack(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction = true; o.MaxMemory = 1 << 30 })
@@ -552,8 +551,8 @@ func TestVersionsComeBack(t *testing.T) {
 	}
 }
 
-// What compaction has replaced stays on the disk for a view, without slowing down writes, and goes with it; what was
-// written after the view was opened does not stay.
+// Segments that compaction has replaced stay on the disk for a view, without slowing down writes, and go with it;
+// those written after the view was opened do not stay.
 func TestHeldForAView(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000 })
@@ -598,7 +597,7 @@ func TestHeldForAView(t *testing.T) {
 	}
 }
 
-// A crash with a view open leaves files that nobody needs, and they are removed.
+// A crash with a view open leaves unneeded files, and they are removed.
 func TestCrashWithAView(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000; o.NoSnapshot = true })
@@ -715,8 +714,8 @@ func viewsAmongOthers(t *testing.T) {
 	mustClose(t, s)
 }
 
-// What had expired when a view was opened is no change for it, though another view has been there before; what
-// expires later is one.
+// An entry that had expired when a view was opened is no change for it, though another view was open before;
+// one that expires later is.
 func TestExpiredBeforeTheView(t *testing.T) {
 	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock))
@@ -757,8 +756,8 @@ func TestExpiredBeforeTheView(t *testing.T) {
 	wantView(t, after, map[string]string{"later": "v", "stays": "v"}, []string{"k"})
 }
 
-// A read finds what the view has, or that it has been closed, though it is closed and all that was kept for it
-// goes, and another one is opened, at any moment of the read.
+// A read returns the entry in the view, or that the view is closed, even if it is closed, all that was kept for
+// it goes, and another one is opened at any moment of the read.
 func TestViewClosedWhileItIsRead(t *testing.T) {
 	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }}))
 	if err != nil {
@@ -803,7 +802,7 @@ func TestViewClosedWhileItIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Close()
-		other := mustView(t, s) // of another epoch: what the closed one had noted counts no more
+		other := mustView(t, s) // of another epoch: versions noted for the closed one no longer count
 		s.unpinned()
 		mustSet(t, s, fmt.Sprint(round%keys), value(-2))
 		readers.Wait()
@@ -892,8 +891,8 @@ func TestViewClosedWhileAReadWaits(t *testing.T) {
 	}
 }
 
-// A view needs what it may have addresses in: a segment in use until it is replaced, and one out of use if that
-// was in use when the view was opened.
+// A view needs the segments in which it may have addresses: one in use until it is replaced, and one out of use
+// if that was in use when the view was opened.
 func TestViewsNeedSegments(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -951,8 +950,8 @@ func keysInOrder(t *testing.T, v *View, table *Table) (keys []string) {
 	return keys
 }
 
-// TestWalksOfAViewDoNotAddUp: a walk over a view pays nothing for what has changed since the view was opened.
-// What was kept of the order takes memory, which is counted, and comes back.
+// TestWalksOfAViewDoNotAddUp: a walk over a view pays nothing for changes since the view was opened. Kept
+// layers of the order take memory, which is counted, and comes back.
 func TestWalksOfAViewDoNotAddUp(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// BenchmarkOpenView is to open a view and close it, with none and with many others open.
+// BenchmarkOpenView opens a view and closes it, with none and with many others open.
 func BenchmarkOpenView(b *testing.B) {
 	for _, others := range []int{0, 1000} {
 		b.Run(fmt.Sprint("others=", others), func(b *testing.B) {

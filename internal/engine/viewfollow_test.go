@@ -14,14 +14,14 @@ import (
 	"github.com/copaldb/copal/internal/storetest"
 )
 
-// followerView is a view of a follower, and what is to be in it.
+// followerView is a view of a follower, and its expected content.
 type followerView struct {
 	*engine.View
 	content map[string]string
 }
 
-// A view of a follower stands still while that goes on, and is lost when it begins anew; until then nothing is
-// lost, and never is anything wrong.
+// A view of a follower does not change while that goes on, and is lost when it begins anew; until then nothing
+// in it is lost, and never is anything wrong.
 func TestViewOfAFollower(t *testing.T) { logtest.BothWays(t, viewOfAFollower) }
 
 func viewOfAFollower(t *testing.T) {
@@ -61,7 +61,7 @@ func viewOfAFollower(t *testing.T) {
 			views = slices.Delete(views, i, i+1)
 		}
 		v := engine.MustView(t, f.Reader)
-		for n := range 400 { // so that it is too far behind
+		for n := range 400 { // so that it can no longer follow
 			storetest.Set(t, f.Writer, fmt.Sprint(n%50), fmt.Sprint("value ", n))
 			f.Content[fmt.Sprint(n%50)] = fmt.Sprint("value ", n)
 		}

@@ -9,17 +9,17 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An iteration over a view goes part by part over the present index. Of each part it lists first the index's
+// An iteration over a view goes part by part over the present index. For each part it lists first the index's
 // entries, and then the keys that have changed since the view was opened. So a key of the view is in the first
-// list, or has changed before that was made and is in the second. A key in both comes by the second; a key that
-// changes later is looked up when its turn comes. Nothing waits for longer than it takes to copy the versions
-// under one lock of keys.
+// list, or has changed before that was made and is in the second. A key in both is read by the second; a key
+// that changes later is looked up at its turn. No operation waits for longer than a copy of the versions under
+// one lock of keys.
 
 // Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the
-// caller's. After an error iteration goes on, if the caller does, but for ErrClosed, ErrViewClosed and
-// ErrViewLost.
+// caller's. After an error, except ErrClosed, ErrViewClosed and ErrViewLost, iteration goes on if the caller
+// does.
 //
-// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see
+// When a map is declared meanwhile, its entries are found in its table, and no longer in the raw one: see
 // Generation.
 func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
@@ -53,15 +53,16 @@ func ends(err error) bool {
 type viewPart struct {
 	view    *View
 	table   *Table
-	next    int // the part of the index behind it
+	next    int // the next part of the index
 	values  bool
 	now     []seglog.Address // in the index
 	before  []seglog.Address // of the former records of keys that have changed
-	changed map[string]bool  // those, by their own bytes
-	pins    seglog.Pinned    // of the segments of now: its records may be newer than the view, and nobody else keeps them
+	changed map[string]bool  // these keys, by their own bytes
+	pins    seglog.Pinned    // of the segments of now: its records may be newer than the view, which does not keep them
 }
 
-// listPart lists parts of the index from n on, of about so many entries, and the changes there.
+// listPart lists parts of the index from n on, of about the given number of entries, and the
+// changes there.
 func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 	p = &viewPart{view: v, table: t, next: n, changed: map[string]bool{}}
 	in, err := v.use()
@@ -115,7 +116,7 @@ func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item
 	return true
 }
 
-// read is the entry whose record stands at a.
+// read returns the entry whose record is at a.
 func (p *viewPart) read(a seglog.Address) (item Item, ok bool) {
 	f, r := sight{at: a}, p.view.asItWas()
 	e, err := p.view.store.readAt(a, nil)
@@ -125,7 +126,7 @@ func (p *viewPart) read(a seglog.Address) (item Item, ok bool) {
 	return r.item(e.Key, &e, &f, p.values, err)
 }
 
-// at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
+// at returns the entry of the key whose record was at a when it was listed, unless the key had changed.
 func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
 	e, err := p.view.store.readAt(a, nil)
 	if err != nil {
@@ -140,8 +141,8 @@ func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
 	return r.item(key, &e, &f, p.values, err)
 }
 
-// settle returns when everything that the view has is in the index: who was about to enter there, when the view
-// was opened, what he had appended, has done so.
+// settle returns when everything in the view is in the index: writers that had appended records by its opening
+// have entered them.
 func (v *View) settle() {
 	if !v.settled.Load() {
 		v.store.PassKeys()
@@ -149,7 +150,7 @@ func (v *View) settle() {
 	}
 }
 
-// Len is the number of entries of the table that the view has. It looks at each key that has changed since the
+// Len returns the number of entries of the table in the view. It looks at each key that has changed since the
 // view was opened.
 func (v *View) Len(t *Table) (int, error) {
 	t, err := v.in(t)
@@ -167,7 +168,7 @@ func (v *View) Len(t *Table) (int, error) {
 	}
 	defer v.store.life.leave(in)
 	n, now := v.store.count(t, v)
-	defer v.store.views.unlist(now) // and not Close, which may wait for those who are inside
+	defer v.store.views.unlist(now) // and not Close, which may wait for operations inside
 	for _, c := range v.changed(t, nil) {
 		was, err := v.had(c.address)
 		if err != nil {
@@ -189,7 +190,7 @@ func (v *View) Len(t *Table) (int, error) {
 	return n, v.failure()
 }
 
-// count returns the number of entries in the index, but for those that are owed and had expired in a view, and a
+// count returns the number of entries in the index, except those that are owed and had expired in a view, and a
 // view of that moment.
 func (s *Store) count(t *Table, of *View) (n int, v *View) {
 	for i := range s.keys {

@@ -9,24 +9,23 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// A view in order is the order as it was when the view was opened. The first change of which keys there are
-// that the view does not have keeps the layers of the order as they are until then: a copy of the tree, which
-// costs nothing but the nodes that change later, and the runs, which never change. Views between which nothing
-// has come or gone have the same layers, and without such a change since a view was opened they are those of
-// now. What was written before the view was opened and shows later is marked in all of them. So a walk pays
-// nothing for what has changed.
+// A view in order has the order of the moment when it was opened. The first key that comes or goes after that
+// keeps the layers of the order until then: a copy of the tree, which costs only the nodes that change later,
+// and the runs, which never change. Views between which no key has come or gone share layers; views after which
+// none has use the present ones. A change that is in a view and shows later is marked in all layers of views
+// that have it. So a walk pays nothing for later changes.
 //
-// Where nothing was kept, because the order was made when the view was there, its keys are sorted, and the view
-// keeps them (passing.go).
+// If the order was made after the view was opened, no layers were kept for it: its keys are sorted, and the
+// view keeps them (passing.go).
 
-// keptLayers are those of an order at a moment.
+// keptLayers are the layers of an order at a moment.
 type keptLayers struct {
 	layers
 	upTo  uint64 // number of the newest view that they are for
-	bytes int64  // of memory that nobody else needs
+	bytes int64  // of memory for these alone
 }
 
-// keepLocked is called before a key comes or goes with the record of number seq or, with 0, by itself.
+// keepLocked is called before a key comes or goes, with the number of the record, or 0 if there is none.
 func (o *ordering) keepLocked(key []byte, gone bool, seq uint64) {
 	views := &o.table.store.views
 	if views.open.Load() > 0 && !views.quiet.Load() {
@@ -48,7 +47,7 @@ func (o *ordering) keepLayersLocked(key []byte, gone bool, seq uint64) {
 	}
 }
 
-// lastBefore is the number of the newest view that the n-th of the kept layers are not for, because it is older.
+// lastBefore returns the number of the newest view that is too old for the n-th of the kept layers.
 func (o *ordering) lastBefore(n int) uint64 {
 	if n == 0 {
 		return o.since
@@ -57,12 +56,12 @@ func (o *ordering) lastBefore(n int) uint64 {
 }
 
 // markLate marks a key in the layers of the views that have its record: those that were opened after the one of
-// number without, the first of which is next, 0 for none. Where some views of the same layers have it and some
-// do not, these get their own.
+// number without, the first of which is next, 0 for none. If some views of the same layers have it and some do
+// not, the latter get their own.
 func (o *ordering) markLate(key []byte, gone bool, without, next uint64) {
 	for n := len(o.kept) - 1; n >= 0 && o.kept[n].upTo > without; n-- {
 		if o.lastBefore(n) < without {
-			if next == 0 || next > o.kept[n].upTo { // who had it is closed
+			if next == 0 || next > o.kept[n].upTo { // the views that had it are closed
 				o.kept[n].upTo = without
 				return
 			}
@@ -88,8 +87,8 @@ func (k *keptLayers) copy(upTo uint64) *keptLayers {
 	return c
 }
 
-// chargeLocked counts memory that is needed for no other reason than that the layers of the newest moment were
-// kept: no more than their tree has, for walks let nodes be copied as well.
+// chargeLocked counts memory that is needed only because the layers of the newest moment were kept: no more
+// than their tree has, as walks cause copies of nodes, too.
 func (o *ordering) chargeLocked(bytes int64) {
 	if n := len(o.kept); n > 0 {
 		k := o.kept[n-1]
@@ -100,8 +99,8 @@ func (o *ordering) chargeLocked(bytes int64) {
 	}
 }
 
-// dropKept lets go of the layers of a view that has been closed, if no other has them. None that is opened from
-// now on will: its number is higher.
+// dropKept releases the layers of a closed view, if no other view has them. A view opened from now on cannot:
+// its number is higher.
 func (o *ordering) dropKept(number uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,7 +115,7 @@ func (o *ordering) dropKept(number uint64) {
 	}
 }
 
-// endKept is for a caller that has given keys to another table; views may have some that are gone
+// endKept is for a caller that has moved keys to another table; views may have some that are gone
 // by now.
 func (o *ordering) endKept() {
 	o.mu.Lock()
@@ -135,10 +134,10 @@ func (o *ordering) endKeptLocked() {
 func (o *ordering) endLocked(k *keptLayers) {
 	o.table.store.views.take(-k.bytes)
 	o.closeRuns(releaseLocked(k.runs()))
-	k.folds++ // stacks that were taken of it have nothing to tell it
+	k.folds++ // its stacks no longer report gaps to it
 }
 
-// allLocked are the layers of now, and those that were kept.
+// allLocked returns the present layers and the kept ones.
 func (o *ordering) allLocked() []*layers {
 	list := []*layers{&o.layers}
 	for _, k := range o.kept {
@@ -147,7 +146,7 @@ func (o *ordering) allLocked() []*layers {
 	return list
 }
 
-// stackOf returns the stack that a view has, nil if there is none.
+// stackOf returns the stack of a view, nil if there is none.
 func (o *ordering) stackOf(v *View) *stack {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,8 +162,8 @@ func (o *ordering) stackOf(v *View) *stack {
 	return o.stackLocked(&o.layers)
 }
 
-// InOrder yields the entries of the table that the view has, of which the sort keys are in the span, in that
-// order. Key and value are valid until the next is yielded. Errors are as in Items.
+// InOrder yields the view's entries of the table whose sort keys are in the span, in that order. Key and value
+// are valid until the next is yielded. Errors are as in Items.
 //
 //go:noinline
 func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -181,7 +180,7 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 		for !stop && keys.Next() && !stop { // errors are yielded inside Next, too
 			var err error
 			if key, err = by.AppendKey(key[:t.prefix], keys.Key()); err != nil {
-				continue // of a file that was forged
+				continue // the file was forged
 			}
 			item, ok := v.itemOf(t, key, values)
 			if ok && !yield(item) || ends(item.Err) {
@@ -194,7 +193,7 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 	}
 }
 
-// keys are the sort keys of a table that the view has, and those of entries that had expired by then.
+// keys returns the sort keys of a table in the view, also those of entries that had expired by then.
 func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
 	if c := v.keptKeys(t, by, span, true, report); c != nil {
 		return c
@@ -202,8 +201,8 @@ func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bo
 	return v.sortedKeys(t, by, span, report)
 }
 
-// keptKeys is keys, but nil where they are not kept in order. The order of the table may begin, for views
-// that are opened from now on.
+// keptKeys is keys, but nil if they are not kept in order. The order of the table may begin, for views that are
+// opened from now on.
 func (v *View) keptKeys(t *Table, by keycodec.Order, span Span, begin bool, report func(Item) bool) keyCursor {
 	v.settle()
 	o := v.store.orderToWalk(t, by, begin)
@@ -211,7 +210,7 @@ func (v *View) keptKeys(t *Table, by keycodec.Order, span Span, begin bool, repo
 		return nil
 	}
 	st := o.stackOf(v)
-	if st == nil && o.build() == nil { // of an error the next walk over what there is now tells
+	if st == nil && o.build() == nil { // the next walk over present keys reports the error
 		st = o.stackOf(v)
 	}
 	if st == nil {
@@ -222,7 +221,7 @@ func (v *View) keptKeys(t *Table, by keycodec.Order, span Span, begin bool, repo
 	return c
 }
 
-// sortedKeys is keys where they are not kept in order.
+// sortedKeys is keys if they are not kept in order.
 func (v *View) sortedKeys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
 	return sortedKeys(v.store.sortBytes(), span, func(first bool, f func([]byte) error) error {
 		var sortKey []byte
@@ -243,8 +242,8 @@ func (v *View) sortedKeys(t *Table, by keycodec.Order, span Span, report func(It
 	})
 }
 
-// itemOf is the entry of a key that the view has, unless it had expired. Without values an entry that cannot
-// have expired is not looked at.
+// itemOf returns the view's entry of a key, unless it had expired. Without values an entry that cannot have
+// expired is not looked at.
 func (v *View) itemOf(t *Table, key []byte, values bool) (item Item, ok bool) {
 	item.Key = key
 	switch {
@@ -260,7 +259,7 @@ func (v *View) itemOf(t *Table, key []byte, values bool) (item Item, ok bool) {
 	return item, true
 }
 
-// Scan is Store.Scan of what the view has, with the entries if values is true.
+// Scan is Store.Scan of the view, with the entries if values is true.
 //
 //go:noinline
 func (v *View) Scan(span Span, values bool) iter.Seq[Item] {

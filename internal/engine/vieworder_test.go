@@ -370,8 +370,8 @@ func viewsAgainstTheirEntries(t *testing.T, asked bool) {
 	compare(v)
 }
 
-// TestGapsOfAWalkBesideOthers: what a walk has found nothing in is noted, but for keys that have come since it
-// began, be they folded by now or not.
+// TestGapsOfAWalkBesideOthers: a gap found by a walk is noted, except for keys that have come since it began,
+// whether folded by now or not.
 func TestGapsOfAWalkBesideOthers(t *testing.T) {
 	for _, folded := range []bool{false, true} {
 		s, raw := orderedRaw(t)
@@ -459,7 +459,7 @@ func TestViewBesideAnOrderThatIsMade(t *testing.T) {
 	}
 }
 
-// TestOrderNewerThanTheIndex: a key that comes while a snapshot of the index is taken, behind its entries and
+// TestOrderNewerThanTheIndex: a key that comes while a snapshot of the index is taken, after its entries and
 // before its order, and that goes afterwards, is gone after a kill.
 func TestOrderNewerThanTheIndex(t *testing.T) {
 	mem := vfs.NewMem()

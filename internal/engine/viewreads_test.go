@@ -13,9 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestReadAwaitsWhatAViewHas: a view is opened between a write's record and the moment from which on the index
-// knows of it, and something is acknowledged that the view does not have. A read that begins then finds what
-// the view has.
+// TestReadAwaitsWhatAViewHas: a view is opened between a write's record and its entry in the index, and a later
+// write that the view does not have is acknowledged. A read that begins then finds the view's entry.
 func TestReadAwaitsWhatAViewHas(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -72,8 +71,8 @@ func TestReadAwaitsWhatAViewHas(t *testing.T) {
 	}
 }
 
-// TestReadsBehindAView: what a view has, everybody sees who begins when something has been acknowledged that
-// the view does not have. One goroutine sets a, another sets d and reads a then, and a third one looks at both
+// TestReadsBehindAView: a read that begins after the acknowledgement of a write that a view lacks sees
+// everything in the view. One goroutine sets a, another sets d and reads a then, and a third one looks at both
 // in views.
 func TestReadsBehindAView(t *testing.T) {
 	const rounds = 20_000
@@ -90,7 +89,7 @@ func TestReadsBehindAView(t *testing.T) {
 	mustSet(t, s, "d", "0")
 	type seen struct{ a, d int }
 	var inViews []seen
-	behind := make([]int, rounds+1) // by what d was set to: a, read afterwards
+	behind := make([]int, rounds+1) // by the value of d: a, read afterwards
 	var done atomic.Bool
 	var others sync.WaitGroup
 	others.Go(func() {

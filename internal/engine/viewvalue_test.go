@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What is read in place is on a real disk, because only there are files mapped.
+// Tests of reads in place use a real disk, because only there are files mapped.
 
 // onDisk opens a store without goroutines in a directory of the test.
 func onDisk(t testing.TB, dir string, change ...func(*Options)) *Store {
@@ -208,7 +208,7 @@ func wantCorrupt(t *testing.T, s *Store, key string) {
 	}
 }
 
-// What is viewed stays through whatever happens to the entry and to the store while f runs.
+// A viewed value stays whatever happens to the entry and to the store while f runs.
 func TestViewOutlivesEverything(t *testing.T) {
 	s := onDisk(t, t.TempDir(), func(o *Options) { o.SegmentBytes, o.NoCompaction = 32<<10, true })
 	want := string(filled(3000, 'v'))
@@ -263,7 +263,7 @@ func TestViewUnmapsLast(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if seg.Pins.Load() != 0 { // it is open for nobody else, the log neither
+		if seg.Pins.Load() != 0 { // no other user, not even the log, has it open
 			t.Errorf("%d pins while it is viewed", seg.Pins.Load())
 		}
 		return nil
@@ -337,8 +337,8 @@ func TestViewReadsLargeValues(t *testing.T) {
 	}
 }
 
-// TestViewOfCollectionsInPlace: a view names the key of what is no value, and finds the elements of what is a
-// hash, where the records stand in the mapped file.
+// TestViewOfCollectionsInPlace: a view returns an error with the key of an entry that is no value, and finds
+// the elements of a hash, if the records are in the mapped file.
 func TestViewOfCollectionsInPlace(t *testing.T) {
 	s := onDisk(t, t.TempDir())
 	mustChange(t, s, "hash", hset("a", "1"))
@@ -353,7 +353,7 @@ func TestViewOfCollectionsInPlace(t *testing.T) {
 	wantHash(t, v.Collections(), "hash", "a", "1")
 }
 
-// TestLentBytesStandStill: what is lent stays as it is while others are lent, wherever it stands, until it is
+// TestLentBytesStandStill: lent bytes do not change while others are lent, wherever they are, until they are
 // given back.
 func TestLentBytesStandStill(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())

@@ -9,13 +9,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// The rooms that work in a store by themselves stand above the engine. For tests of this package they come
+// The packages that work in a store by themselves are above the engine. For tests of this package they come
 // from rooms_test.go, which is outside of it.
 
 // WithRooms are options by which a store has all rooms at work.
 var WithRooms func(Options) Options
 
-// compactor is what the tests of this package ask of internal/compaction.
+// compactor has the methods of internal/compaction that tests of this package use.
 type compactor interface {
 	Compaction
 	Compact(ctx context.Context, progress func(done, total int64)) error
@@ -78,7 +78,7 @@ func compactSome(t testing.TB, s *Store, rng *rand.Rand) {
 	}
 }
 
-// compactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be
+// compactRun compacts a run that n chooses, if there is one. The records that made the run's dead may not be
 // durable yet.
 func compactRun(s *Store, n int) error {
 	if s.log.Wrote() && n%3 > 0 {

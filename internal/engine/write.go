@@ -19,7 +19,7 @@ type Durability int
 
 const (
 	Process Durability = iota // the process may die
-	Power                     // so may the machine
+	Power                     // the machine may, too
 	Async                     // neither; the log has it within the sync interval
 	Memory                    // the log never has it: it decorates an entry
 )
@@ -29,42 +29,40 @@ type Write struct {
 	Key    []byte
 	Value  []byte      // encoded
 	Schema uint64      // a number from SchemaNumber, or 0 for raw bytes
-	Type   string      // of the content, which a record can have, or "" for none
+	Type   string      // of the content, or "" for none
 	Expiry uint64      // from Deadline, or 0 for none; with Memory the entry's own
 	Kind   record.Kind // of the record, 0 for a value
 	Delete bool
-	Later  bool // the value is in the Cell, and is encoded when it is written to the log; of Async alone
+	Later  bool // the value is in the Cell, and is encoded when it is written to the log; for Async only
 	Durability
 
-	// Cells are the cells of the open map that writes, or nil. Cell is the cell that they are to have of
-	// the entry; nil for none, which only Process and Power allow. Cost is its size in bytes, with the
-	// value's.
+	// Cells are the cells of the open map that writes, or nil. Cell is their new cell of the entry; nil for
+	// none, which only Process and Power allow. Cost is its size in bytes, with the value's.
 	Cells *Cells
 	Cell  *cache.Cell
 	Cost  int
 	Own   string // the key's own bytes if the cell may keep them in that memory, else ""
 
-	Listed  uint64   // length of a value that stands in parts already, which Value lists; 0 for any other
+	Listed  uint64   // length of a value that is in the log in parts, which Value lists; 0 for any other
 	version *version // that the entry must have; nil for any
 }
 
-// Set stores value under key, in table t or, when t is nil, where the key belongs.
-// The schema is a number from SchemaNumber, or 0 for raw bytes. On return a read of
-// any kind finds the value; an error says that nothing has changed, unless it is a
-// *FailedError, after which that is not known.
+// Set stores value under key, in table t or, when t is nil, where the key belongs. The schema is a
+// number from SchemaNumber, or 0 for raw bytes. On return a read of any kind finds the value; an
+// error means that nothing has changed, unless it is a *FailedError, after which that is not known.
 func (s *Store) Set(t *Table, key, value []byte, schema uint64, d Durability) error {
 	_, err := s.Write(t, &Write{Key: key, Value: value, Schema: schema, Durability: d})
 	return err
 }
 
-// Delete removes key, from table t or, when t is nil, where it belongs. It reports
-// whether it was there. When it was not, nothing is written.
+// Delete removes key, from table t or, when t is nil, where it belongs. It reports whether it
+// existed. If not, nothing is written.
 func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err error) {
 	return s.Write(t, &Write{Key: key, Delete: true, Durability: d})
 }
 
-// Write does what w says, and reports whether there was an entry before. Errors are
-// those of Set. A write to a key from within its own update is refused.
+// Write carries out w, and reports whether there was an entry before. Errors are those of Set. A
+// write to a key from within its own update is refused.
 func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	_, existed, err = s.WriteNumbered(t, w)
 	return existed, err
@@ -88,8 +86,8 @@ func (s *Store) WriteNumbered(t *Table, w *Write) (seq uint64, existed bool, err
 	return seq, existed, err
 }
 
-// Writable returns the error of each write that this goroutine may make now, whatever it would find: to a store that
-// is only read, and from within a transaction by other means.
+// Writable returns the error that any write of this goroutine would get now: in a read-only store, or from within a
+// transaction by other means.
 func (s *Store) Writable() error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -121,8 +119,8 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// writeOne makes the write count, if the entry is still the version that w wants. It returns
-// the number up to which the log must be synced to make the outcome durable.
+// writeOne commits the write, if the entry is still the version that w wants. It returns the number
+// up to which the log must be synced to make the outcome durable.
 func (s *Store) writeOne(t *Table, w *Write) (seq uint64, existed bool, err error) {
 	if w.Durability != Memory {
 		s.pace()
@@ -161,7 +159,7 @@ func (s *Store) writeOne(t *Table, w *Write) (seq uint64, existed bool, err erro
 	return p.Seq, existed, err
 }
 
-// hasten makes an asynchronous write of a large value one that does not wait, which is to spare small writes.
+// hasten makes an asynchronous write of a large value a synchronous one: waiting only pays for small values.
 func (w *Write) hasten() error {
 	if w.Later && w.Cost > seglog.PartBytes {
 		b, schema, err := w.Cells.values.Encode(nil, w.Cell)
@@ -198,7 +196,7 @@ func (w *Write) fill(p *seglog.Pending) (parts bool) {
 	return w.Listed == 0
 }
 
-// kind is the kind of the record.
+// kind returns the kind of the record.
 func (w *Write) kind() record.Kind {
 	if w.Kind == 0 {
 		return record.Value
@@ -206,7 +204,7 @@ func (w *Write) kind() record.Kind {
 	return w.Kind
 }
 
-// lockOf is the lock of the keys with this hash.
+// lockOf returns the lock of the keys with this hash.
 func (s *Store) lockOf(hash uint64) *keyLock { return &s.keys[hash%cache.Shards] }
 
 func (s *Store) writeOneLocked(t *Table, hash uint64, w *Write, p *seglog.Pending) (existed bool, err error) {
@@ -223,13 +221,13 @@ func (s *Store) writeOneLocked(t *Table, hash uint64, w *Write, p *seglog.Pendin
 		return false, err
 	}
 	switch {
-	case w.Cells != nil && w.Cells != now.cells: // those that are there have values of another type
+	case w.Cells != nil && w.Cells != now.cells: // the present cells have values of another type
 		return false, seglog.ErrClosed
 	case w.version != nil && !w.version.is(&now):
 		return false, errConflict
 	}
 	existed = now.exists()
-	if w.Cells == nil { // who sees the log alone
+	if w.Cells == nil { // a writer that sees only the log
 		existed = now.logged()
 	}
 	switch {
@@ -237,7 +235,7 @@ func (s *Store) writeOneLocked(t *Table, hash uint64, w *Write, p *seglog.Pendin
 		return existed, s.postponeLocked(&now, w, p)
 	case w.Durability == Memory:
 		return existed, s.rememberLocked(&now, w)
-	case w.Delete && now.address == 0: // nor does the log know of it
+	case w.Delete && now.address == 0: // the log has none, either
 		now.swap(nil)
 		p.Seq = s.log.Last()
 		return existed, s.log.Failure()
@@ -245,7 +243,7 @@ func (s *Store) writeOneLocked(t *Table, hash uint64, w *Write, p *seglog.Pendin
 	return existed, s.appendAndShowLocked(t, &now, w, p)
 }
 
-// appendAndShowLocked makes a write count that is not one of several.
+// appendAndShowLocked commits a single write.
 func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *seglog.Pending) error {
 	p.Shows = true
 	if err := s.appendFor(t, p); err != nil {
@@ -256,8 +254,8 @@ func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *seglog.Pe
 	return nil
 }
 
-// enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number
-// seq. A deletion is one of an entry that the log had.
+// enterLocked enters a write in index and cells. Its record is in the log, and counts by the number seq. A
+// deletion is of an entry in the log.
 func (s *Store) enterLocked(t *Table, now *state, w *Write, p *seglog.Pending, seq uint64) {
 	if w.Delete || now.address == 0 || now.cell != nil && now.cell.Absent {
 		s.showing.begin(now.hash)
@@ -281,7 +279,7 @@ func (s *Store) enterLocked(t *Table, now *state, w *Write, p *seglog.Pending, s
 	now.swap(cell)
 }
 
-// state is the knowledge of a key while its lock is held.
+// state is the state of a key while its lock is held.
 type state struct {
 	hash  uint64
 	own   string // the key's own bytes, valid while the lock is held
@@ -292,13 +290,13 @@ type state struct {
 	encoded *cache.Encoded // of a dirty cell
 }
 
-// replaceable reports whether an entry can be replaced or deleted, as any other that is damaged, although the
-// record that says that it has expired cannot be read.
+// replaceable reports whether an expired entry whose record cannot be read can be replaced or deleted, like any
+// other damaged one.
 func (s *Store) replaceable(now *state, w *Write, err error) bool {
 	return errors.Is(err, seglog.ErrCorrupt) && s.Expired(now.expiry) && w.Durability != Memory
 }
 
-// stateLocked finds the state of a key. An error of an entry that has expired leaves in now what there was.
+// stateLocked reads the state of a key. After an error of an expired entry, now has the state before.
 func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) error {
 	if err := s.lookLocked(now, t, hash, key); err != nil || !s.Expired(now.expiry) {
 		return err
@@ -319,8 +317,8 @@ func (s *Store) lookLocked(now *state, t *Table, hash uint64, key []byte) (err e
 	return err
 }
 
-// readLocked is stateLocked for a caller that writes nothing: what has expired may still be there if the log
-// is to be told.
+// readLocked is stateLocked for a caller that writes nothing: an expired entry may still be there if its end
+// must be written to the log.
 func (s *Store) readLocked(now *state, t *Table, hash uint64, key []byte) error {
 	if err := s.lookLocked(now, t, hash, key); err != nil || !s.Expired(now.expiry) || t.tells(now) {
 		return err
@@ -335,7 +333,7 @@ func (now *state) exists() bool {
 	return now.address != 0
 }
 
-// logged reports whether there is an entry in the log, or is to be.
+// logged reports whether the log has an entry, or gets one by the next flush.
 func (now *state) logged() bool {
 	if now.cell != nil && now.cell.Dirty {
 		return !now.cell.Absent
@@ -343,7 +341,7 @@ func (now *state) logged() bool {
 	return now.address != 0
 }
 
-// swap puts cell in the place of the one that is there; either may be nil.
+// swap replaces the cell by another one; either may be nil.
 func (now *state) swap(cell *cache.Cell) {
 	if cell != nil || now.cell != nil {
 		now.cells.work.swap(now.cells, now.hash, now.cell, cell)
@@ -351,7 +349,7 @@ func (now *state) swap(cell *cache.Cell) {
 }
 
 func (c *Cells) swap(hash uint64, old, cell *cache.Cell) {
-	if old.Extra() != cell.Extra() { // it comes or goes, and is counted before that can be seen
+	if old.Extra() != cell.Extra() { // it comes or goes, and is counted before reads can see that
 		showing := &c.owner.store.showing
 		showing.begin(hash)
 		defer showing.end(hash)
@@ -359,7 +357,7 @@ func (c *Cells) swap(hash uint64, old, cell *cache.Cell) {
 	c.table.Swap(hash, old, cell)
 }
 
-// prepare makes of the write's cell one for the key, if memory is to know of it.
+// prepare makes of the write's cell one for the key, if memory keeps it.
 func (now *state) prepare(w *Write) *cache.Cell {
 	if w.Cell == nil || now.cells == nil {
 		return nil
@@ -370,7 +368,7 @@ func (now *state) prepare(w *Write) *cache.Cell {
 	return now.fill(w)
 }
 
-// fill is prepare when it is decided already.
+// fill is prepare for a cell that memory keeps.
 func (now *state) fill(w *Write) *cache.Cell {
 	if now.cells.table.Closed(now.hash) || w.Schema > maxCellSchema {
 		return nil
@@ -395,7 +393,7 @@ func (now *state) setKey(w *Write) {
 }
 
 // appendFor appends records to the log, and before them, if need be, the one that declares the map.
-// When only that is written, nothing has happened yet.
+// If only that is written, the write has not happened.
 func (s *Store) appendFor(t *Table, recs ...*seglog.Pending) error {
 	if err := s.declareFor(t); err != nil {
 		return err
@@ -403,11 +401,11 @@ func (s *Store) appendFor(t *Table, recs ...*seglog.Pending) error {
 	return s.log.Append(recs...)
 }
 
-// view is b as a string, for as long as b does not change.
+// view returns b as a string, valid as long as b does not change.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. There is no entry
-// to delete unless the log knows of it, or is to.
+// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. Only an entry that
+// is logged can be deleted.
 func (s *Store) writeNowLocked(now *state, w *Write, p *seglog.Pending) error {
 	arena := arenas.Get().(*[]byte)
 	defer giveArena(arena)
@@ -421,7 +419,7 @@ func (s *Store) writeNowLocked(now *state, w *Write, p *seglog.Pending) error {
 		}
 		*arena, w.Value, w.Schema = b, b, schema
 	}
-	defer s.log.EndParts(s.log.BeginParts()) // it may be a large one
+	defer s.log.EndParts(s.log.BeginParts()) // the value may be a large one
 	if w.fill(p) {
 		if err := s.appendParts(p, s.log.Reserve, s.log.AppendOne); err != nil {
 			return err

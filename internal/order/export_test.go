@@ -15,7 +15,7 @@ func OpenUnsealed(b []byte) (*Run, error) {
 	b = bytes.Clone(b)
 	h, err := parseTitle(b[:titleBytes])
 	if err != nil || h.List+h.Length != int64(len(b)) {
-		// Most inputs: what follows is one block and a list of it.
+		// Most inputs: the rest is one block and a list of it.
 		block := b[titleBytes:]
 		marks, sum := 0, int64(0)
 		for rest := block; len(rest) > 0; marks++ {

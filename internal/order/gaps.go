@@ -5,11 +5,11 @@ import (
 	"sort"
 )
 
-// Gaps are stretches of keys in which a stack of layers shows none: what was there has gone, and its marks
-// still stand in the layers. A walk that has stepped over many of them says so, and later ones go past in one
-// step: a queue of which the first goes again and again does not become slower.
+// Gaps are stretches of keys in which a stack of layers shows none: the keys have gone, but their marks are
+// still in the layers. A walk that has stepped over many of them notes the gap, and later ones pass it in one
+// step: a queue whose first key goes again and again does not become slower.
 //
-// Gaps never change: what is called like a change returns others. The stretches are apart, and in order.
+// Gaps never change: methods named like changes return others. The stretches are apart, and in order.
 type Gaps struct{ list []gap }
 
 // gap is a stretch from low on, up to high, which is not in it.
@@ -21,7 +21,7 @@ type gap struct {
 // mostGaps is how many stretches are remembered, those with the most keys.
 const mostGaps = 64
 
-// After returns the first key behind the gap that a key is in, or nil if it is in none.
+// After returns the first key after the gap that a key is in, or nil if it is in none.
 func (g Gaps) After(key []byte) []byte {
 	if i, ok := g.find(key); ok {
 		return []byte(g.list[i].high)

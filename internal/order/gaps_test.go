@@ -26,7 +26,7 @@ func TestGapsAgreeWithTheModel(t *testing.T) {
 				was = described(before, keys, key)
 			}
 			switch i := rng.IntN(keys); rng.IntN(3) {
-			case 0: // a walk has stepped over what shows nothing
+			case 0: // a walk has stepped over marks that show no key
 				j := i
 				for j < keys && !there[j] && rng.IntN(30) != 0 {
 					j++
@@ -75,7 +75,7 @@ func described(g order.Gaps, keys int, key func(int) []byte) (text string) {
 	return text
 }
 
-// What goes and comes at the ends of a gap leaves one gap in the end.
+// Keys that go and come at the ends of a gap leave one gap in the end.
 func TestGapsAreJoined(t *testing.T) {
 	g := order.Gaps{}.Add([]byte("a"), []byte("m"), 13, nil).Cut([]byte("f"))
 	if got := g.After([]byte("b")); string(got) != "f" {

@@ -12,7 +12,7 @@ type Layer interface {
 	Walk(from []byte, down bool) Cursor
 	// Before is the number that the marks of keys before this one add to the number of keys that the layers below show.
 	Before(key []byte) (adds int64, err error)
-	// Sure reports whether Before is right: each mark was made by somebody who knew what the layers below show.
+	// Sure reports whether Before is right: each mark was made with knowledge of the layers below.
 	Sure() bool
 	// Middle is a key between the two, and neither of them, with about as many marks of the layer on either side. It
 	// is nil when there are few.
@@ -42,8 +42,8 @@ func Walk(layers []Layer, from []byte, down, gone bool) Cursor {
 	return Merge(all, down, gone)
 }
 
-// Before counts the keys before one that a stack of layers shows, the newest first. ok is false if one of
-// the layers cannot tell. At most one block of each run is read.
+// Before counts the keys before one that a stack of layers shows, the newest first. ok is false if one of the
+// layers is not sure. At most one block of each run is read.
 func Before(layers []Layer, key []byte) (n int64, ok bool, err error) {
 	for _, l := range layers {
 		if !l.Sure() {
@@ -173,7 +173,7 @@ func (w *walk) findRival() {
 	}
 }
 
-// advance brings the cursors on that are behind.
+// advance moves the cursors that are behind.
 func (w *walk) advance() bool {
 	w.moved = len(w.behind) == 1
 	for _, c := range w.behind {
@@ -200,8 +200,8 @@ func (w *walk) compare(a, b []byte) int {
 func (w *walk) Key() []byte { return w.at.Key() }
 func (w *walk) Gone() bool  { return w.at.Gone() }
 
-// Fresh is what the oldest of the marks of the key says. Below a walk that yields no marks of what is gone
-// there are no layers.
+// Fresh returns Fresh of the key's oldest mark. Below a walk that yields no marks of gone keys there are no
+// layers.
 func (w *walk) Fresh() bool {
 	if !w.gone {
 		return true

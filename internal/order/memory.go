@@ -23,7 +23,8 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// InMemory makes a run in memory of what a cursor yields: a fraction of what a tree of the same keys takes.
+// InMemory makes a run in memory of the marks of a cursor. It takes a fraction of the memory of a tree with the
+// same keys.
 func InMemory(c Cursor, sure bool) (*Run, error) {
 	var m memory
 	w := NewWriter(&m, 0, 0, sure)

@@ -66,7 +66,7 @@ func treeOf(rng *rand.Rand, marks map[string]bool) *order.Tree {
 	return t
 }
 
-// item is what a walk yields.
+// item is an item of a walk as text.
 func item(key string, gone bool) string { return key + " " + strconv.FormatBool(gone) }
 
 func walked(t testing.TB, c order.Cursor) (list []string) {
@@ -83,12 +83,12 @@ func walked(t testing.TB, c order.Cursor) (list []string) {
 	return list
 }
 
-// expect is what a walk over the marks yields.
+// expect returns the items of a walk over the marks.
 func expect(marks map[string]bool, from []byte, down bool) []string {
 	return expectOf(slices.Sorted(maps.Keys(marks)), marks, from, down)
 }
 
-// expectOf is expect where the keys are sorted already.
+// expectOf is expect for keys that are sorted already.
 func expectOf(keys []string, marks map[string]bool, from []byte, down bool) (list []string) {
 	for _, key := range keys {
 		if from == nil || !down && key >= string(from) || down && key <= string(from) {
@@ -319,7 +319,7 @@ func TestRunsOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-// What cannot be written is told, and keys that do not ascend are a mistake of the caller.
+// Failed writes are errors, and keys that do not ascend are a mistake of the caller.
 func TestWriterTells(t *testing.T) {
 	full := errors.New("full")
 	w := order.NewWriter(writerFunc(func([]byte, int64) (int, error) { return 0, full }), 7, 8, true)
@@ -515,7 +515,7 @@ func TestLayersCount(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: opening and walking end, without a panic, and what is yielded ascends.
+// Whatever the bytes, opening and walking end without a panic, and the yielded keys ascend.
 func FuzzRun(f *testing.F) {
 	small, _ := runOf(f, map[string]bool{"": false, "a": true, "ab": false, "b": false})
 	f.Add([]byte(small))

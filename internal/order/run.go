@@ -13,11 +13,11 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Run is a layer that stands in a file, or in memory. Nothing is read before somebody asks for a mark; then the list of
-// blocks is, and stays, and of the blocks those that are asked for. The last ones in which a look-up began stay, too:
-// who changes a collection asks where it begins and ends, each time. It is safe for concurrent use.
+// Run is a layer in a file, or in memory. The first look-up reads the list of blocks, which stays in memory, and each
+// look-up the blocks that it needs. The last blocks in which a look-up began stay, too: each change of a collection
+// looks up its beginning and its end. It is safe for concurrent use.
 //
-// Errors that wrap one of package record say that the bytes are not those of the run that was written.
+// Errors that wrap one of package record mean that the bytes differ from the written run.
 type Run struct {
 	title Title
 	in    io.ReaderAt
@@ -29,7 +29,7 @@ type Run struct {
 	recent [2]atomic.Pointer[recentBlock] // each by its place
 }
 
-// recentBlock is a block that stays decoded. Nobody changes it.
+// recentBlock is a block that stays decoded. It does not change.
 type recentBlock struct {
 	place int
 	block
@@ -62,7 +62,7 @@ func Open(in io.ReaderAt, size int64, store, run uint64) (*Run, error) {
 	return &Run{title: h, in: in, size: size}, nil
 }
 
-// short tells a file that ends too early from one that cannot be read.
+// short distinguishes a file that ends too early from one that cannot be read.
 func short(err error) error {
 	if err == nil || err == io.EOF {
 		return record.ErrShort
@@ -204,7 +204,7 @@ func (r *Run) Walk(from []byte, down bool) Cursor {
 	}
 	c.list = list
 	switch {
-	case from != nil: // in the last block that does not begin behind it, or at the beginning of the next
+	case from != nil: // in the last block that does not begin after it, or at the beginning of the next
 		c.next = sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, from) > 0 }) - 1
 		if c.next < 0 {
 			if down {
@@ -238,7 +238,7 @@ type runCursor struct {
 	begun bool   // it has a block
 	lent  bool   // which is one that stays
 	chunk []byte // of the file, some blocks
-	start int64  // where that stands
+	start int64  // of the chunk in the file
 	ahead int    // how many bytes to read at once
 	i     int    // in block, of the mark that Next has gone to
 	err   error
@@ -287,7 +287,8 @@ func (c *runCursor) decode() error {
 // aheadBytes is how much is read at once on a long way.
 const aheadBytes = 32 << 10
 
-// bytes are those of a block. The longer the way, the more of what follows is read with it.
+// bytes returns the bytes of a block. The longer the walk, the more following blocks are read with
+// it.
 func (c *runCursor) bytes(ref *blockRef) ([]byte, error) {
 	if at := ref.offset - c.start; at >= 0 && at+int64(ref.bytes) <= int64(len(c.chunk)) {
 		return c.chunk[at : at+int64(ref.bytes)], nil

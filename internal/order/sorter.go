@@ -12,7 +12,7 @@ type Sorter struct {
 	down  bool
 	keys  []byte
 	refs  []keyRef
-	bound []byte // the last key that is kept; those behind it are not
+	bound []byte // the last key that is kept; greater ones are not
 	full  bool
 }
 

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Tree is a layer in memory: a B-tree of marks. Freeze gives a copy that stands still: the two share all nodes,
-// and the tree copies those that it changes from then on. The zero Tree is empty. It is not safe for concurrent
-// use; what Freeze returned is.
+// Tree is a layer in memory: a B-tree of marks. Freeze returns a copy that does not change: the two share all
+// nodes, and the tree copies those that it changes from then on. The zero Tree is empty. It is not safe for
+// concurrent use; a copy of Freeze is.
 type Tree struct {
 	root    *node
 	owner   *byte // of the nodes that may be changed; a place of its own
@@ -53,8 +53,8 @@ func (t *Tree) Len() int { return t.len }
 // Bytes is about how much memory the tree takes.
 func (t *Tree) Bytes() int64 { return t.bytes }
 
-// Copied is about how many bytes of nodes were copied since the tree was made, because what Freeze returned has
-// the old ones.
+// Copied returns about how many bytes of nodes were copied since the tree was made, because copies of Freeze
+// have the old ones.
 func (t *Tree) Copied() int64 { return t.copied }
 
 // Freeze returns a copy that does not change with the tree, nor the tree with it.
@@ -291,7 +291,7 @@ func (t *Tree) split(parent *node, i int) {
 	parent.children = insert(parent.children, i+1, right)
 }
 
-// sum adds up what the node keeps in adds.
+// sum returns the value for adds of the node.
 func (n *node) sum() (sum int64) {
 	for i := range n.marks {
 		sum += n.marks[i].adds()
@@ -338,7 +338,7 @@ func (t *Tree) Walk(from []byte, down bool) Cursor {
 		case down:
 			i = len(n.marks)
 		}
-		// A step of the path is the place of the mark that comes after what is below it.
+		// A step of the path is the place of the mark that comes after the subtree below it.
 		switch {
 		case found:
 			c.path = append(c.path, step{n, i})

@@ -11,9 +11,9 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A run begins with one line, padded with spaces to titleBytes, which says of which store and which run it is,
-// and where the list of its blocks stands. Blocks follow on it without a gap, and on them the list, with which
-// the file ends: for each block, with numbers as varints,
+// A run begins with one line, padded with spaces to titleBytes, with the numbers of the store and the run, and
+// the place of the list of its blocks. The blocks follow without a gap, and then the list, with which the file
+// ends. It has for each block, with numbers as varints,
 //
 //	its length, and the number of its marks
 //	what these add to the number of keys that the layers below show, signed
@@ -29,10 +29,10 @@ type Title struct {
 	Run    uint64 // drawn at random, also the name of the file
 	Keys   int64  // number of marks
 	Blocks int64
-	List   int64 // where the list of blocks stands
+	List   int64 // place of the list of blocks
 	Length int64 // of the list
 	CRC    uint32
-	Sure   bool // each mark knows what the layers below show
+	Sure   bool // each mark was made with knowledge of the layers below
 }
 
 // encode writes
@@ -90,8 +90,8 @@ type Writer struct {
 
 const writeBytes = 256 << 10
 
-// NewWriter begins the run of the given number, of the store of the given identity. sure says that each
-// mark knows what the layers below show.
+// NewWriter begins the run of the given number, of the store of the given identity. sure means that each mark
+// was made with knowledge of the layers below.
 func NewWriter(out io.WriterAt, store, run uint64, sure bool) *Writer {
 	return &Writer{out: out, title: Title{Store: store, Run: run, Sure: sure}, at: titleBytes}
 }

@@ -49,7 +49,7 @@ func TestExportsAreDocumented(t *testing.T) {
 	})
 }
 
-// undocumented lists what a declaration exports without saying what it is.
+// undocumented lists the exported identifiers of a declaration without a doc comment.
 func undocumented(declaration ast.Decl) []*ast.Ident {
 	switch d := declaration.(type) {
 	case *ast.FuncDecl:
@@ -119,7 +119,7 @@ func isExported(receiver ast.Expr) bool {
 	return false
 }
 
-// The check above is worth something only if it finds what it is to find.
+// The check above finds each kind of missing comment.
 func TestUndocumentedIsFound(t *testing.T) {
 	const source = `package p
 func F() {}

@@ -128,11 +128,11 @@ var arrows = map[string][]string{
 	"cmd/copal/internal/upkeep":    {".", "admin", "cmd/copal/internal/cli", "httpapi", "internal/copying", "internal/driver", "internal/files", "internal/opened", "internal/seglog", "internal/typedoc", "internal/vfs"},
 }
 
-// outer are the directories that nobody else imports, and that alone use other people's packages. What stands
-// below internal/bench is for cmd and bench, and remote is for whoever wants a store on another machine.
+// outer are the directories that no other package imports, and that alone use third-party packages. Packages
+// below internal/bench are for cmd and bench, and remote is for users of a store on another machine.
 var outer = []string{"cmd", "examples", "bench", "internal/bench", "remote"}
 
-// rooms stand above the engine and know nothing of each other. Their users are the public packages, and
+// rooms are packages above the engine that do not import each other. Their users are the public packages, and
 // internal/store, which gives a store those that work by themselves.
 var rooms = []string{"internal/backup", "internal/compaction", "internal/feed", "internal/follow", "internal/stream"}
 
@@ -177,8 +177,8 @@ func TestImportArrows(t *testing.T) {
 	}
 }
 
-// What a user of the library links is the standard library and golang.org/x/sys. The tests
-// of the public packages are as strict, because what they import is in the user's go.sum.
+// A user of the library links only the standard library and golang.org/x/sys. The tests of the
+// public packages are as strict, because what they import is in the user's go.sum.
 func TestLibraryNeedsNoOtherModule(t *testing.T) {
 	walkGo(t, parser.ImportsOnly, func(f goFile) {
 		if f.in(outer...) || f.test && f.in("internal") {

@@ -20,7 +20,7 @@ var (
 	heading    = regexp.MustCompile(`(?m)^#{1,6} +(.*?)[ #]*$`)
 )
 
-// The first five minutes of a reader: both commands are there, and are what .ci/run runs.
+// The first five minutes of a reader: both commands are there, and .ci/run runs the same.
 func TestReadmeHasItsCommands(t *testing.T) {
 	for _, file := range []string{"README.md", ".ci/run"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))

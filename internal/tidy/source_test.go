@@ -10,7 +10,7 @@ import (
 // maxLines is how long a file with code may grow before it has to be divided.
 const maxLines = 700
 
-// maxColumns is how wide a comment is, with a tab of 4. Examples and tables, behind a tab, may be wider.
+// maxColumns is how wide a comment is, with a tab of 4. Examples and tables, after a tab, may be wider.
 const maxColumns = 120
 
 func TestCommentsAreWrapped(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 // module is the path of the module whose root is two directories up.
 const module = "github.com/copaldb/copal"
 
-// walk calls f for each file of the repository whose name ends in ext, with its path
-// from the root, in slashes. Test data is left out: it is what it has to be.
+// walk calls f for each file of the repository whose name ends in ext, with its path from the root,
+// in slashes. Test data is left out.
 func walk(t *testing.T, ext string, f func(name string, text []byte)) {
 	t.Helper()
 	repository := os.DirFS(filepath.Join("..", ".."))
@@ -78,7 +78,7 @@ func (f goFile) imports() []string {
 	return paths
 }
 
-// in reports whether the file stands in one of the directories or below.
+// in reports whether the file is in one of the directories or below.
 func (f goFile) in(dirs ...string) bool {
 	for _, dir := range dirs {
 		if f.dir == dir || strings.HasPrefix(f.dir, dir+"/") {

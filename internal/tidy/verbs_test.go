@@ -13,13 +13,14 @@ import (
 	"testing"
 )
 
-// kinds are the types that have methods: first those that keep entries, or stand for all of them.
+// kinds are the types that have methods: first those that keep entries, or give access to all of
+// them.
 var kinds = []string{
 	"Map", "Raw", "HashOf", "ListOf", "SetOf", "SortedSetOf", "Batch", "Tx", "Snapshot", "DB",
 	"Entry", "Change", "MapChange", "ValueWriter", "ValueReader", "Stats",
 }
 
-// The methods of all kinds, by what they are for. What packages errors, fmt and io name is in none.
+// The methods of all kinds, by purpose. Methods of interfaces of errors, fmt and io are left out.
 var (
 	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot SortedSet Stream StringSet With WithContext")
 	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Count Create Deadline Delete
@@ -35,8 +36,8 @@ const (
 	mostVerbs = 60
 )
 
-// TestVerbs wants each method to be a handle, a verb, or what a handle says of itself, limits their number, and
-// wants the tables of docs/verbs.md to be made of them. With COPAL_WRITE=1 it writes the page.
+// TestVerbs wants each method to be a handle, a verb, or a property of a handle, limits their number, and wants
+// the tables of docs/verbs.md to be made of them. With COPAL_WRITE=1 it writes the page.
 func TestVerbs(t *testing.T) {
 	root := filepath.Join("..", "..")
 	types, methods := surface(t, root)
