@@ -262,7 +262,7 @@ func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
 	return done
 }
 
-// memory returns about how much memory a run takes, which may be nil.
+// memory returns the approximate memory of a run, which may be nil.
 func (r *orderRun) memory() int64 {
 	switch {
 	case r == nil:
@@ -273,7 +273,7 @@ func (r *orderRun) memory() int64 {
 	return r.Memory()
 }
 
-// inMemory returns about how much memory a run without a file takes, which may be nil.
+// inMemory returns the approximate memory of a run without a file, which may be nil.
 func inMemory(r *order.Run) int64 {
 	if r == nil {
 		return 0
@@ -433,7 +433,7 @@ func (o *ordering) forgetLocked() {
 	o.endKeptLocked()
 }
 
-// memory returns about how many bytes the order takes.
+// memory returns the approximate bytes of the order.
 func (o *ordering) memory() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -51,7 +51,7 @@ type owed struct {
 	paying           bool // its end is being written, and it is no longer owed unless that fails
 }
 
-// owedItems is about the memory that an owed entry takes, in items of the queue.
+// owedItems is the approximate memory of an owed entry, in items of the queue.
 const owedItems = 3
 
 // mayTell reports whether an E can probably be written for an entry with this deadline.

@@ -266,7 +266,7 @@ func (g *together) prepare() error {
 	return g.writeAhead(batch)
 }
 
-// estimate returns about the length of the record.
+// estimate returns the approximate length of the record.
 func estimate(p *seglog.Pending) int64 { return int64(len(p.Key)+len(p.Value)) + 64 }
 
 // writeAhead is an operation of its own: a waiter for life need not wait for the whole group.

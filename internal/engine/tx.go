@@ -447,7 +447,7 @@ func (tx *Tx) setAside(c *Change) error {
 	return nil
 }
 
-// memory returns about the memory of a change.
+// memory returns the approximate memory of a change.
 func (c *Change) memory() int64 {
 	return int64(len(c.Key)+len(c.Value)+c.Cost) + 300
 }

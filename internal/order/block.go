@@ -18,12 +18,12 @@ import (
 // There is one way to write a block: as many bytes are shared as can be.
 
 const (
-	blockBytes = 4 << 10 // when a block has so many bytes it is complete
-	blockMarks = 128     // or so many marks: a look-up decodes a block
+	blockBytes = 4 << 10 // bytes of a complete block
+	blockMarks = 128     // or marks: a look-up decodes a block
 	// MaxKeyBytes bounds a key: one of the store, and the bytes that a sort key adds to it.
 	MaxKeyBytes = 64<<10 + 16
 	maxBlock    = blockBytes + MaxKeyBytes + 2*binary.MaxVarintLen32
-	keysBytes   = 16 * blockBytes // or when its keys have so many
+	keysBytes   = 16 * blockBytes // or bytes of its keys
 )
 
 // appendMark appends a mark to a block. last is the key before, nil for the first.
@@ -44,7 +44,7 @@ func appendMark(b, last, key []byte, gone, fresh bool) []byte {
 	return append(b, key[shared:]...)
 }
 
-// block is one that was decoded.
+// block is a decoded block.
 type block struct {
 	keys  []byte // one after the other
 	ends  []uint32
@@ -62,7 +62,7 @@ func (b *block) key(i int) []byte {
 	return b.keys[start:b.ends[i]:b.ends[i]]
 }
 
-// adds sums up the additions of the first n marks.
+// adds returns the sum of the additions of the first n marks.
 func (b *block) adds(n int) (sum int64) {
 	for i := range n {
 		sum += adds(b.gone[i], b.fresh[i])
@@ -84,7 +84,7 @@ func (b *block) search(key []byte) int {
 	return low
 }
 
-// decode reads a block, into the memory that b has.
+// decode reads a block, into the memory of b.
 func (b *block) decode(in []byte) error {
 	b.keys, b.ends, b.gone, b.fresh = b.keys[:0], b.ends[:0], b.gone[:0], b.fresh[:0]
 	last := 0

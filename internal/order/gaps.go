@@ -12,13 +12,13 @@ import (
 // Gaps never change: methods named like changes return others. The stretches are apart, and in order.
 type Gaps struct{ list []gap }
 
-// gap is a stretch from low on, up to high, which is not in it.
+// gap is the stretch from low up to, but not including, high.
 type gap struct {
 	low, high string
-	keys      int // about so many have gone there
+	keys      int // about the number that have gone there
 }
 
-// mostGaps is how many stretches are remembered, those with the most keys.
+// mostGaps is the number of stretches that are remembered, those with the most keys.
 const mostGaps = 64
 
 // After returns the first key after the gap that a key is in, or nil if it is in none.
@@ -37,21 +37,21 @@ func (g Gaps) Before(key []byte) []byte {
 	return nil
 }
 
-// find returns the first gap that is not before the key; ok says that the key is in it.
+// find returns the first gap that is not before the key; ok is true if the key is in it.
 func (g Gaps) find(key []byte) (i int, ok bool) {
 	i = sort.Search(len(g.list), func(i int) bool { return g.list[i].high > string(key) })
 	return i, i < len(g.list) && g.list[i].low <= string(key)
 }
 
-// with returns the gaps with others in the places from i to j.
+// with returns the gaps with those from i to j replaced by others.
 func (g Gaps) with(i, j int, others ...gap) Gaps {
 	list := make([]gap, 0, len(g.list)+len(others))
 	list = append(append(append(list, g.list[:i]...), others...), g.list[j:]...)
 	return Gaps{list}
 }
 
-// Add returns the gaps with a stretch more, from low to high, both in it, where a walk has found that so many
-// keys have gone. Keys that have come since it looked have their marks in since, which may be nil.
+// Add returns the gaps with one more stretch, from low to high, both included, in which a walk has found that
+// so many keys have gone. Keys that have come since its look have marks in since, which may be nil.
 func (g Gaps) Add(low, high []byte, keys int, since *Tree) Gaps {
 	g = g.add(low, high, keys)
 	if since == nil {
@@ -107,7 +107,7 @@ func (g Gaps) Cut(key []byte) Gaps {
 	return g.with(i, i+1, rest...)
 }
 
-// Join returns the gaps for a layer from which a key has gone that had cut one in two.
+// Join returns the gaps for a layer after the end of a key that had cut one in two.
 func (g Gaps) Join(key []byte) Gaps {
 	i, _ := g.find(key) // the first that is not before it
 	if i == 0 || i == len(g.list) || g.list[i-1].high != string(key) || g.list[i].low != string(key)+"\x00" {

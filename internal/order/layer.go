@@ -10,22 +10,23 @@ type Layer interface {
 	// Walk begins at the first mark whose key is not before from, in the direction of the walk. With nil it
 	// begins at the first of all.
 	Walk(from []byte, down bool) Cursor
-	// Before is the number that the marks of keys before this one add to the number of keys that the layers below show.
+	// Before returns the number of keys that the marks before this key add to those that the layers below show.
 	Before(key []byte) (adds int64, err error)
 	// Sure reports whether Before is right: each mark was made with knowledge of the layers below.
 	Sure() bool
-	// Middle is a key between the two, and neither of them, with about as many marks of the layer on either side. It
-	// is nil when there are few.
+	// Middle returns a key strictly between the two, with about as many marks of the layer on either side. It
+	// returns nil when there are few.
 	Middle(low, high []byte) ([]byte, error)
 }
 
 // Cursor yields the marks of a walk, each key once.
 type Cursor interface {
-	// Next goes to the next mark. It returns false at the end, and when reading has failed; then Err says so.
+	// Next goes to the next mark. It returns false at the end, and after a failed read, whose error Err
+	// returns.
 	Next() bool
-	// Key is the mark's key. The bytes are valid until the next call of Next.
+	// Key returns the mark's key. The bytes are valid until the next call of Next.
 	Key() []byte
-	// Gone reports whether the mark says that the key is not there.
+	// Gone reports whether the mark is of a key that has gone.
 	Gone() bool
 	// Fresh reports whether the layers below those of the walk do not show the key, as far as is known.
 	Fresh() bool
@@ -58,14 +59,14 @@ func Before(layers []Layer, key []byte) (n int64, ok bool, err error) {
 	return n, true, nil
 }
 
-// Place is a key, and how many keys a stack of layers shows before it.
+// Place is a key, and the number of keys that a stack of layers shows before it.
 type Place struct {
 	Key    []byte
 	Before int64
 }
 
-// Find looks between two keys for the place before which n keys are shown. It returns one with as many at
-// most, and one with as many at least, or the two keys; the keys between them are few.
+// Find looks between two keys for the place before which n keys are shown. It returns a place with at most n
+// before it and one with at least n, or the two keys; few keys are between them.
 func Find(layers []Layer, low, high []byte, n int64) (from, to Place, err error) {
 	if from.Before, _, err = Before(layers, low); err == nil {
 		to.Before, _, err = Before(layers, high)
@@ -98,13 +99,13 @@ func Merge(all []Cursor, down, gone bool) Cursor {
 // walk merges cursors.
 type walk struct {
 	all    []Cursor // newest first
-	ahead  []Cursor // those that have not come to their end, in the same order
+	ahead  []Cursor // those not at their end, in the same order
 	behind []Cursor // those whose mark was yielded, or hidden by a newer one; all of them at first
 	down   bool
 	gone   bool
 	at     Cursor
-	moved  bool   // at alone has gone on, and has a mark
-	rival  Cursor // the one of the others whose mark comes next, nil for none
+	moved  bool   // only at has moved, and has a mark
+	rival  Cursor // the other cursor with the next mark, nil for none
 	err    error
 }
 
@@ -155,8 +156,8 @@ func (w *walk) step() bool {
 	return w.at != nil
 }
 
-// leads reports whether the cursor that was first is so again, and no other has the same key. Most often one
-// has most of the keys.
+// leads reports whether the first cursor is first again, and no other has the same key. Usually one has most of
+// the keys.
 func (w *walk) leads() bool {
 	if w.rival == nil || !w.moved || w.compare(w.at.Key(), w.rival.Key()) >= 0 {
 		return false

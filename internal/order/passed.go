@@ -2,16 +2,16 @@ package order
 
 import "bytes"
 
-// Passed are keys that have gone, and that a walk has stepped over since the last one that is there.
+// Passed counts the gone keys that a walk has stepped over since the last existing one.
 type Passed struct {
 	keys          int
 	first, latest []byte
 }
 
-// ManyGone is how many a walk steps over one by one before it notes where they are.
+// ManyGone is the number that a walk steps over one by one before it notes a gap.
 const ManyGone = 16
 
-// Pass notes one more. It returns the key at which the walk goes on if it is in a gap, else nil.
+// Pass notes one more. If it is in a gap, it returns the key at which the walk goes on, else nil.
 func (p *Passed) Pass(key []byte, gaps Gaps, down bool) (next []byte) {
 	if p.keys == 0 {
 		p.first = append(p.first[:0], key...)
@@ -27,7 +27,7 @@ func (p *Passed) Pass(key []byte, gaps Gaps, down bool) (next []byte) {
 	return next
 }
 
-// End begins again. It returns the ends of a gap if the keys were many.
+// End resets the count. It returns the ends of a gap if the keys were many.
 func (p *Passed) End(down bool) (low, high []byte, keys int) {
 	keys, p.keys = p.keys, 0
 	switch {

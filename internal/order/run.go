@@ -46,7 +46,7 @@ type blockRef struct {
 	before int64 // by the marks of the blocks before
 }
 
-// Open returns the run of the given number and store, which is size bytes long, and of which it reads the first line.
+// Open reads the first line of the run with the given number and store, size bytes long, and returns the run.
 func Open(in io.ReaderAt, size int64, store, run uint64) (*Run, error) {
 	b := make([]byte, titleBytes)
 	if n, err := in.ReadAt(b, 0); n < len(b) {
@@ -70,25 +70,25 @@ func short(err error) error {
 	return err
 }
 
-// Title is the run's first line.
+// Title returns the run's first line.
 func (r *Run) Title() Title { return r.title }
 
-// Keys is the number of marks.
+// Keys returns the number of marks.
 func (r *Run) Keys() int64 { return r.title.Keys }
 
-// Bytes is the length of the run.
+// Bytes returns the length of the run.
 func (r *Run) Bytes() int64 { return r.size }
 
-// Memory is about how much memory the list of blocks takes, and the blocks that stay, once they are there.
+// Memory returns the approximate memory of the list of blocks and of the blocks that stay, once they are read.
 func (r *Run) Memory() int64 {
 	t := &r.title
 	return t.Length + t.Blocks*64 + min(t.Blocks, int64(len(r.recent)))*min(t.Keys/max(t.Blocks, 1)*keyMemory, recentBytes)
 }
 
-// keyMemory is about how much memory a key of a block takes that is decoded.
+// keyMemory is the approximate memory of a key in a decoded block.
 const keyMemory = 24
 
-// recentBytes are those of the keys of the longest block that stays.
+// recentBytes is the length of the keys in the longest block that stays.
 const recentBytes = 2 * blockBytes
 
 // list reads the list of blocks, once it succeeds.
@@ -148,7 +148,7 @@ func parseList(b []byte, h *Title) ([]blockRef, error) {
 	return blocks, nil
 }
 
-// read verifies and decodes the i-th block of the list, of which the bytes are given.
+// read verifies and decodes the i-th block of the list, with the given bytes.
 func read(list []blockRef, i int, in []byte, b *block) error {
 	ref := &list[i]
 	if crc32.Checksum(in, castagnoli) != ref.crc {
@@ -228,7 +228,7 @@ func (r *Run) Walk(from []byte, down bool) Cursor {
 	return c
 }
 
-// runCursor is on its way through a run.
+// runCursor walks through a run.
 type runCursor struct {
 	run   *Run
 	list  []blockRef
@@ -236,11 +236,11 @@ type runCursor struct {
 	next  int // block to read next
 	block block
 	begun bool   // it has a block
-	lent  bool   // which is one that stays
+	lent  bool   // the block is one that stays
 	chunk []byte // of the file, some blocks
 	start int64  // of the chunk in the file
-	ahead int    // how many bytes to read at once
-	i     int    // in block, of the mark that Next has gone to
+	ahead int    // bytes to read at once
+	i     int    // in block, of the current mark
 	err   error
 }
 
@@ -262,7 +262,7 @@ func (c *runCursor) load() bool {
 	return true
 }
 
-// decode brings the next block, which is one that stays if the way begins there.
+// decode decodes the next block, which stays if the walk begins there.
 func (c *runCursor) decode() error {
 	stays := &c.run.recent[c.next%len(c.run.recent)]
 	if known := stays.Load(); !c.begun && known != nil && known.place == c.next {
@@ -284,7 +284,7 @@ func (c *runCursor) decode() error {
 	return err
 }
 
-// aheadBytes is how much is read at once on a long way.
+// aheadBytes is the length read at once on a long walk.
 const aheadBytes = 32 << 10
 
 // bytes returns the bytes of a block. The longer the walk, the more following blocks are read with

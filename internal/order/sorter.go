@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Sorter sorts keys that come in any order, in bounded memory. When there are too many it keeps the first of
-// them, and says so: the rest is for another pass over all keys, that begins where this one ended.
+// Sorter sorts keys that come in any order, in bounded memory. If there are too many it keeps the first of
+// them, and reports that: the rest is for another pass over all keys, from the end of this one.
 type Sorter struct {
 	limit int
 	down  bool
@@ -23,7 +23,7 @@ const keyRefBytes = 8
 // maxSorter is the greatest offset in a keyRef.
 const maxSorter = 1 << 30
 
-// NewSorter returns one that takes about so much memory, and sorts in descending order if down is true.
+// NewSorter returns a Sorter that takes about so much memory, and sorts in descending order if down is true.
 func NewSorter(limit int, down bool) *Sorter {
 	return &Sorter{limit: min(limit, maxSorter), down: down}
 }
@@ -35,7 +35,7 @@ func (s *Sorter) compare(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// Fits reports whether a key can be added without another being left out.
+// Fits reports whether a key can be added without dropping another.
 func (s *Sorter) Fits(key []byte) bool {
 	return len(s.keys)+len(key)+(len(s.refs)+1)*keyRefBytes <= s.limit
 }
@@ -79,13 +79,13 @@ func (s *Sorter) halve() {
 }
 
 // Cursor goes through the keys that were kept, each once, in order. all is false if others were left out, which
-// come after these. The Sorter is used up.
+// come after these. The Sorter cannot be used again.
 func (s *Sorter) Cursor() (c Cursor, all bool) {
 	s.sort()
 	return &listCursor{s: s, i: -1}, !s.full
 }
 
-// Last is the last of the keys that were kept, nil if there is none.
+// Last returns the last of the kept keys, nil if there is none.
 func (s *Sorter) Last() []byte {
 	if len(s.refs) == 0 {
 		return nil
@@ -93,13 +93,13 @@ func (s *Sorter) Last() []byte {
 	return s.key(s.refs[len(s.refs)-1])
 }
 
-// Layer makes one layer of all added keys, in memory. It is for a Sorter that has kept all.
+// Layer makes one layer of all added keys, in memory. The Sorter must have kept all.
 func (s *Sorter) Layer() (*Run, error) {
 	s.sort()
 	return InMemory(&listCursor{s: s, i: -1}, true)
 }
 
-// Len is the number of keys that are kept, and Bytes about how much memory they take.
+// Len returns the number of kept keys, and Bytes their approximate memory.
 func (s *Sorter) Len() int   { return len(s.refs) }
 func (s *Sorter) Bytes() int { return len(s.keys) + len(s.refs)*keyRefBytes }
 

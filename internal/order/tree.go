@@ -15,19 +15,19 @@ type Tree struct {
 	removed int // marks, since the tree was built
 	bytes   int64
 	copied  int64
-	unsure  bool // a mark was made whatever the layers below have
+	unsure  bool // a mark was made without knowledge of the layers below
 }
 
-// maxMarks is how many marks a node has at most.
+// maxMarks is the most marks of a node.
 const maxMarks = 63
 
 type mark struct {
 	key   string
 	gone  bool
-	fresh bool // the key is there, and was not in the layers below when it came
+	fresh bool // the key exists, and was not in the layers below when it came
 }
 
-// adds is the number that the mark adds to the number of keys that the layers below show.
+// adds returns the number of keys that the mark adds to those that the layers below show.
 func (m *mark) adds() int64 { return adds(m.gone, m.fresh) }
 
 func adds(gone, fresh bool) int64 {
@@ -47,30 +47,30 @@ type node struct {
 	children []*node // one more than marks, or none
 }
 
-// Len is the number of marks.
+// Len returns the number of marks.
 func (t *Tree) Len() int { return t.len }
 
-// Bytes is about how much memory the tree takes.
+// Bytes returns the approximate memory of the tree.
 func (t *Tree) Bytes() int64 { return t.bytes }
 
-// Copied returns about how many bytes of nodes were copied since the tree was made, because copies of Freeze
-// have the old ones.
+// Copied returns the approximate bytes of nodes copied since the tree was made, because copies of Freeze have
+// the old ones.
 func (t *Tree) Copied() int64 { return t.copied }
 
-// Freeze returns a copy that does not change with the tree, nor the tree with it.
+// Freeze returns a copy that is independent of the tree.
 func (t *Tree) Freeze() *Tree {
 	t.owner = nil // the present nodes have no owner
 	return &Tree{root: t.root, len: t.len, removed: t.removed, bytes: t.bytes, unsure: t.unsure}
 }
 
-// Set marks a key, of which it keeps a copy, whatever the layers below have.
+// Set marks a key, of which it keeps a copy, without knowledge of the layers below.
 func (t *Tree) Set(key []byte, gone bool) {
 	m, _ := t.at(key)
 	t.unsure = true
 	t.change(m, gone, false)
 }
 
-// Came marks a key that is there from now on. The caller knows that this layer and those below did not show it.
+// Came marks a new key. The caller knows that this layer and those below did not show it.
 func (t *Tree) Came(key []byte) {
 	m, added := t.at(key)
 	t.change(m, false, added || m.fresh)
@@ -85,7 +85,7 @@ func (t *Tree) Went(key []byte) {
 	t.remove(unsafe.String(unsafe.SliceData(key), len(key)))
 }
 
-// change makes a mark say something else. Its nodes may be changed, since at has found it.
+// change changes a mark. Its nodes may be changed, since at has found it.
 func (t *Tree) change(m *mark, gone, fresh bool) {
 	more := adds(gone, fresh) - m.adds()
 	m.gone, m.fresh = gone, fresh
@@ -178,7 +178,7 @@ func (t *Tree) at(key []byte) (m *mark, added bool) {
 	}
 }
 
-// markBytes is about the memory of a mark beside its key: nodes are some two thirds full.
+// markBytes is the approximate memory of a mark beside its key: nodes are some two thirds full.
 const markBytes = 3 * int64(unsafe.Sizeof(mark{})) / 2
 
 // own returns the node itself if it may be changed, or a copy.
@@ -195,12 +195,12 @@ func (t *Tree) own(n *node) *node {
 	return c
 }
 
-// rebuildFrom is from how many marks that were removed on a tree may be built anew. It is a variable for the
-// sake of tests.
+// rebuildFrom is the number of removed marks from which on a tree may be built anew. It is a variable for
+// tests.
 var rebuildFrom = 1024
 
-// remove takes out the mark of a key that has one. Nodes become empty by that, and are not joined: when more
-// marks have been removed than there are, the tree is built anew.
+// remove removes the mark of a key that has one. Nodes may become empty, and are not joined: when more marks
+// have been removed than there are, the tree is built anew.
 func (t *Tree) remove(key string) {
 	t.root = t.own(t.root)
 	n := t.root
@@ -231,7 +231,7 @@ func (t *Tree) child(n *node, i int) *node {
 	return n.children[i]
 }
 
-// take takes out the i-th mark of a node that may be changed. The last one below it takes its place.
+// take removes the i-th mark of a node that may be changed. The last one below it replaces it.
 func (t *Tree) take(n *node, i int) {
 	if n.children != nil {
 		if last, ok := t.takeLast(t.child(n, i)); ok {
@@ -242,7 +242,7 @@ func (t *Tree) take(n *node, i int) {
 	n.drop(i, i)
 }
 
-// drop takes out the i-th mark and, where there are children, the j-th of them.
+// drop removes the i-th mark and, if there are children, the j-th of them.
 func (n *node) drop(i, j int) {
 	copy(n.marks[i:], n.marks[i+1:])
 	n.marks[len(n.marks)-1] = mark{}
@@ -254,7 +254,7 @@ func (n *node) drop(i, j int) {
 	}
 }
 
-// takeLast takes out the last mark of a node that may be changed, and of those below it. There may be none.
+// takeLast removes the last mark of a node that may be changed, and of those below it. There may be none.
 func (t *Tree) takeLast(n *node) (last mark, ok bool) {
 	end := len(n.marks)
 	if n.children != nil {
@@ -356,8 +356,8 @@ func (t *Tree) Walk(from []byte, down bool) Cursor {
 	return c
 }
 
-// treeCursor is on its way through a tree. The path leads from the root to the node of the next mark; each step
-// says which mark of the node is next, when all that is below it has been yielded.
+// treeCursor walks through a tree. The path leads from the root to the node of the next mark; each step has the
+// next mark of its node, after the subtree below it.
 type treeCursor struct {
 	path []step
 	down bool

@@ -96,8 +96,8 @@ func NewWriter(out io.WriterAt, store, run uint64, sure bool) *Writer {
 	return &Writer{out: out, title: Title{Store: store, Run: run, Sure: sure}, at: titleBytes}
 }
 
-// Add adds a mark, of a key that is gone, or that the layers below do not show, or neither. The key must
-// be greater than that before.
+// Add adds a mark, of a key that is gone, or that the layers below do not show, or neither. The key must be
+// greater than the one before.
 func (w *Writer) Add(key []byte, gone, fresh bool) error {
 	switch {
 	case w.failed != nil:
