@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // A Parser encodes JSON as values of one schema, for writers that do not know their Go type. It is the inverse of a
@@ -155,48 +157,15 @@ func (r *jsonParser) is(c byte) bool {
 
 // raw goes past a value, and returns it.
 func (r *jsonParser) raw() []byte {
-	start, depth := r.at, 0
-	for {
-		switch c := r.src[r.at]; c {
-		case '"':
-			r.pastString()
-		case '{', '[':
-			depth++
-			r.at++
-		case '}', ']':
-			depth--
-			r.at++
-		case ',', ':', ' ', '\t', '\n', '\r':
-			r.at++
-			continue
-		default: // a number, or a word
-			for r.at < len(r.src) && !strings.ContainsRune(",:]} \t\n\r", rune(r.src[r.at])) {
-				r.at++
-			}
-		}
-		if depth == 0 {
-			raw := r.src[start:r.at]
-			r.space()
-			return raw
-		}
-	}
-}
-
-func (r *jsonParser) pastString() {
-	for r.at++; r.src[r.at] != '"'; r.at++ {
-		if r.src[r.at] == '\\' {
-			r.at++
-		}
-	}
-	r.at++
+	raw := r.src[r.at:][:jsontext.Length(r.src[r.at:])]
+	r.at += len(raw)
+	r.space()
+	return raw
 }
 
 // string goes past a string, and returns it unquoted.
 func (r *jsonParser) string() (string, *MisfitError) {
-	start := r.at
-	r.pastString()
-	raw := r.src[start:r.at]
-	r.space()
+	raw := r.raw()
 	if !utf8.Valid(raw) {
 		return "", misfitf("is not UTF-8")
 	}

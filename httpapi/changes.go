@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -309,7 +310,7 @@ func (s *stream) appendChange(dst []byte, c *copal.Change) ([]byte, error) {
 		dst = ndjson.AppendTime(append(dst, `,"expires":`...), c.Deadline)
 	}
 	if c.Collection != "" {
-		dst = ndjson.AppendString(append(dst, `,"collection":`...), c.Collection)
+		dst = jsontext.AppendString(append(dst, `,"collection":`...), c.Collection)
 	}
 	if c.Element != nil {
 		dst = ndjson.AppendKey(append(dst, `,"element":`...), c.Element)

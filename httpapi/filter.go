@@ -3,11 +3,10 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"math/big"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/copaldb/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // The conditions of a listing, such as where=Address.City=Berlin, are gathered by field. So the text of a value is
@@ -29,7 +28,7 @@ type filters struct {
 // comparison is one of the operators, and the operand on its right.
 type comparison struct {
 	op   string
-	want operand
+	want jsontext.Value
 }
 
 // filterOps are the comparisons, longer ones first.
@@ -71,7 +70,7 @@ func (f *filters) add(text string) error {
 		}
 		want := []byte(strings.TrimSpace(rest))
 		if !json.Valid(want) {
-			want = ndjson.AppendString(nil, rest)
+			want = jsontext.AppendString(nil, rest)
 		}
 		for name := range strings.SplitSeq(text[:at], ".") {
 			if f.fields == nil {
@@ -82,7 +81,7 @@ func (f *filters) add(text string) error {
 			}
 			f = f.fields[name]
 		}
-		f.here = append(f.here, comparison{op, operandOf(want)})
+		f.here = append(f.here, comparison{op, jsontext.ValueOf(want)})
 		return nil
 	}
 	return problemf(badRequest, "where=%s has a comparison that is not one of %s", text, strings.Join(filterOps, " "))
@@ -106,7 +105,7 @@ func (f *filters) hold(goOn func() error, value []byte) (bool, error) {
 		return false, err
 	}
 	if len(f.here) > 0 {
-		is := operandOf(value)
+		is := jsontext.ValueOf(value)
 		for i := range f.here {
 			if !f.here[i].holds(is) {
 				return false, nil
@@ -118,7 +117,7 @@ func (f *filters) hold(goOn func() error, value []byte) (bool, error) {
 	}
 	found := map[string][]byte{}
 	if len(value) > 0 && value[0] == '{' {
-		err := ndjson.EachField(value, func(name string, field []byte) error {
+		err := jsontext.EachField(value, func(name string, field []byte) error {
 			if f.fields[name] != nil {
 				found[name] = field
 			}
@@ -136,11 +135,11 @@ func (f *filters) hold(goOn func() error, value []byte) (bool, error) {
 	return true, nil
 }
 
-func (c *comparison) holds(is operand) bool {
-	if is.text == nil {
+func (c *comparison) holds(is jsontext.Value) bool {
+	if is.IsZero() {
 		return c.op == "!="
 	}
-	order, comparable := is.compare(&c.want)
+	order, comparable := is.Compare(&c.want)
 	switch c.op {
 	case "=":
 		return comparable && order == 0
@@ -154,58 +153,4 @@ func (c *comparison) holds(is operand) bool {
 		return comparable && order > 0
 	}
 	return comparable && order >= 0
-}
-
-// operand is JSON in the form that comparisons need.
-type operand struct {
-	text   []byte // without the blanks, or the value of a string; nil for no value
-	word   bool   // a string
-	number *big.Rat
-}
-
-func operandOf(text []byte) (o operand) {
-	switch {
-	case len(text) == 0:
-	case text[0] == '"':
-		if word, err := ndjson.Unquote(text); err == nil {
-			return operand{text: append([]byte{}, word...), word: true}
-		}
-		return operand{text: text}
-	case isNumber(text):
-		o.text = text
-		o.number, _ = number(text)
-	default:
-		var short bytes.Buffer
-		if json.Compact(&short, text) == nil {
-			o.text = short.Bytes()
-		}
-	}
-	return o
-}
-
-// compare compares two numbers by their values, two strings by their bytes, and other JSON for equality alone:
-// then ok is false unless they are equal.
-func (o *operand) compare(other *operand) (order int, ok bool) {
-	switch {
-	case o.word && other.word:
-		return bytes.Compare(o.text, other.text), true
-	case o.number != nil && other.number != nil:
-		return o.number.Cmp(other.number), true
-	}
-	return 0, o.word == other.word && bytes.Equal(o.text, other.text)
-}
-
-func isNumber(text []byte) bool { return text[0] == '-' || text[0] >= '0' && text[0] <= '9' }
-
-// mostDigits is how long numbers are that are compared exactly; an exponent of more than three digits is no number.
-const mostDigits = 400
-
-func number(text []byte) (*big.Rat, bool) {
-	if len(text) > mostDigits {
-		return nil, false
-	}
-	if at := bytes.IndexAny(text, "eE"); at >= 0 && len(bytes.TrimLeft(text[at+1:], "+-0")) > 3 {
-		return nil, false
-	}
-	return new(big.Rat).SetString(string(text))
 }

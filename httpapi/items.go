@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -48,7 +49,7 @@ func (q *request) putItem() error {
 		return problemf(badRequest, `an item is {"id":…,"value":…}`)
 	}
 	of := map[string][]byte{} // others, such as an age, are passed over
-	err = ndjson.EachField(text, func(name string, field []byte) error {
+	err = jsontext.EachField(text, func(name string, field []byte) error {
 		if of[name] != nil {
 			return problemf(badRequest, "%q occurs twice", name)
 		}
@@ -65,7 +66,7 @@ func (q *request) putItem() error {
 	case value == nil:
 		return problemf(badRequest, `there is no "value"`)
 	}
-	name, err := ndjson.Unquote(id)
+	name, err := jsontext.Unquote(id)
 	if err != nil {
 		p := problemf(misfit, `"id": %v`, err)
 		p.Field = "id"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -244,13 +245,13 @@ func (q *request) json(body []byte) error {
 // appendJSON appends an entry as pages have it. Of a large value it has the length.
 func (f *found) appendJSON(dst, own []byte) []byte {
 	dst = ndjson.AppendKey(append(dst, `{"key":`...), own)
-	dst = ndjson.AppendString(append(dst, `,"etag":`...), etag(f.Seq))
+	dst = jsontext.AppendString(append(dst, `,"etag":`...), etag(f.Seq))
 	dst = ndjson.AppendTime(append(dst, `,"time":`...), f.Time)
 	if !f.Expires.IsZero() {
 		dst = ndjson.AppendTime(append(dst, `,"expires":`...), f.Expires)
 	}
 	if f.Content != "" && f.Content != typeJSON {
-		dst = ndjson.AppendString(append(dst, `,"content":`...), f.Content)
+		dst = jsontext.AppendString(append(dst, `,"content":`...), f.Content)
 	}
 	if f.Large > 0 {
 		dst = strconv.AppendInt(append(dst, `,"bytes":`...), f.Large, 10)

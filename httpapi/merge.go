@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/copaldb/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // member is a member of a JSON object, in its own bytes.
@@ -27,7 +27,7 @@ func members(take func(int64) error, text []byte) (list []member, is bool, err e
 		return nil, false, nil
 	}
 	at := map[string]int{}
-	err = ndjson.EachField(text, func(name string, value []byte) error {
+	err = jsontext.EachField(text, func(name string, value []byte) error {
 		if i, again := at[name]; again {
 			list[i].value = value
 			return nil
@@ -94,7 +94,7 @@ func appendMerged(take func(int64) error, dst, value, patch []byte, levels int) 
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = append(ndjson.AppendString(dst, m.name), ':')
+		dst = append(jsontext.AppendString(dst, m.name), ':')
 		if !changed {
 			dst = append(dst, m.value...)
 		} else if dst, err = appendMerged(take, dst, m.value, change, levels-1); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
 )
 
@@ -260,7 +261,7 @@ func (o *outcome) appendJSON(dst []byte, does string) []byte {
 		return append(dst, '}')
 	}
 	if does == "get" && o.Seq != 0 {
-		dst = ndjson.AppendString(append(dst, `,"etag":`...), etag(o.Seq))
+		dst = jsontext.AppendString(append(dst, `,"etag":`...), etag(o.Seq))
 	}
 	return append(ndjson.AppendValue(append(dst, ','), o.value), '}')
 }
@@ -273,7 +274,7 @@ func parseOperations(take func(int64) error, text []byte) (list []operation, err
 	}
 	var operations []byte
 	wrong := problemf(badRequest, `a transaction is {"operations":[…]}, and has no other fields`)
-	err = ndjson.EachField(text, func(name string, value []byte) error {
+	err = jsontext.EachField(text, func(name string, value []byte) error {
 		if name != "operations" {
 			return wrong
 		}
@@ -328,7 +329,7 @@ func parseOperation(text []byte) (o operation, err error) {
 		return o, problemf(badRequest, "an operation is an object")
 	}
 	fields := map[string][]byte{}
-	err = ndjson.EachField(text, func(name string, value []byte) error {
+	err = jsontext.EachField(text, func(name string, value []byte) error {
 		if fields[name] = value; len(fields) > mostFields {
 			return problemf(badRequest, "an operation has unknown fields")
 		}
@@ -344,7 +345,7 @@ func parseOperation(text []byte) (o operation, err error) {
 	// word takes the string of a field, "" if it is not there.
 	word := func(name string) (text string) {
 		if value, is := fields[name]; is && err == nil {
-			if text, err = ndjson.Unquote(value); err != nil {
+			if text, err = jsontext.Unquote(value); err != nil {
 				err = problemf(badRequest, "%q: %v", name, err)
 			}
 		}
@@ -385,7 +386,7 @@ func parseOperation(text []byte) (o operation, err error) {
 		}
 	}
 	if ttl := fields["ttl"]; len(ttl) > 0 && ttl[0] != '"' { // a number of seconds
-		fields["ttl"] = ndjson.AppendString(nil, string(ttl))
+		fields["ttl"] = jsontext.AppendString(nil, string(ttl))
 	}
 	said := word("content")
 	if err == nil {
@@ -425,7 +426,7 @@ func (o *operation) parseValue(fields map[string][]byte) (err error) {
 			o.value = value
 			continue
 		}
-		text, err := ndjson.Unquote(value)
+		text, err := jsontext.Unquote(value)
 		if err == nil && form == "text" {
 			o.value = []byte(text)
 		} else if err == nil {

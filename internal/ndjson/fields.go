@@ -3,6 +3,8 @@ package ndjson
 import (
 	"encoding/base64"
 	"unicode/utf8"
+
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // AppendKey appends a key as lines have it: a string, or where it is not UTF-8 {"base64":"…"}.
@@ -19,8 +21,8 @@ func AppendValue(dst, value []byte) []byte {
 
 // appendPiece appends bytes as text where that is not longer than base64.
 func appendPiece(dst, b []byte) []byte {
-	if utf8.Valid(b) && quotedBytes(b) <= base64.StdEncoding.EncodedLen(len(b)) {
-		return AppendString(append(dst, `"text":`...), string(b))
+	if utf8.Valid(b) && jsontext.QuotedLen(b) <= base64.StdEncoding.EncodedLen(len(b)) {
+		return jsontext.AppendString(append(dst, `"text":`...), string(b))
 	}
 	dst = base64.StdEncoding.AppendEncode(append(dst, `"base64":"`...), b)
 	return append(dst, '"')

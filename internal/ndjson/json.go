@@ -8,224 +8,15 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/copaldb/copal/internal/jsontext"
 )
-
-// The lines are read by a parser of their own, because encoding/json changes text that it does not
-// understand: half a surrogate and bytes that are not UTF-8 become U+FFFD, names of fields match in
-// any case, and of two fields with one name the last counts. Here all that is an error.
-
-var errSyntax = errors.New("it is not a JSON object")
-
-// blank is the characters allowed between the parts of an object.
-const blank = " \t\r\n"
-
-// EachField calls f for the fields of the object that text is. A value is its bytes in text, and
-// may be no JSON unless text is. The errors are those of f, and one for a text that is no object.
-func EachField(text []byte, f func(name string, value []byte) error) error {
-	b := bytes.TrimSpace(text)
-	if len(b) < 2 || b[0] != '{' || b[len(b)-1] != '}' {
-		return errSyntax
-	}
-	if !utf8.Valid(b) {
-		return errors.New("it is not UTF-8")
-	}
-	b = bytes.TrimSpace(b[1 : len(b)-1])
-	for first := true; len(b) > 0 || !first; first = false {
-		n := lengthOf(b)
-		if n == 0 {
-			return errSyntax
-		}
-		name, err := Unquote(b[:n])
-		if err != nil {
-			return err
-		}
-		b = bytes.TrimLeft(b[n:], blank)
-		if len(b) == 0 || b[0] != ':' {
-			return errSyntax
-		}
-		b = bytes.TrimLeft(b[1:], blank)
-		if n = lengthOf(b); n == 0 {
-			return errSyntax
-		}
-		if err := f(name, b[:n]); err != nil {
-			return err
-		}
-		if b = bytes.TrimLeft(b[n:], blank); len(b) == 0 {
-			return nil
-		}
-		if b[0] != ',' {
-			return errSyntax
-		}
-		b = bytes.TrimLeft(b[1:], blank)
-	}
-	return nil
-}
-
-// lengthOf is the length of the value that b begins with, if b begins with one.
-func lengthOf(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; c {
-		case '"':
-			n := stringLength(b[i:])
-			if n == 0 {
-				return 0
-			}
-			if i += n - 1; depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth <= 0 {
-				return i + min(depth, 0) + 1
-			}
-		case ',', ' ', '\t', '\r', '\n', ':':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	if depth > 0 {
-		return 0
-	}
-	return len(b)
-}
-
-// stringLength is the length of the string that b begins with, 0 if it does not end.
-func stringLength(b []byte) int {
-	for i := 1; ; i++ {
-		n := bytes.IndexAny(b[i:], `"\`)
-		if n < 0 {
-			return 0
-		}
-		if i += n; b[i] == '"' {
-			return i + 1
-		}
-		if i++; i >= len(b) {
-			return 0
-		}
-	}
-}
-
-// Unquote returns the string of the JSON string in b.
-func Unquote(b []byte) (string, error) {
-	if len(b) < 2 || b[0] != '"' || stringLength(b) != len(b) {
-		return "", fmt.Errorf("%s is not a string", shorten(b))
-	}
-	b = b[1 : len(b)-1]
-	if bytes.IndexByte(b, '\\') < 0 && !hasControl(b) {
-		return string(b), nil
-	}
-	out := make([]byte, 0, len(b))
-	for len(b) > 0 {
-		if b[0] < 0x20 {
-			return "", errors.New("a control character in a string")
-		}
-		if b[0] != '\\' {
-			out, b = append(out, b[0]), b[1:]
-			continue
-		}
-		r, n := unescape(b)
-		if n == 0 {
-			return "", fmt.Errorf("the escape %s in a string", shorten(b))
-		}
-		out, b = utf8.AppendRune(out, r), b[n:]
-	}
-	return string(out), nil
-}
-
-func hasControl(b []byte) bool {
-	for _, c := range b {
-		if c < 0x20 {
-			return true
-		}
-	}
-	return false
-}
-
-// unescape returns the character of the escape at the beginning of b, and the length of the escape;
-// 0 if there is none.
-func unescape(b []byte) (rune, int) {
-	if len(b) < 2 {
-		return 0, 0
-	}
-	if i := bytes.IndexByte([]byte(`"\/bfnrt`), b[1]); i >= 0 {
-		return rune("\"\\/\b\f\n\r\t"[i]), 2
-	}
-	r, ok := unit(b)
-	if !ok {
-		return 0, 0
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	low, ok := unit(b[6:])
-	if both := utf16.DecodeRune(r, low); ok && both != utf8.RuneError {
-		return both, 12
-	}
-	return 0, 0
-}
-
-// unit is \uxxxx.
-func unit(b []byte) (rune, bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
-	return rune(n), err == nil
-}
-
-// AppendString appends s, which is UTF-8, as a JSON string.
-func AppendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, `\n`...)
-		case '\r':
-			dst = append(dst, `\r`...)
-		case '\t':
-			dst = append(dst, `\t`...)
-		default:
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hex[c>>4], hex[c&15])
-		}
-	}
-	return append(append(dst, s[from:]...), '"')
-}
-
-// quotedBytes is how long AppendString makes s, without the quotes.
-func quotedBytes(s []byte) (n int) {
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
-			n += 2
-		case c < 0x20:
-			n += 6
-		default:
-			n++
-		}
-	}
-	return n
-}
 
 // appendName appends bytes as a string or, where they are not UTF-8, as {"base64":"…"}.
 func appendName(dst, b []byte) []byte {
 	if utf8.Valid(b) {
-		return AppendString(dst, string(b))
+		return jsontext.AppendString(dst, string(b))
 	}
 	dst = append(dst, `{"base64":"`...)
 	return append(base64.StdEncoding.AppendEncode(dst, b), `"}`...)
@@ -234,11 +25,11 @@ func appendName(dst, b []byte) []byte {
 // ParseKey is the key that AppendKey has made b of.
 func ParseKey(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] != '{' {
-		s, err := Unquote(b)
+		s, err := jsontext.Unquote(b)
 		return []byte(s), err
 	}
 	var out []byte
-	err := EachField(b, func(name string, value []byte) (err error) {
+	err := jsontext.EachField(b, func(name string, value []byte) (err error) {
 		if name != "base64" || out != nil {
 			return fmt.Errorf("a field %q beside base64", name)
 		}
@@ -252,7 +43,7 @@ func ParseKey(b []byte) ([]byte, error) {
 }
 
 func parseBase64(b []byte) ([]byte, error) {
-	s, err := Unquote(b)
+	s, err := jsontext.Unquote(b)
 	if err != nil {
 		return nil, err
 	}
@@ -289,17 +80,17 @@ func parseTime(b []byte) (time.Time, error) {
 	if len(b) > 0 && b[0] != '"' {
 		ms, err := strconv.ParseInt(string(b), 10, 64)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("%s is no time", shorten(b))
+			return time.Time{}, fmt.Errorf("%s is no time", jsontext.Excerpt(b))
 		}
 		return time.UnixMilli(ms), nil
 	}
-	s, err := Unquote(b)
+	s, err := jsontext.Unquote(b)
 	if err != nil {
 		return time.Time{}, err
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s is no time", shorten(b))
+		return time.Time{}, fmt.Errorf("%s is no time", jsontext.Excerpt(b))
 	}
 	return t, nil
 }
@@ -307,16 +98,7 @@ func parseTime(b []byte) (time.Time, error) {
 func parseNumber(b []byte) (int64, error) {
 	n, err := strconv.ParseUint(string(b), 10, 63)
 	if err != nil || len(b) > 1 && b[0] == '0' {
-		return 0, fmt.Errorf("%s is no number that is possible here", shorten(b))
+		return 0, fmt.Errorf("%s is no number that is possible here", jsontext.Excerpt(b))
 	}
 	return int64(n), nil
-}
-
-// shorten returns the part of a possibly long text for a message.
-func shorten(b []byte) string {
-	const most = 40
-	if len(b) > most {
-		return strconv.Quote(string(b[:most])) + "…"
-	}
-	return strconv.Quote(string(b))
 }

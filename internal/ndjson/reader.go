@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // Kind is the kind of a line.
@@ -112,7 +113,7 @@ func (r *Reader) Next() (Line, error) {
 			if err == io.EOF && r.open > 0 {
 				missing := r.open
 				r.open = 0
-				return Line{}, &LineError{Line: r.at.Lines + 1, Offset: r.at.Offset, Last: true, Reason: fmt.Sprintf("%d elements of the collection under key %s are missing", missing, shorten(r.coll))}
+				return Line{}, &LineError{Line: r.at.Lines + 1, Offset: r.at.Offset, Last: true, Reason: fmt.Sprintf("%d elements of the collection under key %s are missing", missing, jsontext.Excerpt(r.coll))}
 			}
 			return Line{}, err
 		}
@@ -263,7 +264,7 @@ func (f *fields) slot(name string) *[]byte {
 }
 
 func (r *Reader) split() (f fields, err error) {
-	err = EachField(r.line, func(name string, value []byte) error {
+	err = jsontext.EachField(r.line, func(name string, value []byte) error {
 		slot := f.slot(name)
 		switch {
 		case slot == nil:
@@ -301,7 +302,7 @@ func (r *Reader) parse() (l Line, err error) {
 		return l, errLeftOver
 	case missing > 0 && f.element == nil && !defines:
 		r.open, r.back = 0, true
-		return l, fmt.Errorf("%d elements of the collection under key %s are missing before it", missing, shorten(r.coll))
+		return l, fmt.Errorf("%d elements of the collection under key %s are missing before it", missing, jsontext.Excerpt(r.coll))
 	case f.copal == nil && !r.any && !r.Loose:
 		return l, errors.New("the first line is not that of an export")
 	case f.copal == nil && r.at.Ended:
@@ -326,7 +327,7 @@ func (r *Reader) parse() (l Line, err error) {
 }
 
 func (r *Reader) begin(f *fields) error {
-	kind, err := Unquote(f.copal)
+	kind, err := jsontext.Unquote(f.copal)
 	if err != nil {
 		return err
 	}
@@ -360,7 +361,7 @@ func (r *Reader) begin(f *fields) error {
 	}
 	r.at.Head = Head{}
 	if f.of != nil {
-		if r.at.Head.From, err = Unquote(f.of); err != nil {
+		if r.at.Head.From, err = jsontext.Unquote(f.of); err != nil {
 			return err
 		}
 	}
@@ -439,7 +440,7 @@ func (r *Reader) entry(f *fields) (l Line, err error) {
 		return l, err
 	}
 	if f.content != nil {
-		if e.Content, err = Unquote(f.content); err != nil {
+		if e.Content, err = jsontext.Unquote(f.content); err != nil {
 			return l, err
 		}
 	}
@@ -471,7 +472,7 @@ func (r *Reader) collection(e *admin.Entry, f *fields) (err error) {
 	if f.value != nil || f.text != nil || f.base64 != nil || f.bytes != nil || f.schema != nil || f.content != nil {
 		return errors.New("a collection with a value")
 	}
-	if e.Collection, err = Unquote(f.collection); err != nil {
+	if e.Collection, err = jsontext.Unquote(f.collection); err != nil {
 		return err
 	}
 	if e.Collection == "" {
@@ -527,7 +528,7 @@ func (r *Reader) schemaOf(f *fields) (codec, text string, err error) {
 	}
 	n, err := parseNumber(f.schema)
 	if err != nil || n < 1 || n > int64(len(r.at.schemas)) || r.at.schemas[n-1] == (schema{}) {
-		return "", "", fmt.Errorf("there is no schema %s", shorten(f.schema))
+		return "", "", fmt.Errorf("there is no schema %s", jsontext.Excerpt(f.schema))
 	}
 	s := r.at.schemas[n-1]
 	return s.codec, s.text, nil
@@ -546,13 +547,13 @@ func (r *Reader) describe(e *admin.Entry, f *fields) (err error) {
 			return err
 		}
 		if e.Expires.UnixMilli() <= 0 {
-			return fmt.Errorf("%s is no deadline", shorten(f.expires))
+			return fmt.Errorf("%s is no deadline", jsontext.Excerpt(f.expires))
 		}
 		e.Expires = time.UnixMilli(e.Expires.UnixMilli())
 	}
 	if f.seq != nil {
 		if e.Seq, err = strconv.ParseUint(string(f.seq), 10, 64); err != nil {
-			return fmt.Errorf("%s is no sequence number", shorten(f.seq))
+			return fmt.Errorf("%s is no sequence number", jsontext.Excerpt(f.seq))
 		}
 	}
 	if f.time != nil {
@@ -573,7 +574,7 @@ func (f *fields) bytesOf() ([]byte, error) {
 	case n != 1:
 		return nil, errors.New("one of value, text and base64 must be there, and one alone")
 	case f.text != nil:
-		s, err := Unquote(f.text)
+		s, err := jsontext.Unquote(f.text)
 		return []byte(s), err
 	case f.base64 != nil:
 		return parseBase64(f.base64)
@@ -587,7 +588,7 @@ func (f *fields) bytesOf() ([]byte, error) {
 func (r *Reader) parts(announced []byte) (value []byte, err error) {
 	size, err := parseNumber(announced)
 	if err != nil || size > r.most() {
-		return nil, fmt.Errorf("a value of %s bytes", shorten(announced))
+		return nil, fmt.Errorf("a value of %s bytes", jsontext.Excerpt(announced))
 	}
 	defer func() { r.left = err != nil }()
 	for n := int64(1); int64(len(value)) < size; n++ {

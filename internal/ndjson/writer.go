@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // Writer writes entries as lines, each in one Write. After an error it is of no more use.
@@ -47,7 +48,7 @@ func (w *Writer) head(h Head) {
 	w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), h.Seq, 10)
 	w.buf = AppendTime(append(w.buf, `,"time":`...), h.Time)
 	if h.From != "" {
-		w.buf = AppendString(append(w.buf, `,"of":`...), h.From)
+		w.buf = jsontext.AppendString(append(w.buf, `,"of":`...), h.From)
 	}
 	w.buf = append(w.buf, '}')
 }
@@ -70,7 +71,7 @@ func (w *Writer) Entry(e *admin.Entry) error {
 	if e.Collection == "" {
 		return w.end(w.value(e.Value))
 	}
-	w.buf = AppendString(append(w.buf, `,"collection":`...), e.Collection)
+	w.buf = jsontext.AppendString(append(w.buf, `,"collection":`...), e.Collection)
 	w.buf = strconv.AppendInt(append(w.buf, `,"elements":`...), e.Elements, 10)
 	w.buf = append(w.buf, '}')
 	w.open = e.Elements
@@ -99,7 +100,7 @@ func (w *Writer) begin(e *admin.Entry) error {
 		w.buf = strconv.AppendInt(append(w.buf, `,"schema":`...), int64(number), 10)
 	}
 	if e.Content != "" {
-		w.buf = AppendString(append(w.buf, `,"content":`...), e.Content)
+		w.buf = jsontext.AppendString(append(w.buf, `,"content":`...), e.Content)
 	}
 	if !e.Expires.IsZero() {
 		w.buf = AppendTime(append(w.buf, `,"expires":`...), e.Expires)

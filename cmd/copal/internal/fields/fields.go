@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // Field is a part of a value that differs.
@@ -101,27 +102,22 @@ func compareArrays(list []Field, path string, old, now []json.RawMessage) []Fiel
 
 func same(a, b []byte) bool { return len(compare(nil, "", a, b)) == 0 }
 
-// sameString reports whether two JSON strings have the same text. A text that encoding/json cannot
-// spell equals none.
+// sameString reports whether two JSON strings have the same text. A text that is not Unicode equals
+// none.
 func sameString(a, b []byte) bool {
-	var s, t string
-	return json.Unmarshal(a, &s) == nil && json.Unmarshal(b, &t) == nil && s == t && !strings.ContainsRune(s, utf8.RuneError)
+	s, errS := jsontext.Unquote(a)
+	t, errT := jsontext.Unquote(b)
+	return errS == nil && errT == nil && s == t
 }
 
 // membersOf divides an object. It is not fine if two members have one name.
 func membersOf(text []byte) (o object, fine bool) {
 	o.values = map[string]json.RawMessage{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	_, err := d.Token()
-	for err == nil && d.More() {
-		var name json.Token
-		var value json.RawMessage
-		if name, err = d.Token(); err == nil {
-			err = d.Decode(&value)
-			o.names = append(o.names, name.(string))
-			o.values[name.(string)] = value
-		}
-	}
+	err := jsontext.EachField(text, func(name string, value []byte) error {
+		o.names = append(o.names, name)
+		o.values[name] = value
+		return nil
+	})
 	return o, err == nil && len(o.names) == len(o.values)
 }
 
