@@ -35,7 +35,8 @@ func (l *Log) beginLocked() error {
 		// files of the previous manifest must stay until then.
 		return err
 	}
-	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
+	// The manifest names no ring now. An existing one has only records that are in the segments,
+	// too.
 	if err := l.RemoveRing(); err != nil {
 		return NoSpace(fmt.Errorf("removing the ring: %w", err))
 	}
@@ -59,9 +60,9 @@ func (l *Log) beginLocked() error {
 	return l.endFullLocked()
 }
 
-// endFullLocked puts another segment in the place of a tail that was full already when this process began: a life may
-// be too short for the keeper to make the next one, and the tail of such lives would grow and grow. Where that cannot
-// be done now, the tail stays.
+// endFullLocked replaces a tail that was already full when this process began: a process may be too short-lived for
+// the keeper to make the next segment, and the tail of such processes would grow without bound. If that is not
+// possible now, the tail stays.
 func (l *Log) endFullLocked() error {
 	if l.Tail.End.Load() < l.Nominal() {
 		return nil
@@ -122,7 +123,7 @@ func (l *Log) announceLocked() error {
 	return err
 }
 
-// swapTailLocked changes the manifest. Where the disk is full it uses the room that the tail has reserved.
+// swapTailLocked changes the manifest. On a full disk it uses the room that the tail has reserved.
 func (l *Log) swapTailLocked(x *SavedIndex, change func(*Manifest)) error {
 	err := l.changeManifest(x, change)
 	if !errors.Is(err, ErrNoSpace) || l.Failure() != nil {
@@ -159,7 +160,7 @@ func (l *Log) changeManifest(x *SavedIndex, change func(*Manifest)) error {
 	return nil
 }
 
-// forgetRing gives back a ring that nothing has been stored in.
+// forgetRing gives back an unused ring.
 func (l *Log) forgetRing() error {
 	l.Tail.BeginIn(nil)
 	was, err := l.CloseRing()
@@ -182,7 +183,7 @@ func (l *Log) tidyLocked() {
 	}
 	for _, id := range l.orphans {
 		switch {
-		case l.ByID(id) != nil: // its name was taken again
+		case l.ByID(id) != nil: // another file has its name now
 		case l.SnapshotNames(id):
 			l.outlived = append(l.outlived, id)
 		default:
@@ -220,13 +221,13 @@ func (l *Log) sayClosed(x *SavedIndex) bool {
 func (l *Log) swapClosed(x *SavedIndex) error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if l.spare != nil { // where the log will go on; the manifest may need the room
+	if l.spare != nil { // the log continues there; the manifest may need the room
 		l.ReportError("giving back reserved space", l.releaseLocked(l.spare, false))
 		defer func() { l.keepLocked(l.spare) }()
 	}
 	byID := l.set.Load().byID
 	return l.swapTailLocked(x, func(m *Manifest) {
-		m.keep(func(id record.SegmentID) bool { return byID[id] != nil }) // others were made in vain
+		m.keep(func(id record.SegmentID) bool { return byID[id] != nil }) // others were never used
 		for i, e := range m.Segments {
 			if !e.Sealed {
 				m.Segments[i] = byID[e.ID].manifestEntry(i < len(m.Segments)-1)

@@ -8,9 +8,9 @@ import (
 // Finish makes everything durable, and removes the ring when that has succeeded. Without an append
 // it only writes to the segments the records that recovery has found only in the ring, so that they
 // can be read without it. The copy of a store that was not closed is closed as if it had been
-// written to: it needs no acceptance then. Of a log that has failed Finish returns the failure,
-// also when all that was acknowledged is durable. save, if it is not nil, is called when all is
-// durable. The last manifest names the snapshot of the index that it returns, or none.
+// written to: it needs no acceptance then. For a failed log Finish returns the failure, even when
+// all acknowledged records are durable. save, if it is not nil, is called when all is durable. The
+// last manifest names the snapshot of the index that it returns, or none.
 func (l *Log) Finish(save func() *SavedIndex) error {
 	defer l.end()
 	err := l.Failure()
@@ -59,7 +59,7 @@ func (l *Log) settleRing() error {
 	return l.redoLocked()
 }
 
-// end lets no sync work in the directory any more, which may be another process's as soon as the lock is given back.
+// end prevents further syncs in the directory, which may be another process's as soon as the lock is released.
 func (l *Log) end() {
 	l.Mu.Lock()
 	l.over = true
@@ -74,7 +74,7 @@ func (l *Log) Wrote() bool {
 	return l.Tail != nil
 }
 
-// Release closes the files, and says nothing to the disk.
+// Release closes the files without a sync.
 func (l *Log) Release() error {
 	errs := []error{l.closeRetained()}
 	for _, seg := range l.set.Load().bySlot {

@@ -26,8 +26,8 @@ type Coverage struct {
 	Groups   []CoveredGroup
 
 	places map[int]int       // slot → place of the segment in Segments, while the snapshot is taken
-	reach  ManifestIndex     // up to where the log goes when all is copied
-	synced []ManifestSegment // how far the segments go then that are not known to be durable
+	reach  ManifestIndex     // the end of the log when all is copied
+	synced []ManifestSegment // the ends then of segments that are not known to be durable
 }
 
 // CoveredSegment is a segment to which addresses may refer, by its place in the list, and the
@@ -37,8 +37,8 @@ type CoveredSegment struct {
 	Dead int64 // bytes that compaction could reclaim, about
 }
 
-// CoveredGroup is a committed group that is spread over segments, of which members are covered. The commit is
-// too, or else the snapshot divides the group.
+// CoveredGroup is a committed group that is spread over segments, with covered members. If the commit is not
+// covered, the snapshot divides the group.
 type CoveredGroup struct {
 	Number, Commit uint64
 	Segments       []record.SegmentID // that have members
@@ -86,7 +86,7 @@ func (l *Log) CoverageOf(past *Log) Coverage {
 	return c
 }
 
-// coveredGroups are the groups that have members up to the record with a number. Log.Mu is held.
+// coveredGroups returns the groups with members up to the record with a number. Log.Mu is held.
 func (l *Log) coveredGroups(seq uint64) (list []CoveredGroup) {
 	for _, number := range slices.Sorted(maps.Keys(l.Spread)) {
 		if g := l.Spread[number]; number <= seq {
@@ -108,8 +108,8 @@ func (c *Coverage) Place(l *Log, slot int) int {
 	return at
 }
 
-// Reached notes how far the log goes, when all entries have been copied, and makes it durable up to there. It returns
-// the number of the last record of which there may be an entry.
+// Reached notes the end of the log, when all entries have been copied, and makes the log durable. It returns the
+// number of the last record that may have an entry.
 func (c *Coverage) Reached(l *Log) (seq uint64, err error) {
 	l.Mu.Lock()
 	c.reach = ManifestIndex{Seq: l.NextSeq - 1, Time: max(l.LastTime, l.millisLocked())}
@@ -227,7 +227,7 @@ func (c *Coverage) checkTail(l *Log, slots []int) error {
 	return err
 }
 
-// coverSegment lets a segment begin, for recovery, where the snapshot ends.
+// coverSegment makes recovery begin in a segment at the end of the snapshot's part.
 func (l *Log) coverSegment(seg *Segment, e *CoveredSegment) error {
 	if e.Bytes <= seg.Head {
 		return nil
@@ -246,7 +246,7 @@ func (l *Log) coverSegment(seg *Segment, e *CoveredSegment) error {
 	return nil
 }
 
-// openRetained opens a file that compaction has replaced, and that entries of the snapshot may still mean.
+// openRetained opens a file that compaction has replaced, and to which entries of the snapshot may still point.
 func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
 	seg, err := openSegment(l.FS, l.Dir, l.StoreID, e.ManifestSegment, vfs.ReadOnly)
 	if err != nil {
@@ -264,8 +264,8 @@ func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
 	return seg, nil
 }
 
-// spread is the group as the log knows it, with the segments that are still there. Others have been compacted,
-// and their copies are replayed.
+// spread returns the group in the form of the log, with the segments that still exist. Others have been
+// compacted, and their copies are replayed.
 func (g *CoveredGroup) spread(set *segmentSet) *SpreadGroup {
 	s := &SpreadGroup{g.Commit, map[record.SegmentID]bool{}}
 	for _, id := range g.Segments {

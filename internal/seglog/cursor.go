@@ -10,7 +10,7 @@ import (
 // A cursor reads the records of a log in the order in which they were written, while others are
 // appended.
 //
-// It reads only segments as they were written: compacted ones have the same entries, without their
+// It reads only segments that were not compacted: copies have the same entries, without their
 // history. Such a segment stays in the set while a cursor is in it, and after it has gone the error
 // is ErrHistoryLost.
 type Cursor struct {
@@ -20,8 +20,8 @@ type Cursor struct {
 	scan    Scanner
 }
 
-// Start goes to the record with a number, which begins at p. Where the segment is not known, or has gone, it
-// is found by the number.
+// Start goes to the record with a number, which begins at p. If the segment is not known, or has gone, it is
+// found by the number.
 func (c *Cursor) Start(l *Log, next uint64, p Position) {
 	c.Leave()
 	c.log, c.Next = l, next
@@ -35,7 +35,7 @@ func (c *Cursor) Start(l *Log, next uint64, p Position) {
 	c.enter(p.segment, p.offset)
 }
 
-// Fork is another cursor at the same place.
+// Fork returns another cursor at the same place.
 func (c *Cursor) Fork() Cursor {
 	other := Cursor{log: c.log, Next: c.Next}
 	if c.Segment != nil && c.Segment.Pin() { // else it is found by the number
@@ -51,7 +51,7 @@ func (c *Cursor) enter(seg *Segment, offset int64) {
 	c.scan = Scanner{File: wholeSegment{seg}, Salt: seg.Salt, Offset: offset, Buf: c.scan.Buf[:0], Start: offset}
 }
 
-// Leave lets go of the segment.
+// Leave releases the segment.
 func (c *Cursor) Leave() {
 	if c.Segment != nil {
 		c.Segment.Unpin()
@@ -104,7 +104,7 @@ func (c *Cursor) find() error {
 	return ErrHistoryLost
 }
 
-// tellsFrom reports whether the segment is as it was written, and has records from a number on.
+// tellsFrom reports whether the segment was not compacted, and has records from a number on.
 func (s *Segment) tellsFrom(seq uint64) bool {
 	return s.ID.Generation() == 0 && s.Records > 0 && s.Last >= seq
 }
@@ -138,14 +138,14 @@ func (l *Log) EndPosition() Position {
 // compacted, and the log does not end before.
 func (l *Log) TellsAfter(seq uint64) bool { return l.Floor() <= seq && seq <= l.Last() }
 
-// Floor is the number up to which compaction may have been.
+// Floor returns the number up to which the log may have been compacted.
 func (l *Log) Floor() uint64 {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	return l.Manifest.Floor
 }
 
-// LastAtRest is the number of the last record, and whether no group and no parts are under way. Members
+// LastAtRest returns the number of the last record, and whether no group and no parts are under way. Members
 // without a commit, and parts that no record lists, will never count then.
 func (l *Log) LastAtRest() (last uint64, rest bool) {
 	l.Mu.Lock()
@@ -172,8 +172,8 @@ func (l *Log) MembersBefore(next uint64) map[uint64]Position {
 	return open
 }
 
-// TellingFrom are those of a list of segments out of use, in any order, with which a cursor can go on that
-// has read up to a number: the newest, together no longer than the log, or than most if that is more.
+// TellingFrom returns the segments, of a list of those out of use, in any order, that a cursor at a number can
+// still read: the newest, together no longer than the log, or than most if that is more.
 func (l *Log) TellingFrom(seq uint64, list []*Segment, most int64) map[*Segment]bool {
 	length := int64(0)
 	for _, seg := range l.Segments() {

@@ -18,17 +18,17 @@ import (
 // keys is an error. More cannot be known: the checksum is of the whole record, so a key that can be
 // read may be damaged itself, and the keys in bytes that do not parse are lost.
 
-// Lost is a key that damaged bytes name.
+// Lost is a key named in damaged bytes.
 type Lost struct {
-	Head    record.Head // unverified; nothing but the kind of the key and the key space is worth anything
+	Head    record.Head // unverified; only the kind of the key and the key space are usable
 	Key     []byte      // valid during the call
-	Value   []byte      // of a member of a group, where replay looks at it
+	Value   []byte      // of a member of a group, if replay needs it
 	Seq     uint64      // number of the last record that the damage may have taken
 	Address Address     // a read there is an error
 }
 
 // passing is the code that goes on after damage. Only PassDamage names it, so programs that never call that do not
-// carry it.
+// contain it.
 type passing struct {
 	lose func(Lost) error
 	pass func(r *Recovery, seg *Segment, t *TailReader, cause error, corrupt *CorruptError, cut bool) (more bool, err error)
@@ -43,7 +43,7 @@ func (r *Recovery) PassDamage(lose func(Lost) error) {
 
 // pass lets recovery go on after the last record that it has read of a segment, when cause reports
 // a loss. more reports whether there are bytes to read after it. pass returns cause if the caller
-// has not asked to go on, and where that makes no sense: in a file of a newer version, whose
+// does not want to go on, and where that makes no sense: in a file of a newer version, whose
 // records cannot be recognized, and at the end of a file that may have been cut.
 func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
 	corrupt, ok := errors.AsType[*CorruptError](cause)
@@ -53,7 +53,7 @@ func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (mor
 	return r.passing.pass(r, seg, t, cause, corrupt, cut)
 }
 
-// passDamage is pass when that is asked for. corrupt is the error in cause.
+// passDamage is pass for a caller that wants to go on. corrupt is the error in cause.
 func (r *Recovery) passDamage(seg *Segment, t *TailReader, cause error, corrupt *CorruptError, cut bool) (more bool, err error) {
 	from, first, last := seg.End.Load(), r.Next, r.Next
 	next, err := r.resume(seg, t, from)
@@ -96,7 +96,7 @@ func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
 	if s.End, err = f.Size(); err == nil {
 		b, readErr := s.Window(record.MaxHeaderBytes)
 		if _, _, parsed := record.ParseSegmentHeader(b); readErr == nil && parsed == nil {
-			return nil, errors.Join(cause, f.Close()) // it is whole, and another segment's
+			return nil, errors.Join(cause, f.Close()) // the line is whole, and of another segment
 		}
 		err = errors.Join(readErr, s.SkipTo(0))
 	}
@@ -126,8 +126,8 @@ func (r *Recovery) note(err *CorruptError, loss string) {
 	r.Damage = append(r.Damage, &CorruptError{File: err.File, Offset: err.Offset, Reason: err.Reason + "; " + loss})
 }
 
-// passEnd lets the log go on with the record with the number next, though those before it are not there, if
-// damage up to the end of a segment explains that. Else it returns cause: files are missing, cut short or
+// passEnd lets the log go on with the record with the number next, although records before it are missing, if
+// damage up to the end of a segment explains that. Otherwise it returns cause: files are missing, cut short or
 // older.
 func (r *Recovery) passEnd(cause error, next uint64) error {
 	if !r.endless {

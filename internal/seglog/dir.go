@@ -15,7 +15,7 @@ import (
 
 // Files of a store's directory that are no part of the log.
 const (
-	LockName   = "LOCK"                        // of the process that writes; it is empty
+	LockName   = "LOCK"                        // of the writer; it is empty
 	BackupName = "BACKUP"                      // in a directory that is a backup: its source
 	BackupTemp = BackupName + files.TempSuffix // while it is written
 )
@@ -91,7 +91,7 @@ func NoStore(dir string) error {
 	return Known(fs.ErrNotExist, "there is no store in %s", dir)
 }
 
-// WantEmpty returns an error if there is something in dir.
+// WantEmpty returns an error if dir is not empty.
 func WantEmpty(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
 	switch {
@@ -108,7 +108,7 @@ func WantEmpty(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Within reports whether dir is the directory of, or lies in it.
+// Within reports whether dir is the directory of, or is in it.
 func Within(dir, of string) bool {
 	rel, err := filepath.Rel(of, dir)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
@@ -120,7 +120,7 @@ func Worthless(name string) bool {
 	return name == LockName || name == ManifestTemp || name == BackupTemp || name == UnfinishedTemp || name == "lost+found"
 }
 
-// NoSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.
+// NoSpace makes errors.Is(err, ErrNoSpace) true for the system's errors of a full disk.
 func NoSpace(err error) error {
 	if vfs.IsNoSpace(err) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)

@@ -12,7 +12,7 @@ func (l *Log) drain(t *Segment) error {
 	return l.Drain(&t.Tail, t.End.Load())
 }
 
-// drainTail drains the segment that is the tail now, if that is due or worth it. Earlier ones were, when they ended.
+// drainTail drains the present tail, if that is due or worth it. Earlier segments were drained when they ended.
 func (l *Log) drainTail(due bool) error {
 	l.Mu.Lock()
 	t := l.Tail
@@ -31,7 +31,7 @@ func (l *Log) KeepDrained(interval time.Duration, stop <-chan struct{}) {
 	l.Tails.KeepDrained(interval, l.drainTail, stop)
 }
 
-// beginRing makes the ring for the appends of this process, if one can be had.
+// beginRing makes the ring for the appends of this process, if possible.
 func (l *Log) beginRing(t *Segment) error {
 	if err := l.BeginRing(l.StoreID, l.Random, [2]int64{l.RingBytes}, false); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (l *Log) beginRing(t *Segment) error {
 	return nil
 }
 
-// part is the part of the ring for the tail, nil where there is no ring.
+// part returns the part of the ring for the tail, nil without a ring.
 func (l *Log) part() *tail.Part {
 	if l.Ring == nil {
 		return nil
@@ -48,7 +48,7 @@ func (l *Log) part() *tail.Part {
 	return &l.Ring.Parts[0]
 }
 
-// leaveRingLocked goes on without the ring, because a page of it is not to be had.
+// leaveRingLocked goes on without the ring, because a page of it cannot be had.
 func (l *Log) leaveRingLocked() error {
 	if err := l.drain(l.Tail); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (l *Log) leaveRingLocked() error {
 func (l *Log) closeRing(remove bool) error {
 	was, err := l.CloseRing()
 	if was && remove {
-		l.ReportError("removing the ring", l.RemoveRing()) // the next opening finds that it holds nothing new
+		l.ReportError("removing the ring", l.RemoveRing()) // the next opening finds nothing new in it
 	}
 	return err
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 )
 
-// EndTail puts another segment in the place of the tail, on a full disk one that has a little room for
-// deletions. It stays where there is not even that.
+// EndTail replaces the tail by another segment, on a full disk by one with a little room for deletions. Without
+// even that room, the tail stays.
 func (l *Log) EndTail() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -23,7 +23,7 @@ func (l *Log) EndTail() error {
 	if l.Tail.Records == 0 {
 		return nil
 	}
-	if err := l.lendLocked(); err != nil { // which may be all the room that there is
+	if err := l.lendLocked(); err != nil { // which may be the only room
 		return err
 	}
 	ending := l.Tail
@@ -52,7 +52,7 @@ func (l *Log) EndTail() error {
 	return l.replaceTailLocked()
 }
 
-// TailNow is the segment to which records are appended, nil before the first.
+// TailNow returns the segment to which records are appended, nil before the first append.
 func (l *Log) TailNow() *Segment {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

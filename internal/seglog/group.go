@@ -7,7 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A group is records that count together or not at all: its members, and a commit from which on they count.
+// A group is a set of records that count together or not at all: its members, and a commit from which on they
+// count.
 //
 // A small one is a single append, so its records are adjacent in one segment. The members of a
 // large one are written ahead, some at a time, between records of others; only the commit is then
@@ -19,10 +20,10 @@ import (
 //
 // So a snapshot may divide a group that has committed: members are covered, and the commit is not, because
 // another group began between them and is still under way. The snapshot names the group. When the commit is
-// replayed, without those members, the log knows again where they are. Until then a replay takes each of them for
-// as new as the commit: an earlier deletion must not take away an entry that the group has made.
+// replayed, without those members, the log knows again where they are. Until then a replay treats each of them
+// like a record as new as the commit: an earlier deletion must not remove an entry that the group has made.
 //
-// A group that is given up leaves members that never count.
+// An abandoned group leaves members that never count.
 //
 // Compaction copies members that count in their order, and the commit as long as there are members.
 // Those of a small group are adjacent to it in the copy, too. Between the members of a group that
@@ -80,7 +81,7 @@ func (g *Group) Ahead(recs ...*Pending) error {
 	return nil
 }
 
-// Commit appends the last members and the commit, and returns the number of that. The caller lets the members show.
+// Commit appends the last members and the commit, and returns its number. The caller makes the members visible.
 func (g *Group) Commit(recs ...*Pending) (seq uint64, err error) {
 	l := g.Log
 	last := &Pending{Head: record.Head{Op: record.Commit, Kind: record.System}, Value: []byte(record.Hex(uint64(g.members + len(recs)))), Shows: true}
@@ -119,7 +120,7 @@ func (g *Group) count(recs []*Pending) {
 	}
 }
 
-// End must be called when the outcome is in the index. Without a commit, the members are dead.
+// End must be called when the index has the outcome. Without a commit, the members are dead.
 func (g *Group) End() {
 	l := g.Log
 	if g.parts == nil {
@@ -169,7 +170,7 @@ func (l *Log) spreadGroupsLocked() map[uint64]*SpreadGroup {
 	return all
 }
 
-// coveredLocked is the end of the log. There is a tail.
+// coveredLocked returns the end of the log, which must have a tail.
 func (l *Log) coveredLocked() covered {
 	return covered{segment: l.Tail, entry: l.Tail.manifestEntry(true), seq: l.NextSeq - 1, time: l.LastTime}
 }

@@ -16,11 +16,11 @@ import (
 // The beginning moves when compaction removes records that no later moment needs. Within the window
 // it removes nothing.
 
-// History is the window, as the manifest says it.
+// History is the window in the manifest.
 type History struct {
-	Seq, Time uint64 // of the first moment: the number of the last record that it has, and Unix milliseconds
+	Seq, Time uint64 // of the first moment: the number of its last record, and Unix milliseconds
 	Keep      uint64 // for how many milliseconds replaced records are kept, or Forever
-	Bytes     int64  // of the log that are enough, though they are younger; 0 for no such bound
+	Bytes     int64  // of the log that suffice, even if they are younger; 0 for no such bound
 }
 
 // Forever is the length of a window that never moves.
@@ -70,7 +70,7 @@ func (m *Manifest) parseHistory(f *record.Fields) error {
 	return nil
 }
 
-// beginning is the first moment of which the state can be read. A log that was never compacted has all of them.
+// beginning returns the first moment whose state can be read. A log that was never compacted has all moments.
 func (m *Manifest) beginning() (h History, ok bool) {
 	switch {
 	case m.History != nil:
@@ -85,10 +85,10 @@ func (m *Manifest) beginning() (h History, ok bool) {
 // not exist yet.
 type Moment struct{ Seq, Time uint64 }
 
-// Unbounded is in the place of a number, or a time, that says nothing.
+// Unbounded means no bound for a number or a time.
 const Unbounded = math.MaxUint64
 
-// AtSeq is the moment of a record, AtTime the moment of a time in Unix milliseconds.
+// AtSeq returns the moment of a record, AtTime the moment of a time in Unix milliseconds.
 func AtSeq(seq uint64) Moment   { return Moment{seq, Unbounded} }
 func AtTime(time uint64) Moment { return Moment{Unbounded, time} }
 
@@ -107,7 +107,7 @@ func (m *Manifest) canShow(at Moment) error {
 	return nil
 }
 
-// History is the window of the log, nil for none, and where no log was opened.
+// History returns the window of the log, nil for none, or if no log was opened.
 func (l *Log) History() *History {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -127,8 +127,8 @@ func (l *Log) HistoryFrom() (seq uint64, whole bool) {
 	return from.Seq, whole
 }
 
-// keepHistory sets the window that was asked for in the manifest of a process that begins to write.
-// A log that was never compacted has had all of it from the beginning.
+// keepHistory sets the requested window in the manifest of a process that begins to write. A log
+// that was never compacted has had all of it from the beginning.
 func (l *Log) keepHistory(m *Manifest) {
 	keep := uint64(l.Window)
 	if l.Window == math.MaxInt64 {
@@ -150,8 +150,8 @@ func (l *Log) keepHistory(m *Manifest) {
 // beginAt lets the window begin later.
 func (h *History) beginAt(at Moment) { h.Seq, h.Time = max(h.Seq, at.Seq), max(h.Time, at.Time) }
 
-// OlderThan are the first segments of a list, which is in order, of which every record was written at a time or
-// before.
+// OlderThan returns the first segments of a list, which is in order, whose records were all written at a time
+// or before.
 func (l *Log) OlderThan(time uint64, list []*Segment) []*Segment {
 	return list[:sort.Search(len(list), func(i int) bool { return !l.endsBy(list[i], time) })]
 }

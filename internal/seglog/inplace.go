@@ -12,16 +12,16 @@ import (
 
 // Reading records in place: in the mapped file, without copying them first.
 //
-// It is for records that the file has, which are nearly all. Some are read by a copy: very long
-// records, those only in the ring, where the next lap may overwrite them, those that recovery found
-// there, and those that do not verify, which the copy judges. So inPlace is never wrong, and
-// returns false whenever it is not sure.
+// Nearly all records can be, as the file has them. Some are copied: very long records, those only
+// in the ring, where the next lap may overwrite them, those that recovery found there, and those
+// that do not verify, which the copy judges. So inPlace is never wrong, and returns false whenever
+// it is not sure.
 //
 // A mapped page may turn out to be unreadable when it is touched. A caller of inPlace, or of bytes that it has found,
 // has deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
 //
-// A short record is verified each time. For a long one, to compute the checksum takes longer than everything else, so
-// it is trusted for a minute after it was verified.
+// A short record is verified each time. For a long one the checksum would take most of the time, so the record is
+// trusted for a minute after it was verified.
 
 // verify is record.Salt.Verify for the mapped record b at offset.
 func (s *Segment) verify(e *Record, b []byte, offset int64, head int, c clock.Clock) (err error) {
@@ -86,11 +86,11 @@ func (s *Segment) SameKey(h *record.Head, offset int64, key []byte) (total int) 
 	return h.Length(head)
 }
 
-// CopyInPlace is inPlace for a caller that wants a value of its own, and not the key.
+// CopyInPlace is InPlace for a caller that wants a copy of the value, and not the key.
 func (s *Segment) CopyInPlace(e *Record, offset int64, c clock.Clock) (ok bool) {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
-	if !s.InPlace(e, offset, c) || e.Large > 0 { // its parts are held to the key
+	if !s.InPlace(e, offset, c) || e.Large > 0 { // its parts are compared with the key
 		return false
 	}
 	e.Key, e.Value = nil, append(make([]byte, 0, len(e.Value)), e.Value...)
@@ -112,11 +112,11 @@ func (s *Segment) Lend(fn func() error) (err error) {
 	return fn()
 }
 
-// nearbyLines is how many cache lines of a record are prefetched: those of a short one.
+// nearbyLines is the number of cache lines of a record that are prefetched: those of a short one.
 const nearbyLines = 4
 
-// BringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse
-// its head takes until that is there, and the rest would be waited for after that.
+// BringNear prefetches a record that is about to be read in place, all of it if it is short: parsing its head
+// waits for the head alone, and would then wait again for the rest.
 func (s *Segment) BringNear(offset int64) {
 	if s != nil && offset < s.mappedEnd() {
 		warm.Range(uintptr(unsafe.Pointer(&s.mapped[offset])), nearbyLines)

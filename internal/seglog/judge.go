@@ -21,7 +21,7 @@ func (l *Log) accepts(m *Manifest) error {
 	return Copied(l.Dir)
 }
 
-// Copied is the ErrCopied of the store in dir.
+// Copied returns the ErrCopied of the store in dir.
 func Copied(dir string) error {
 	return Known(ErrCopied, "%s is a copy of a store that was not closed, and may lack the last writes that were acknowledged there: make another by a backup, or when the store is closed; copal.AcceptCopy, or --copied of the command, opens this one as it is", dir)
 }
@@ -30,7 +30,7 @@ func Copied(dir string) error {
 // one exists.
 func MissingRecord(path string, t *TailReader, size, next int64) *CorruptError {
 	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.Offset, next)
-	if size > t.Offset { // it was there, or the beginning of it
+	if size > t.Offset { // the record existed, or its beginning
 		return &CorruptError{File: path, Offset: t.Offset, Reason: reason + " in " + RingName}
 	}
 	return &CorruptError{File: t.Ring.Path, Offset: t.Ring.Place(t.Offset), Reason: reason}

@@ -18,8 +18,8 @@ var DefaultSegmentBytes int64 = 64 << 20
 // MaxTornHeader bounds the header that this version writes.
 const MaxTornHeader = 128
 
-// CheckLeftover returns nil if a segment that no manifest has named yet may be removed: it holds at most a
-// header, for nothing is appended before the manifest is durable. store is 0 where it is not known.
+// CheckLeftover returns nil if a segment that no manifest has named yet may be removed: it has at most a
+// header, as nothing is appended before the manifest is durable. store is 0 if unknown.
 func CheckLeftover(fsys vfs.FS, dir string, id record.SegmentID, store uint64) error {
 	path := filepath.Join(dir, id.FileName())
 	text, _, err := files.Read(fsys, path, record.MaxHeaderBytes+1)

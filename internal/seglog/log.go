@@ -30,8 +30,9 @@ import (
 // and a segment may grow beyond its nominal size while the disk is slow.
 //
 // Failure: an append for which there is no room is cut back and refused, and the log goes on. After any other
-// failure, and after any failure of a sync, nothing is known about the file, and the log refuses appends until it
-// is reopened. A failed sync is never tried again: the kernel may have dropped the pages, and would say yes.
+// failure, and after any failure of a sync, the state of the file is unknown, and the log refuses appends until
+// it is reopened. A failed sync is never tried again: the kernel may have dropped the pages, and would report
+// success.
 //
 // Locks, in order: Making, Mu, manifestMu; Mu, then the locks of Tails.
 type Log struct {
@@ -42,23 +43,23 @@ type Log struct {
 	found        *files.Mark  // by recovery
 	syncFailed   bool         // the process before has seen a sync fail
 	NominalBytes atomic.Int64 // of the segments to come; 0 for limit
-	hard         int64        // size at which appending waits for the next one, whatever it costs
+	hard         int64        // size at which appending waits for the next segment in any case
 	pool         *files.Pool  // of the segments that are sealed
 	wake         chan struct{}
 	dirty        atomic.Bool // something was appended since the last periodic sync began
 	Waiting      atomic.Bool // it has something to append; see Touched
 	set          atomic.Pointer[segmentSet]
-	Snapshot     atomic.Pointer[SavedIndex] // of the index, that is on the disk; nil for none. The manifest names it, or will
+	Snapshot     atomic.Pointer[SavedIndex] // of the index, on the disk; nil for none. The manifest names it, or will
 	Rolled       chan struct{}              // there may be a reason for a snapshot
 	Records      atomic.Int64               // in all segments
-	Shown        atomic.Uint64              // how many of the writes in toShow are visible; added to with the lock of the key held
+	Shown        atomic.Uint64              // number of the writes in toShow that are visible; added to with the lock of the key held
 
 	Mu       sync.Mutex
 	Tail     *Segment // nil before the first append of this process
 	spare    *Segment // the next tail, if it is ready
 	wanted   bool     // a spare has been asked for
 	NextSeq  uint64
-	toShow   uint64    // how many appended writes become visible
+	toShow   uint64    // number of appended writes that become visible
 	LastTime uint64    // Unix milliseconds of the newest record
 	NextTime uint64    // of the first record after Recovery.Until, 0 for none
 	ahead    bool      // it has been reported that the clock is earlier than LastTime
@@ -66,7 +67,7 @@ type Log struct {
 	lastRead time.Time // of the clock
 	lastUnix int64     // the same in nanoseconds
 
-	generations map[uint32]uint32       // the last that compaction has given a place in the log; of the caller who compacts, one at a time
+	generations map[uint32]uint32       // the last that compaction has given a place in the log; used by the one compaction
 	Compacted   atomic.Int64            // segments that compaction has replaced
 	Parts       []*Parts                // guarded by mu
 	groups      []*Group                // that are under way and have members in the log, oldest first; guarded by mu
@@ -83,7 +84,7 @@ type Log struct {
 	over bool // the store is closed; guarded by mu
 
 	manifestMu sync.Mutex
-	Manifest   *Manifest       // the one on the disk
+	Manifest   *Manifest       // the present one on the disk
 	earlier    []ManifestIndex // snapshots of the index beside the last one
 }
 
@@ -97,8 +98,8 @@ type Options struct {
 	Inline       bool        // no goroutine prepares segments, or drains; for tests that count operations
 	SegmentBytes int64       // nominal size of a segment, at most
 	RingBytes    int64       // size of the ring to be made, 0 for none
-	AcceptCopy   bool        // the copy of a store that was not closed is a store as any other
-	Window       int64       // the length of the window of history that is asked for, in milliseconds: 0 for none in particular, negative for no window, math.MaxInt64 for ever
+	AcceptCopy   bool        // the copy of a store that was not closed is opened like any other
+	Window       int64       // the requested length of the window of history, in milliseconds: 0 for the present one, negative for no window, math.MaxInt64 for ever
 	WindowBytes  int64       // and in bytes of the log: 0 for as many as there are
 	LogPerIndex  int64       // bytes of the log for each byte of a snapshot of the index that stays beside a newer one; 0 for 8
 	Flush        func() bool // appends the writes that wait in memory, and reports whether to try again; called with no lock held
@@ -108,7 +109,7 @@ type Options struct {
 	Report       func(error) // gets each error that no call can return
 }
 
-// NewLog is a log of which nothing has been read yet.
+// NewLog returns a log of which nothing has been read yet.
 func NewLog(o Options) *Log {
 	o.LogPerIndex = cmp.Or(o.LogPerIndex, 8)
 	l := &Log{
@@ -125,11 +126,11 @@ func NewLog(o Options) *Log {
 
 // leftByRecovery is the work that recovery leaves to the first append; guarded by Log.Mu.
 type leftByRecovery struct {
-	accepted   bool               // the log is the copy of one that was not closed, and is closed as its own
+	accepted   bool               // the log is the copy of one that was not closed, and becomes a log of its own when closed
 	continued  *Segment           // the tail was closed cleanly and goes on
 	reopened   []*Segment         // otherwise: the open segments, to be sealed
 	doubtful   []*Segment         // those of them that may be on the disk in part only
-	holdRoom   []*Segment         // of an earlier process, with room that it kept for deletions
+	holdRoom   []*Segment         // of an earlier process, with room kept for deletions
 	retained   []*Segment         // of files that only the snapshot of the index names
 	dropped    []*Segment         // those after a hole, removed later
 	orphans    []record.SegmentID // files that no manifest names any more, to be removed
@@ -149,10 +150,10 @@ type Position struct {
 type Pending struct {
 	record.Head
 	Key, Value []byte
-	Synced     bool // who appends it goes on to sync it, which drains it
-	Shows      bool // who appends it lets an entry show it next, with the lock of the key held, and counts it in Log.Shown
+	Synced     bool // the caller syncs it next, which drains it
+	Shows      bool // the caller makes it visible next, with the lock of the key held, and counts it in Log.Shown
 	Address    Address
-	Segment    record.SegmentID // where that is
+	Segment    record.SegmentID // of the record
 	Bytes      int
 }
 
@@ -188,9 +189,9 @@ func (l *Log) refused(err error) error {
 	return err
 }
 
-// lock takes mu. It is held for a fraction of a microsecond nearly always, which is less than it takes to put a
-// goroutine to sleep and wake it up, and less than one of the pauses of sync.Mutex; so it is asked for a while
-// first.
+// lock takes mu. It is nearly always held for a fraction of a microsecond. That is less than putting a
+// goroutine to sleep and waking it up takes, and less than one of the pauses of sync.Mutex; so lock tries for a
+// while first.
 func (l *Log) lock() {
 	for range 200 {
 		if l.Mu.TryLock() {
@@ -200,7 +201,7 @@ func (l *Log) lock() {
 	l.Mu.Lock()
 }
 
-// appendableLocked sees to it that records can be appended.
+// appendableLocked makes sure that records can be appended.
 func (l *Log) appendableLocked() error {
 	if err := l.Failure(); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (l *Log) Nominal() int64 {
 	return l.SegmentBytes
 }
 
-// readyLocked sees to it that there is a tail, and takes the spare when the tail is full.
+// readyLocked makes sure that there is a tail, and takes the spare when the tail is full.
 func (l *Log) readyLocked() error {
 	if l.Tail == nil {
 		return l.beginLocked()
@@ -276,7 +277,7 @@ func (l *Log) RollLocked() error {
 	return l.replaceTailLocked()
 }
 
-// replaceTailLocked puts the spare in the place of the tail.
+// replaceTailLocked makes the spare the tail.
 func (l *Log) replaceTailLocked() error {
 	if err := l.drain(l.Tail); err != nil {
 		return err
@@ -458,7 +459,7 @@ func (l *Log) refusal(err error) error {
 	return NoSpace(err)
 }
 
-// SyncedSegments are those whose bounds the manifest may state.
+// SyncedSegments returns the segments whose bounds the manifest may state.
 func (l *Log) SyncedSegments() []*Segment {
 	var list []*Segment
 	for _, s := range l.Readable() {
@@ -478,7 +479,7 @@ func (l *Log) CreateSpare(seal []*Segment) (*Segment, error) { return l.createNe
 func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	if len(l.set.Load().bySlot) >= index.MaxSegments { // which are not one after the other in use, but nearly
+	if len(l.set.Load().bySlot) >= index.MaxSegments { // there are about as many slots as segments
 		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
 	}
 	m, err := l.nextManifest()
@@ -532,8 +533,8 @@ func (l *Log) nextManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// swapManifest puts m, which follows on it, in the place of the manifest. The caller holds manifestMu. After an
-// error the old one is in place, or the log has failed.
+// swapManifest replaces the manifest by its successor m. The caller holds manifestMu. After an error the old
+// one is in place, or the log has failed.
 func (l *Log) swapManifest(m *Manifest) error {
 	m.Edit++
 	switch err := WriteManifest(l.FS, l.Dir, m); {
@@ -547,8 +548,8 @@ func (l *Log) swapManifest(m *Manifest) error {
 	return nil
 }
 
-// stillOurs makes sure that the manifest on the disk is the one that the next follows on. If it is
-// not, the directory was replaced, and must not be overwritten.
+// stillOurs makes sure that the manifest on the disk is the one to be replaced. If it is not, the
+// directory was replaced, and must not be overwritten.
 func (l *Log) stillOurs() error {
 	m, err := ReadManifest(l.FS, l.Dir)
 	switch {

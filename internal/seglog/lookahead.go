@@ -7,10 +7,10 @@ package seglog
 // It asks for windows of the log in which the wanted records are not too sparse. A window that is in memory already
 // costs one call.
 //
-// Its worth: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1
-// times as long without it (2.4–3.7), Keys 1.8 times (1.6–2.1); of 300,000 values of 100 bytes 2.1 (1.9–2.5)
-// and 1.5 times (1.2–2.1). Where the page cache has them all it makes no difference (1.0). With and without in
-// turns within one run, medians of 7, on ext4 and a virtual disk, 2026-11-22; "go run ./years values" in bench
+// Its benefit: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1 times
+// as long without it (2.4–3.7), Keys 1.8 times (1.6–2.1); of 300,000 values of 100 bytes 2.1 (1.9–2.5) and 1.5
+// times (1.2–2.1). Where the page cache has them all it makes no difference (1.0). With and without in turns
+// within one run, medians of 7, on ext4 and a virtual disk, 2026-11-22; "go run ./years values" in bench
 // measures such an All over 10 GiB.
 type Lookahead struct {
 	Log  *Log
@@ -22,7 +22,7 @@ type Lookahead struct {
 
 const (
 	windowBytes  = 1 << 20 // of a window
-	windowsAhead = 4       // how many are asked for before they are read
+	windowsAhead = 4       // windows that are requested before they are read
 
 	SparseValues = 256 << 10
 	SparseKeys   = 8 << 10
@@ -36,7 +36,7 @@ func (l *Lookahead) Reach(i int) {
 	}
 }
 
-// window asks for the next one.
+// window requests the next one.
 func (l *Lookahead) window() {
 	first := l.next
 	slot, from := SplitAddress(l.List[first])

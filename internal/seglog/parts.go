@@ -23,7 +23,7 @@ import (
 
 const PartBytes = 1 << 20
 
-// AppendPlace adds to a list where the part was written.
+// AppendPlace adds the place of the part to a list.
 func (p *Pending) AppendPlace(list []byte) []byte {
 	_, offset := SplitAddress(p.Address)
 	list = append(append(append(list, ' '), p.Segment.String()...), '.')
@@ -33,7 +33,7 @@ func (p *Pending) AppendPlace(list []byte) []byte {
 // Parts are parts under way, which no record lists yet.
 type Parts struct{ From record.SegmentID }
 
-// BeginParts lets compaction leave alone the records appended from now on, until EndParts.
+// BeginParts excludes the records appended from now on from compaction, until EndParts.
 func (l *Log) BeginParts() *Parts {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Log) Reserve(bytes int64) error {
 	if err := l.readyLocked(); err != nil {
 		return l.refused(err)
 	}
-	if err := l.drain(l.Tail); err != nil { // it is cut off at its end, which the file must have
+	if err := l.drain(l.Tail); err != nil { // the file must have the end at which it is cut off
 		return err
 	}
 	end := l.Tail.End.Load()
@@ -79,7 +79,7 @@ func (l *Log) Reserve(bytes int64) error {
 		return cut
 	}
 	kept := l.roomLocked(l.Tail, end, false)
-	if kept != nil { // or deletions had less than before
+	if kept != nil { // otherwise deletions would have less than before
 		l.keepLocked(l.Tail)
 	}
 	if vfs.IsNoSpace(err) {
@@ -99,7 +99,7 @@ func ParsePlace(word string) (record.SegmentID, int64, error) {
 	return id, int64(offset), errors.Join(err, err2)
 }
 
-// PartList is the list of the parts of a value, and the length of each but the last.
+// PartList returns the list of the parts of a value, and the length of each but the last.
 func (l *Log) PartList(e *Record) (words []string, piece uint64, err error) {
 	words = strings.Split(string(e.Value), " ")
 	piece, err = record.ParseHex(words[0])
@@ -109,12 +109,12 @@ func (l *Log) PartList(e *Record) (words []string, piece uint64, err error) {
 	return words, piece, nil
 }
 
-// BadParts is damage of a large value.
+// BadParts returns the error for damage of a large value.
 func (l *Log) BadParts(e *Record, format string, args ...any) error {
 	return &CorruptError{File: l.Dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
 }
 
-// HasParts reports whether the segments are there that a list of parts names.
+// HasParts reports whether the segments in a list of parts exist.
 func (l *Log) HasParts(list []byte) bool {
 	byID := l.set.Load().byID
 	words := strings.Split(string(list), " ")
@@ -134,7 +134,7 @@ func (p Position) BeginsParts(list []byte) bool {
 	return p.segment.ID == id && p.offset == offset
 }
 
-// ReadParts puts together the value whose parts e lists.
+// ReadParts joins the value whose parts e lists.
 func ReadParts(l *Log, e Record) ([]byte, error) {
 	if e.Large > uint64(MaxValueBytes) {
 		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", ErrTooLarge, e.Large, int64(MaxValueBytes))

@@ -8,9 +8,9 @@ import (
 // A prefix is the log up to one point, for a copy: the segments stay until release, and later
 // records do not belong to it.
 type Prefix struct {
-	Seq      uint64       // of the last record in it; a reader may have gone on to segments that its manifest does not name yet
-	Manifest *Manifest    // of a log that has nothing else: it calls all segments sealed, and none empty
-	Files    []PrefixFile // those of the segments, in the same order
+	Seq      uint64       // of the last record in it; a reader may have reached segments that its manifest does not name yet
+	Manifest *Manifest    // of a log with nothing else: all its segments are sealed, and none is empty
+	Files    []PrefixFile // of the segments, in the same order
 	pins     Pinned
 }
 
@@ -18,11 +18,11 @@ type Prefix struct {
 type PrefixFile struct {
 	ManifestSegment
 	Path   string
-	ReadAt func(p []byte, off int64) (int, error) // nil where the file has all, and never changes
+	ReadAt func(p []byte, off int64) (int, error) // nil if the file has all, and never changes
 }
 
-// Prefix is the log up to its end at some time during the call. The caller is inside the gate. Where
-// another process writes, beside is true, and the file of a segment may be gone by the time it is opened.
+// Prefix returns the log up to its end at some time during the call. The caller is inside the gate. If another
+// process writes, beside is true, and the file of a segment may be gone by the time it is opened.
 func (l *Log) Prefix(beside bool) *Prefix {
 	for {
 		l.manifestMu.Lock()
@@ -36,11 +36,11 @@ func (l *Log) Prefix(beside bool) *Prefix {
 	}
 }
 
-// ManifestTaken is called when a prefix has the manifest, and not yet its end. It is a variable for the sake
-// of tests.
+// ManifestTaken is called when a prefix has the manifest, and not yet its end. It is a variable for tests.
 var ManifestTaken = func() {}
 
-// endPrefix makes the prefix end where the log ends now. It reports false when its manifest does not name the tail.
+// endPrefix makes the prefix end at the present end of the log. It reports false when its manifest does not name
+// the tail.
 func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -69,5 +69,5 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 	return true
 }
 
-// Release lets the segments go.
+// Release releases the segments.
 func (p *Prefix) Release() { p.pins.Unpin() }

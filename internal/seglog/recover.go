@@ -24,17 +24,17 @@ import (
 //     it was closed, and whether the page cache has survived since it was written to.
 //  2. Read the segments in order. Each record must be whole, and its sequence number the one after
 //     the last. After the end of the file of an open segment, the ring may have more records.
-//  3. Where the bytes are no record: in a sealed segment, or before the mark: damage. If the page
-//     cache has survived, it has all that the dead process wrote, in the order in which it was
-//     written, and the ring says which record was acknowledged last. Before that one it is damage,
-//     and after it anything may follow. Without a ring it is damage if a whole record still
-//     follows, or if the file goes on with anything but the beginning of a record. Otherwise: a
-//     torn tail, or a hole that a power cut left, as a disk writes in any order.
+//  3. Bytes that are no record are damage in a sealed segment, and before the mark. If the page
+//     cache has survived, it has all writes of the dead process, in their order, and the ring has
+//     the number of the last acknowledged record. Before that one it is damage, and after it
+//     anything may follow. Without a ring it is damage if a whole record still follows, or if the
+//     file goes on with anything but the beginning of a record. Otherwise: a torn tail, or a hole
+//     that a power cut left, as a disk writes in any order.
 //  4. A torn tail, and everything after a hole, was never acknowledged as durable. It does not
 //     count, and the next append goes to a new segment.
 //
 // Records after the mark are in the page cache, and perhaps nowhere else: after a failed sync the
-// kernel shows bytes that the disk never got, and calls their pages clean. Asking it to drop those
+// kernel shows bytes that the disk never got, and marks their pages clean. Asking it to drop those
 // pages does not help, as it keeps mapped ones. So a record found there is written to a new file
 // before it is called durable (redo.go).
 //
@@ -46,13 +46,13 @@ type Recovery struct {
 	syncFailed bool // and then a sync failed
 	ReadOnly   bool
 	replay     func(Record, Address) error // makes a record count
-	ring       *RingReader                 // the one that another process left, or nil
+	ring       *RingReader                 // of another process, or nil
 	healed     bool                        // records were found in the ring alone
 	Began      func(store uint64)          // called with the store's identity, before any record
 	OpenSeed   func() Seed                 // called when the manifest is known; may be nil
 	seed       Seed                        // or nil
 	Replayed   func() error                // called when all records have been replayed, and the records of the seed can still be read; may be nil
-	Divided    map[uint64]*SpreadGroup     // by its number, each group of which the seed covers members, and not the commit
+	Divided    map[uint64]*SpreadGroup     // by its number, each group with members that the seed covers, without the commit
 	Shadow     bool                        // the log is in use: its dead bytes are counted elsewhere
 	Progress   progress
 
@@ -62,7 +62,7 @@ type Recovery struct {
 	over  bool // the moment Until is reached
 
 	passing *passing        // nil unless recovery goes on after damage
-	Damage  []*CorruptError // after which it went on
+	Damage  []*CorruptError // that it passed
 	endless bool            // the last of it reaches to the end of an open segment
 
 	Next     uint64                  // expected sequence number
@@ -70,26 +70,26 @@ type Recovery struct {
 	segments []*Segment              // those of the manifest
 	Groups   map[uint64][]Member     // records that wait for the commit of their group
 	Spread   map[uint64]*SpreadGroup // committed groups that were written ahead
-	counted  CoveredGroup            // the one whose commit was read last; without segments
+	counted  CoveredGroup            // the group whose commit was read last; without segments
 	together func([]Member) error    // replays the members of a group, nil for one by one
 	hole     bool                    // the rest is beyond the end of the log
 	Torn     int64                   // bytes that do not count
 	tornAt   *CorruptError           // where they begin
 }
 
-// A seed is knowledge of a log that need not be read: a snapshot of the index.
+// A seed replaces reading a part of the log: a snapshot of the index.
 type Seed interface {
-	// cover is called when all segments of the manifest have their slots. It lets those begin, for
-	// recovery, where the seed ends.
+	// cover is called when all segments of the manifest have their slots. It makes recovery begin
+	// in each of them at the end of the seed's part.
 	Cover(r *Recovery) error
-	// reach is the number of the last record that the seed knows anything of.
+	// Reach returns the number of the last record that the seed refers to.
 	Reach() uint64
 }
 
-// ErrMismatch: the log is not the one that the seed was made of.
+// ErrMismatch is the error of a log that is not the one of the seed.
 var ErrMismatch = errors.New("the snapshot of the index does not match the log")
 
-// NewRecovery is one that hands records, in their order, to replay.
+// NewRecovery returns a Recovery that passes records, in their order, to replay.
 func NewRecovery(l *Log, replay func(Record, Address) error) *Recovery {
 	return &Recovery{Log: l, replay: replay, Groups: map[uint64][]Member{}, Spread: map[uint64]*SpreadGroup{}, Divided: map[uint64]*SpreadGroup{}}
 }
@@ -246,7 +246,7 @@ func (r *Recovery) orphans() error {
 		if !ok || named[id] {
 			continue
 		}
-		if id > newest && !(r.ReadOnly && slices.Contains(names, BackupName)) { // else it is of a backup under way
+		if id > newest && !(r.ReadOnly && slices.Contains(names, BackupName)) { // otherwise it is of a backup under way
 			err := CheckLeftover(l.FS, l.Dir, id, l.StoreID)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // a writer beside a reader has removed it
@@ -379,7 +379,7 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 		if r.over {
 			return nil
 		}
-		size = max(size, t.End) // a writer beside us
+		size = max(size, t.End) // a writer may be at work
 		cause := r.judgeEnd(seg, t, d, size)
 		if cause == nil {
 			break
@@ -464,8 +464,8 @@ func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 	return true, nil
 }
 
-// dropTail takes out a segment, and those after it. The first append closes and removes them;
-// without one Release closes them.
+// dropTail removes a segment, and those after it, from the log. The first append closes and removes
+// them; without one Release closes them.
 func (l *Log) dropTail(seg *Segment) {
 	list := l.Readable()
 	at, _ := findSegment(list, seg.ID)
@@ -626,7 +626,7 @@ func (r *Recovery) goOn(next uint64) {
 	r.Next = next
 }
 
-// record makes a record count, or lets it wait for its group.
+// record applies a record, or keeps it until its group commits.
 func (r *Recovery) record(seg *Segment, at int64, e Record) error {
 	r.Log.Records.Add(1)
 	return r.apply(seg, at, e)
@@ -647,7 +647,7 @@ func (r *Recovery) finish() {
 	for _, s := range l.reopened {
 		if s != l.continued {
 			l.holdRoom = append(l.holdRoom, s)
-			if !r.ReadOnly { // else somebody may append to it
+			if !r.ReadOnly { // else a writer may append to it
 				s.to(Durable) // before it was read
 			}
 		}
@@ -660,7 +660,7 @@ func (r *Recovery) finish() {
 		s.openView(l.hard)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
-	// Of a log without a record nothing is noted before the first append, not even a failure: the
+	// For a log without a record nothing is noted before the first append, not even a failure: the
 	// name of SYNCED might survive without the name of MANIFEST, which may not be durable yet.
 	if len(l.Readable()) > 0 && l.NextSeq > 1 {
 		durable := l.NextSeq - 1
@@ -674,7 +674,7 @@ func (r *Recovery) finish() {
 	}
 }
 
-// retain makes s readable that is not part of the log any more. The caller is recovery.
+// retain makes s, which is no longer part of the log, readable. The caller is recovery.
 func (l *Log) retain(s *Segment) {
 	set := l.set.Load().clone()
 	s.Slot = len(set.bySlot)
@@ -683,7 +683,7 @@ func (l *Log) retain(s *Segment) {
 	l.retained = append(l.retained, s)
 }
 
-// closeRetained takes out the segments that were retained. Every entry in them has been found in another by now.
+// closeRetained removes the retained segments. Every entry in them has been found in another by now.
 func (l *Log) closeRetained() error {
 	set := l.set.Load().clone()
 	var errs []error

@@ -14,7 +14,7 @@ type Member struct {
 	Address Address
 }
 
-// apply is record for one that is counted.
+// apply is record for a counted one.
 func (r *Recovery) apply(seg *Segment, at int64, e Record) error {
 	address := AddressOf(seg.Slot, at)
 	if !r.Shadow {
@@ -37,7 +37,7 @@ func (r *Recovery) apply(seg *Segment, at int64, e Record) error {
 	return r.replay(e, address)
 }
 
-// smallValue is the value if replay looks at it.
+// smallValue returns the value if replay needs it.
 func smallValue(e Record) []byte {
 	owner := e.Kind == record.Element && bytes.HasSuffix(e.Key, []byte(";"))
 	if owner || e.Kind == record.Schema || e.Kind == record.System || e.Op == record.Range {
@@ -46,8 +46,7 @@ func smallValue(e Record) []byte {
 	return nil
 }
 
-// commit makes the members of a group count, in their order. Where compaction may have been, it may have left some
-// of them out.
+// commit applies the members of a group, in their order. Compaction may have left some of them out.
 func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	members := r.Groups[e.Group]
 	delete(r.Groups, e.Group)
@@ -74,8 +73,8 @@ func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	return nil
 }
 
-// noteSpread remembers a group that the snapshot divides, or of which the members and the commit
-// are not adjacent in one segment. named is how many members it had.
+// noteSpread remembers a group that the snapshot divides, or whose members and commit are not
+// adjacent in one segment. named is the number of members that it had.
 func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []Member) {
 	g, together := r.Divided[e.Group], false
 	if g == nil {
@@ -90,7 +89,7 @@ func (r *Recovery) noteSpread(seg *Segment, e *Record, named uint64, members []M
 	if len(g.Segments) == 0 {
 		return
 	}
-	if !together && r.Spread != nil { // a follower does without
+	if !together && r.Spread != nil { // a follower does not need it
 		r.Spread[e.Group] = g
 	}
 	if !r.Shadow && (!together || seg.ID.Generation() > 0) {

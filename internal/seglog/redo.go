@@ -55,7 +55,7 @@ func (l *Log) SettleSoon() {
 	}
 }
 
-// redo puts a copy of the segment in its place.
+// redo replaces the segment's file by a copy.
 func (l *Log) redo(s *Segment) error {
 	tail.Fill(s.File, 0, s.foundInRing()) // for readers that have it open; without it they start again
 	copies := []tail.Copy{{Path: s.Path, Write: func(f vfs.File) error {
@@ -138,11 +138,10 @@ func (s *Segment) foundInRing() laps.Overlay {
 	return nil
 }
 
-// replaceable is the file of a segment, in the place of which another may be put while it is read: a copy, or one of a
-// pool.
+// replaceable is the file of a segment, which may be replaced while it is read: by a copy, or by one of a pool.
 type replaceable struct {
 	now      atomic.Pointer[vfs.File]
-	segment  *Segment // of which it is the file
+	segment  *Segment // of the file
 	unmapped bool     // a copy will replace it, so the file is never mapped
 }
 
@@ -153,7 +152,7 @@ func newReplaceable(s *Segment, f vfs.File) *replaceable {
 	return r
 }
 
-// replace puts f into the place of the file, which is closed: while it is open, it takes space.
+// replace replaces the file by f, and closes it, as an open file takes space.
 func (r *replaceable) replace(f vfs.File) error { return (*r.now.Swap(&f)).Close() }
 
 func (r *replaceable) file() vfs.File { return *r.now.Load() }
@@ -178,7 +177,7 @@ func (r *replaceable) Size() (n int64, err error) {
 	return n, err
 }
 
-// again does something with the file, and with the one in its place when it was replaced meanwhile.
+// again calls do with the file, and again with its replacement if it was replaced meanwhile.
 func (r *replaceable) again(do func(vfs.File) error) error {
 	for {
 		f := r.file()

@@ -8,7 +8,7 @@ func (r *Recovery) RereadAll() error {
 	l.manifestMu.Unlock()
 	for _, e := range list {
 		seg := l.ByID(e.ID)
-		if seg == nil { // beyond a hole, or made a moment ago
+		if seg == nil { // beyond a hole, or just made
 			continue
 		}
 		if err := r.reread(seg); err != nil {

@@ -19,11 +19,11 @@ var Rings = &tail.RingFormat{
 // other packages.
 var DefaultRingBytes int64 = 4 << 20
 
-// leastRingBytes is the size of the ring where there is little memory.
+// leastRingBytes is the size of the ring if there is little memory.
 const leastRingBytes = 64 << 10
 
-// RingFor is the size of the ring of a store that may use so much memory: not more than a sixteenth of
-// it, unless that is less than a ring must have.
+// RingFor returns the size of the ring of a store that may use so much memory: at most a sixteenth of it, but
+// no less than the least ring.
 func RingFor(memory int64) int64 {
 	size := DefaultRingBytes
 	for size > memory/16 && size > leastRingBytes {

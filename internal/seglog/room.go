@@ -6,21 +6,21 @@ import (
 
 // Room is reserved before a record is accepted, see package tail. How much:
 //
-// While the disk is short of room, the writer that finds the tail full makes the next segment. The keeper may have no
-// turn for a while; the tail would grow until there is no room beside it for its live records, and could never be
+// While the disk is short of room, the writer that finds the tail full makes the next segment. The keeper may not
+// run for a while; the tail would grow until there is no room beside it for its live records, and could never be
 // compacted.
 //
-// A little is kept for deletions, or no room could be made on a full disk. It stays reserved when the store is closed,
-// for the same reason. Where less can be had, it is as much as there is.
+// A little is kept for deletions, or no room could be made on a full disk. It stays reserved when the store is
+// closed, for the same reason. If there is less, all of it is kept.
 
 const (
-	RoomAhead = 1 << 20  // reserved at a time
-	RoomKept  = 64 << 10 // of which only deletions use the last part
-	roomLeast = 4 << 10  // of that part, where the disk has no more
+	RoomAhead = 1 << 20  // reserved at once
+	RoomKept  = 64 << 10 // at the end, for deletions only
+	roomLeast = 4 << 10  // of that part, if the disk has no more
 )
 
-// roomLocked sees to it that the segment has room up to end, and for later deletions
-// unless this is one. Its error refuses the write; nothing has changed.
+// roomLocked makes sure that the segment has room up to end, and for later deletions unless this is
+// one. Its error refuses the write; nothing has changed.
 func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 	need := end + RoomKept
 	if deletion {
@@ -66,15 +66,15 @@ func (l *Log) sparesLocked(bytes int64) bool {
 	return !known || free >= bytes+2*RoomKept
 }
 
-// beginRoomLocked reserves room for the first append of this process. A lack of it is the write's business.
+// beginRoomLocked reserves room for the first append of this process. A lack of it is reported by the write.
 func (l *Log) beginRoomLocked() {
 	if l.roomLocked(l.Tail, l.Tail.End.Load(), false) != nil {
 		l.keepLocked(l.Tail)
 	}
 }
 
-// takeRoomLocked releases the room that an earlier process has kept in segments that do not grow
-// any more, for the present tail.
+// takeRoomLocked releases the room that an earlier process has kept in segments that no longer
+// grow, for the present tail.
 func (l *Log) takeRoomLocked() {
 	for _, s := range l.holdRoom {
 		if size, err := s.File.Size(); err == nil && size == s.End.Load() && !l.NoReserve {
@@ -115,8 +115,8 @@ func (l *Log) releaseLocked(s *Segment, keep bool) error {
 	return err
 }
 
-// Lend gives back the room that the tail has reserved, so that a new manifest finds some. Of the
-// room for deletions it keeps roomLeast, for those that come meanwhile.
+// Lend gives back the room that the tail has reserved, so that there is some for a new manifest. It
+// keeps roomLeast of the room for deletions, for those that come meanwhile.
 func (l *Log) Lend() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -23,11 +23,11 @@ import (
 
 // ManifestIndex is the manifest's line of a snapshot of the index.
 type ManifestIndex struct {
-	Number uint64 // of the first manifest that names it, by which its file is called
+	Number uint64 // of the first manifest that names it; its file has it in its name
 	Seq    uint64 // no entry is of a record with a higher number, and the log was synced up to there
-	Time   uint64 // Unix milliseconds: no entry is of a later record, and none is left out that had not expired by then
+	Time   uint64 // Unix milliseconds: no entry is of a later record, and all left out had expired by then
 	Bytes  int64  // length of the file
-	CRC    uint32 // with which its text ends
+	CRC    uint32 // at the end of its text
 }
 
 // Helps reports whether the state as of a moment can be made from the snapshot and later records.
@@ -38,7 +38,7 @@ const indexSuffix = ".index"
 // IndexTemp is a snapshot that is being made.
 const IndexTemp = "index" + files.TempSuffix
 
-// FileName is the name of its file.
+// FileName returns the name of its file.
 func (x *ManifestIndex) FileName() string { return fmt.Sprintf("%08x%s", x.Number, indexSuffix) }
 
 // isIndex reports whether a file of this name is a snapshot of the index, or was to become one.
@@ -71,8 +71,8 @@ func (m *Manifest) parseIndex(f *record.Fields) error {
 type SavedIndex struct {
 	ManifestIndex
 	covers  uint64                     // number of the last record that it covers
-	covered map[record.SegmentID]int64 // how much of each segment that it names
-	synced  []ManifestSegment          // how far segments were synced that may not be sealed
+	covered map[record.SegmentID]int64 // bytes of each segment that it names
+	synced  []ManifestSegment          // the synced ends of segments that may not be sealed
 	path    string                     // of the file
 }
 
@@ -86,7 +86,7 @@ func (l *Log) SnapshotNames(id record.SegmentID) bool {
 	return named
 }
 
-// WantSnapshot wakes the taker of snapshots, to look whether one is due.
+// WantSnapshot wakes the goroutine that takes snapshots, to check whether one is due.
 func (l *Log) WantSnapshot() {
 	select {
 	case l.Rolled <- struct{}{}:
@@ -94,8 +94,8 @@ func (l *Log) WantSnapshot() {
 	}
 }
 
-// PublishSnapshot puts a file in the place of the snapshot before. On an error the file is gone, unless it is not
-// known which manifest is in place.
+// PublishSnapshot replaces the last snapshot by a file. On an error the file is removed, unless it is unknown
+// which manifest is in place.
 func (l *Log) PublishSnapshot(x *SavedIndex) error {
 	before := l.indexes()
 	err := l.changeManifest(x, func(*Manifest) {})
@@ -103,8 +103,8 @@ func (l *Log) PublishSnapshot(x *SavedIndex) error {
 	return err
 }
 
-// PublishEarlier is PublishSnapshot for a moment in front of the last snapshot, from which the store is not opened as
-// long as that is there.
+// PublishEarlier is PublishSnapshot for a moment before the last snapshot. The store is not opened from it as long as
+// that exists.
 func (l *Log) PublishEarlier(x *SavedIndex) error {
 	before := l.indexes()
 	err := l.nameEarlier(x)
@@ -132,7 +132,7 @@ func (l *Log) nameEarlier(x *SavedIndex) error {
 	n := len(m.Indexes)
 	m.Indexes = append(append(m.Indexes, x.ManifestIndex), list[n:]...)
 	if l.Snapshot.Load() != nil {
-		if n == len(list) { // it is of no use
+		if n == len(list) { // it is useless
 			return ErrMismatch
 		}
 		n = len(list)
@@ -146,8 +146,8 @@ func (l *Log) nameEarlier(x *SavedIndex) error {
 	return nil
 }
 
-// published removes the files that are not needed any more, now that x was to be named, and those that stayed for
-// their sake.
+// published removes the files that are no longer needed after the swap that should name x, and the segments that
+// stayed for them.
 func (l *Log) published(before []ManifestIndex, x *SavedIndex, err error) {
 	if l.Failure() != nil {
 		return
@@ -165,7 +165,8 @@ func (l *Log) published(before []ManifestIndex, x *SavedIndex, err error) {
 	l.removeOutlived()
 }
 
-// indexes are the snapshots that a swap names. Without a window of history, compaction thinks of the last one alone.
+// indexes returns the snapshots that a swap names. Without a window of history, compaction considers only the last
+// one.
 func (l *Log) indexes() []ManifestIndex {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -183,8 +184,8 @@ func (l *Log) indexesLocked() (list []ManifestIndex) {
 	return list
 }
 
-// earlierIn are the snapshots that a manifest names beside the last one, as far as somebody can use them: for the sake
-// of a window of history alone, and only those of which there is a file.
+// earlierIn returns the usable snapshots that a manifest names beside the last one: only with a window of history,
+// and only those whose files exist.
 func (l *Log) earlierIn(m *Manifest) (list []ManifestIndex) {
 	if m.History == nil {
 		return nil
@@ -211,9 +212,10 @@ func (l *Log) removeIndex(line ManifestIndex) error {
 	return files.Remove(l.FS, filepath.Join(l.Dir, line.FileName()))
 }
 
-// apart are those snapshots that stay beside a newer one, of a list in order. None stays without a window of history.
-// Of those before its beginning the last one does, and of the others one after each stretch of the log that is as
-// long as a segment, and many times as long as the snapshot: so all of them take a small part of the log.
+// apart returns the snapshots of an ordered list that stay beside a newer one. Without a window of history none
+// stays. Of those before its beginning the last one stays, and of the others one after each stretch of the log
+// that is as long as a segment, and many times as long as the snapshot: so all of them take a small part of the
+// log.
 func (l *Log) apart(m *Manifest, list []ManifestIndex) (stay []ManifestIndex) {
 	if m.History == nil {
 		return nil
@@ -248,14 +250,14 @@ func (l *Log) nameLocked(m *Manifest, x *SavedIndex) error {
 		}
 	}
 	list := m.Indexes
-	if before := l.Snapshot.Load(); before != nil && !before.isOfSegments(m) { // it is the last of them
+	if before := l.Snapshot.Load(); before != nil && !before.isOfSegments(m) { // the last of them
 		list = list[:len(list)-1]
 	}
 	m.Indexes = append(l.apart(m, list), x.ManifestIndex)
 	return nil
 }
 
-// nameFile gives the file of a snapshot the name that it has when m, which is not swapped in yet, names it.
+// nameFile gives the file of a snapshot its name in m, which is not swapped in yet.
 func (l *Log) nameFile(m *Manifest, x *SavedIndex) error {
 	x.Number = m.Edit + 1
 	if path := filepath.Join(l.Dir, x.FileName()); path != x.path {
@@ -267,8 +269,8 @@ func (l *Log) nameFile(m *Manifest, x *SavedIndex) error {
 	return nil
 }
 
-// isOfSegments reports whether a manifest has all segments that the snapshot names. The files of others go when it is
-// not the last one any more.
+// isOfSegments reports whether a manifest has all segments that the snapshot names. The files of others are removed
+// when it is no longer the last one.
 func (x *SavedIndex) isOfSegments(m *Manifest) bool {
 	for id := range x.covered {
 		if _, found := m.Find(id); !found {
@@ -296,8 +298,8 @@ func (l *Log) removeOutlived() {
 	}
 }
 
-// SnapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
-// that later records say are gone.
+// SnapshotSeq returns the number up to which the snapshot on the disk covers the log: it may have entries that
+// later records remove.
 func (l *Log) SnapshotSeq() (seq uint64, ok bool) {
 	x := l.Snapshot.Load()
 	if x == nil {
@@ -315,7 +317,7 @@ func (l *Log) RemoveFile(id record.SegmentID) {
 	if l.SnapshotNames(id) {
 		l.WantSnapshot()
 	}
-	l.removeOutlived() // and not one of a snapshot that has gone meanwhile
+	l.removeOutlived() // not only this one: the snapshot may have gone meanwhile
 }
 
 // OutlivedBytes returns the length of the files that stay only for the snapshot.
@@ -332,8 +334,8 @@ func (l *Log) OutlivedBytes() (bytes int64) {
 	return bytes
 }
 
-// AbandonSnapshot takes all snapshots off the disk, and with them the files that stay for their sake. The caller is
-// the only one who compacts. It reports whether there was one.
+// AbandonSnapshot removes all snapshots from the disk, and with them the files that stay for them. No other
+// goroutine compacts. It reports whether there was one.
 func (l *Log) AbandonSnapshot() (bool, error) {
 	list := l.indexes()
 	if len(list) == 0 {
@@ -354,8 +356,8 @@ func (l *Log) AbandonSnapshot() (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// RemoveSnapshot takes the last snapshot off the disk. The next swap names it no more: a power cut before that may
-// bring it back, and it is as good then as it was.
+// RemoveSnapshot removes the last snapshot from the disk. The next swap no longer names it: a power cut before
+// that may bring it back, and it is still valid then.
 func (l *Log) RemoveSnapshot() error {
 	x := l.Snapshot.Load()
 	if x == nil {
@@ -381,8 +383,8 @@ func (l *Log) Uncovered() int64 {
 	return total
 }
 
-// CoversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk,
-// which no group under way keeps it from.
+// CoversMore reports whether a snapshot taken now would cover more of the log than the one on the disk: a group
+// under way may prevent that.
 func (l *Log) CoversMore() bool {
 	seq, ok := l.SnapshotSeq()
 	l.Mu.Lock()

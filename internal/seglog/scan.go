@@ -10,7 +10,7 @@ import (
 )
 
 // A Scanner reads a segment from front to back, record by record. It reports the kind of the bytes;
-// recovery and Check draw the conclusions.
+// recovery and Check interpret it.
 type Scanner struct {
 	File   io.ReaderAt
 	Salt   record.Salt
@@ -20,7 +20,7 @@ type Scanner struct {
 	Last   uint64 // sequence number of the last record read, 0 when not known
 	Gaps   bool   // compaction has left out records
 	Effort int64  // bytes that resume has checksummed in vain
-	GaveUp bool   // that was more than is reasonable, and resume has not looked at everything
+	GaveUp bool   // that was too much, and resume has not looked at all bytes
 
 	Buf   []byte // window on the file
 	Start int64  // offset of buf[0]
@@ -44,7 +44,7 @@ func (s *Scanner) Next() (at int64, e Record, err error) {
 	return at, e, err
 }
 
-// NextTo is next into an entry that need not be handed about. On error, nothing in it counts.
+// NextTo is Next into an existing entry. After an error its content is undefined.
 func (s *Scanner) NextTo(e *Record) (at int64, err error) {
 	at = s.Offset
 	if at >= s.End {

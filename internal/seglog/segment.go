@@ -18,8 +18,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Segment is one file of the log. The file is opened once and stays open until it is durable and the manifest says
-// where it ends, so that the error of a failed write-back cannot be missed (it is reported once, to the
+// Segment is one file of the log. The file is opened once and stays open until it is durable and the manifest
+// has its end, so that the error of a failed write-back cannot be missed (it is reported once, to the
 // descriptors that were open). From then on it is one of the log's pool (rest): a log of many segments needs few
 // descriptors.
 type Segment struct {
@@ -31,17 +31,17 @@ type Segment struct {
 	tail.Tail        // its end is the end of the last whole record
 
 	Dead    atomic.Int64                 // bytes that compaction could reclaim, about
-	Pins    atomic.Int32                 // how many readers keep it open besides the log; -1 when it is open to neither
+	Pins    atomic.Int32                 // number of readers that keep it open besides the log; -1 when it is closed for both
 	overlay atomic.Pointer[laps.Overlay] // bytes that recovery found only in the ring; nil when the file has all
-	view    vfs.View                     // of the file, for short reads; nil where there is none
+	view    vfs.View                     // of the file, for short reads; nil if there is none
 	viewed  int64                        // its length
-	mapped  []byte                       // its bytes, where they can be touched; see inPlace
+	mapped  []byte                       // its bytes, if they can be accessed; see InPlace
 	trust   atomic.Pointer[trust]        // nil until a long record was read in place
 
 	Records uint64 // guarded by Log.Mu while the segment is the tail, as are First and Last
 	First   uint64
 	Last    uint64
-	lost    map[int64]error // of a store that is only read: the places at which no record can be read, and why
+	lost    map[int64]error // of a read-only store: the places at which no record can be read, with the errors
 	newest  int64           // offset of the last record that was read in order; 0 for none
 	fileID  string          // of the file when it was opened; "" if this process made it, or the platform has no such name
 	resumes bool            // the store was closed when it was opened, and may go on in the segment
@@ -59,9 +59,9 @@ type State uint32
 
 const (
 	Grows   State = iota // records are appended, or will be: the tail, and the spare
-	Ended                // no more are
+	Ended                // no more are appended
 	Durable              // and all of it is on the disk
-	Closed               // the log has given it back
+	Closed               // the log has released it
 )
 
 func (x State) String() string { return [...]string{"grows", "ended", "durable", "closed"}[x] }
@@ -69,7 +69,7 @@ func (x State) String() string { return [...]string{"grows", "ended", "durable",
 // State returns the stage of the segment.
 func (s *Segment) State() State { return State(s.state.Load()) }
 
-// to goes on to a state. It reports false when the segment was there already, or is closed.
+// to moves on to a state. It reports false if the segment has already reached it, or is closed.
 func (s *Segment) to(next State) bool {
 	for {
 		switch now := s.State(); {
@@ -164,13 +164,13 @@ func (s *Segment) openViewOf(n int64) {
 	if s.view != nil {
 		return
 	}
-	if v, err := s.File.View(n); err == nil { // else reading works without
+	if v, err := s.File.View(n); err == nil { // else reads do without
 		s.view, s.viewed, s.mapped = v, n, v.Bytes()
 	}
 }
 
-// rest lets the file of a segment be one of the pool: the segment is sealed in the manifest, which
-// the caller has read or written. A reader in another process than the writer needs the mapping,
+// rest moves the file of a segment to the pool: the segment is sealed in the manifest, which the
+// caller has read or written. A reader in another process than the writer needs the mapping,
 // because the writer may remove the file.
 func (l *Log) rest(s *Segment, mode vfs.Mode) {
 	r, ok := s.File.(*replaceable)
@@ -224,8 +224,8 @@ func (s *Segment) trimView() {
 	}
 }
 
-// ends notes that a segment grows no more to which another process has appended. The caller holds Log.Mu, or is
-// alone.
+// ends notes that a segment to which another process has appended no longer grows. The caller holds Log.Mu, or
+// is alone.
 func (s *Segment) ends() {
 	if s.State() == Grows {
 		s.to(Ended)
@@ -233,7 +233,7 @@ func (s *Segment) ends() {
 	}
 }
 
-// Pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
+// Pin keeps the segment open, and in the set, until unpin. It reports false if the segment was released.
 func (s *Segment) Pin() bool {
 	for {
 		n := s.Pins.Load()
@@ -246,7 +246,7 @@ func (s *Segment) Pin() bool {
 	}
 }
 
-// Unpin takes a pin back. After Close, the last one unmaps the file. An error is ignored: the pages
+// Unpin removes a pin. After Close, the last one unmaps the file. An error is ignored: the pages
 // are released at the end of the process at the latest.
 func (s *Segment) Unpin() {
 	if s.Pins.Add(-1) < 0 {
@@ -336,7 +336,7 @@ func (s *Segment) Read(offset int64, buf []byte) (e Record, err error) {
 	return e, err
 }
 
-// ReadTo is read into an entry that need not be handed about. On error, nothing in it counts.
+// ReadTo is Read into an existing entry. After an error its content is undefined.
 func (s *Segment) ReadTo(e *Record, offset int64, buf []byte) error {
 	b, head, err := s.ReadHead(&e.Head, offset, buf)
 	if err != nil {
@@ -377,7 +377,7 @@ func (s *Segment) ReadHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 		return nil, 0, &CorruptError{File: s.Path, Offset: offset, Reason: "the record is beyond the end of the segment"}
 	}
 	b := buf[:min(int64(cap(buf)), left)]
-	if s.view != nil { // where a second read costs little
+	if s.view != nil { // then a second read costs little
 		b = b[:min(len(b), firstLoad)]
 	}
 	n, err := s.readAt(b, offset)

@@ -10,24 +10,23 @@ import (
 
 // segmentSet is the immutable list of the live segments, replaced when one comes or goes.
 type segmentSet struct {
-	bySlot  []*Segment // nil where one has gone
+	bySlot  []*Segment // nil for a removed one
 	byID    map[record.SegmentID]*Segment
-	ordered []*Segment // as the log runs
-	log     []*Segment // those of them that are the log: neither those that compaction is making, nor those that it has replaced
+	ordered []*Segment // in the order of the log
+	log     []*Segment // those that are the log: without those that compaction is making or has replaced
 }
 
-// Segment returns the segment that has a slot, nil if it has gone.
+// Segment returns the segment in a slot, nil if it was removed.
 func (l *Log) Segment(slot int) *Segment { return l.set.Load().bySlot[slot] }
 
 // ByID returns the readable segment with this id, or nil.
 func (l *Log) ByID(id record.SegmentID) *Segment { return l.set.Load().byID[id] }
 
-// Segments returns the segments that are the log, in order. The list is not to be changed.
+// Segments returns the segments that are the log, in order. The caller does not change the list.
 func (l *Log) Segments() []*Segment { return l.set.Load().log }
 
-// Readable returns all segments in which there may be something to be read, in order: those of the log, those
-// that compaction has made and not yet put into the log, and those that have left it. The list is not to be
-// changed.
+// Readable returns all readable segments, in order: those of the log, those that compaction has made and not
+// yet put into the log, and those that have left it. The caller does not change the list.
 func (l *Log) Readable() []*Segment { return l.set.Load().ordered }
 
 func (old *segmentSet) clone() *segmentSet {
@@ -87,7 +86,7 @@ func (l *Log) enterSet(set *segmentSet, s *Segment) {
 	set.ordered = insertSegment(set.ordered, s)
 }
 
-// replaceSegments takes segments out of the log, which stay readable, and makes readable ones part of it.
+// replaceSegments removes segments from the log, which stay readable, and makes readable ones part of it.
 // Callers hold l.mu, or are alone.
 func (l *Log) replaceSegments(out, in []*Segment) {
 	set := l.set.Load().clone()
@@ -98,7 +97,7 @@ func (l *Log) replaceSegments(out, in []*Segment) {
 	l.set.Store(set)
 }
 
-// Remove takes s out, once no address refers to it any more. It stays open.
+// Remove removes s, once no address refers to it any more. It stays open.
 func (l *Log) Remove(s *Segment) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -113,7 +112,7 @@ func (l *Log) removeLocked(s *Segment) {
 	l.set.Store(set)
 }
 
-// leaveOut takes segments out of all but bySlot.
+// leaveOut removes segments from all lists but bySlot.
 func (set *segmentSet) leaveOut(gone func(*Segment) bool) {
 	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *Segment) bool { return gone(s) })
 	set.ordered, set.log = Without(set.ordered, gone), Without(set.log, gone)

@@ -10,9 +10,9 @@ import (
 	"github.com/copaldb/copal/internal/tail"
 )
 
-// Compaction puts segments that it has made into the places of a run of adjacent ones. This file
-// has the part that concerns files, their names and the manifest; the caller decides which records
-// count, and changes its index.
+// Compaction replaces a run of adjacent segments by those that it has made. This file has the part
+// that concerns files, their names and the manifest; the caller decides which records count, and
+// changes its index.
 
 // Compactable returns the segments that will not change any more and have no parts of a value that
 // is being written, in order. Those that follow on each other in the list do so in the log, and in
@@ -61,7 +61,7 @@ func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
 		l.NoteGeneration(id)
 	}
 	l.Mu.Unlock()
-	for order, used := range l.generations { // a file that compaction has replaced may be there yet
+	for order, used := range l.generations { // a file that compaction has replaced may still exist
 		if order >= run[0].ID.Order() && order <= h.Through {
 			generation = max(generation, used+1)
 		}
@@ -70,8 +70,8 @@ func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
 	return h
 }
 
-// NoteGeneration keeps compaction from giving a name again that a file has, or had. The caller is the only one
-// who compacts.
+// NoteGeneration prevents compaction from reusing the name of a present or former file. No other goroutine
+// compacts.
 func (l *Log) NoteGeneration(id record.SegmentID) {
 	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
 }
@@ -87,7 +87,7 @@ type SegmentCopy struct {
 // has much to do.
 const syncEvery = 8 << 20
 
-// CreateCopy makes the file. The caller is the only one who compacts.
+// CreateCopy makes the file. No other goroutine compacts.
 func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	h.Salt = record.Salt(l.Random())
 	if err := files.Remove(l.FS, filepath.Join(l.Dir, h.ID.FileName())); err != nil {
@@ -269,7 +269,7 @@ func (l *Log) swapRun(run, made []*Segment, at Moment) error {
 	return l.swapManifest(m) // if it is in doubt, the new segments may be the log now
 }
 
-// regroupLocked notes where the members of groups are of which there are copies, when those are the log.
+// regroupLocked notes the places of copied members of groups, when the copies are part of the log.
 func (l *Log) regroupLocked(run []*Segment, members map[uint64]map[record.SegmentID]bool) {
 	for number, g := range l.Spread {
 		for _, seg := range run {

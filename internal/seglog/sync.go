@@ -12,8 +12,8 @@ import (
 // the disk. Concurrent callers share a sync.
 func (l *Log) SyncTo(seq uint64) error { return l.Tails.SyncTo(seq, l.syncOnce) }
 
-// Sync is SyncTo for all that has been appended. Where that is durable already, a round looks whether the tail still
-// has its name, and does nothing else.
+// Sync is SyncTo for all appended records. If they are already durable, a round only checks that the tail still has
+// its name.
 func (l *Log) Sync() error {
 	if last := l.Last(); !l.Wrote() || l.Durable.Load() < last {
 		return l.SyncTo(last)
@@ -41,8 +41,7 @@ func (l *Log) stillNamed(t *Segment) error {
 	})
 }
 
-// SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as
-// durable.
+// SyncEnded is SyncTo for all appended records, after which every full segment is known to be durable.
 func (l *Log) SyncEnded() error {
 	if err := l.SyncTo(l.Last()); err != nil {
 		return err
@@ -107,7 +106,7 @@ func (l *Log) syncOnce() error {
 	return nil
 }
 
-// markHere is the mark that says that the log is durable up to its end. The caller holds l.Mu.
+// markHere returns the mark for a log that is durable up to its end. The caller holds l.Mu.
 func (l *Log) markHere() files.Mark {
 	return files.Mark{Log: l.StoreID, Segment: l.Tail.ID, Offset: l.Tail.End.Load(), Seq: l.NextSeq - 1}
 }
@@ -119,7 +118,7 @@ func (l *Log) ReportRebuilt(err error) {
 	}
 }
 
-// Last is the sequence number of the newest record.
+// Last returns the sequence number of the newest record.
 func (l *Log) Last() uint64 {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -179,7 +178,7 @@ func (l *Log) prepareSpare() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	l.AdoptLocked(s)
-	if l.spare == s && l.Tail.End.Load() >= l.Nominal() { // it has waited for that, and there may be no further append
+	if l.spare == s && l.Tail.End.Load() >= l.Nominal() { // it has waited for the spare, and there may be no further append
 		l.ReportError("ending a segment", l.RollLocked())
 	}
 }

@@ -36,17 +36,17 @@ import (
 type Tailer struct {
 	log    *Log
 	R      *Recovery
-	at     *Segment // where the log goes on; nil where there is none yet
+	at     *Segment // in which the log goes on; nil if there is none yet
 	sum    [8]byte  // checksum of the newest record there
-	Missed bool     // a record that counts as read was not taken in: only recovery will do
+	Missed bool     // a record that counts as read was not replayed: recovery is needed
 
-	halted *TailReader // of at, when Advance has halted on its way; nil if it has not
+	halted *TailReader // of at, if Advance has halted before its end; else nil
 }
 
-// ErrBehind: the log cannot be followed from the present place.
+// ErrBehind means that the log cannot be followed from the present place.
 var ErrBehind = errors.New("copal: the log has gone on too far")
 
-// goneError: the directory no longer has the log.
+// goneError returns the error of a directory that no longer has the log.
 func (l *Log) goneError() error {
 	return fmt.Errorf("copal: the store in %s is gone, or another", l.Dir)
 }
@@ -55,7 +55,7 @@ func (l *Log) goneError() error {
 func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]Member) error) *Tailer {
 	t := &Tailer{log: r.Log, R: r}
 	r.replay, r.together = replay, together
-	r.Spread, r.Log.Spread = nil, nil // which are for compaction, and for replaying records from before a snapshot of the index
+	r.Spread, r.Log.Spread = nil, nil // only compaction, and a replay of records from before a snapshot of the index, need them
 	for _, seg := range r.Log.Readable() {
 		if t.at == nil || seg.Last > 0 {
 			t.at = seg
@@ -71,7 +71,7 @@ func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]
 			t.at.newest = 0 // the next record is the first that is compared
 		}
 	}
-	t.show() // for those who wait since a tailer before
+	t.show() // for readers that wait since a former tailer
 	return t
 }
 
@@ -99,8 +99,8 @@ func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 }
 
 // Advance replays the records from the present place to the end of the log, and none with a number
-// beyond until. It reports whether it has halted before such a one: then it goes on when it is
-// called with the same manifest again, and Leave gives up.
+// beyond until. It reports whether it has halted before such a record: then another call with the
+// same manifest continues, and Leave ends it.
 func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 	l := t.log
 	if m.Writing != nil && t.R.ring == nil {
@@ -141,7 +141,7 @@ func (t *Tailer) Advance(m *Manifest, until uint64) (halted bool, err error) {
 	}
 }
 
-// Stay gives up the place where the log would go on. The segment there is whole, and may be replaced.
+// Stay gives up the place at which the log would go on. The segment there is whole, and may be replaced.
 func (t *Tailer) Stay() { t.at = nil }
 
 // Leave closes the files of an Advance that has halted.
@@ -150,7 +150,7 @@ func (t *Tailer) Leave() {
 	t.R.closeRing()
 }
 
-// next is the segment that follows on the present one in the manifest, nil when there is none.
+// next returns the segment after the present one in the manifest, nil for none.
 func (t *Tailer) next(m *Manifest) (*Segment, error) {
 	if m.Floor >= t.R.Next {
 		return nil, ErrBehind // compaction has left out records that were not read
@@ -158,7 +158,7 @@ func (t *Tailer) next(m *Manifest) (*Segment, error) {
 	for _, e := range m.Segments {
 		switch {
 		case e.ID.Generation() > 0 && e.Last >= t.R.Next:
-			return nil, ErrBehind // it has more than was read, also if it begins with that
+			return nil, ErrBehind // it has more records than were read, even if it begins with those
 		case t.at != nil && e.ID.Order() <= t.at.ID.Order():
 			continue
 		case e.ID.Generation() > 0:
@@ -223,7 +223,7 @@ func (t *Tailer) begins(seg *Segment) (bool, error) {
 	return err == nil && e.Seq == t.R.Next, err
 }
 
-// reader reads a segment from where we are, up to end or, when that is 0, the end of the file.
+// reader reads a segment from the present place, up to end or, when that is 0, the end of the file.
 func (t *Tailer) reader(seg *Segment, end int64) (*TailReader, error) {
 	if end == 0 {
 		var err error
@@ -236,8 +236,8 @@ func (t *Tailer) reader(seg *Segment, end int64) (*TailReader, error) {
 	return tail, nil
 }
 
-// read replays the new records of a segment. e is the manifest's line of it, zero if it has none
-// any more. It halts before one with a number beyond until.
+// read replays the new records of a segment. e is the manifest's line of it, zero if it has no line
+// any more. It halts before a record with a number beyond until.
 func (t *Tailer) read(seg *Segment, e ManifestSegment, until uint64) (halted bool, err error) {
 	tail := t.halted
 	t.halted = nil
@@ -329,9 +329,9 @@ func (t *Tailer) replaced(seg *Segment) bool {
 	return err == nil && errWas == nil && size > was
 }
 
-// unchanged returns ErrBehind if the file is another one, or the record that was read last is not
-// there any more. Without a ring, a write for which there is not enough room is cut back when some
-// of its records may have been read already, and others are written in their place.
+// unchanged returns ErrBehind if the file is another one, or the record that was read last is gone.
+// Without a ring, a write for which there is not enough room is cut back when some of its records
+// may have been read already, and others are written in their place.
 func (t *Tailer) unchanged(seg *Segment, sealed bool) error {
 	if t.exchanged(seg, sealed) {
 		return ErrBehind
@@ -366,7 +366,7 @@ func (t *Tailer) count(seg *Segment, at int64, e *Record) {
 	t.R.Next = e.Seq + 1
 }
 
-// show notes that reads show all that was counted.
+// show notes that reads show all counted records.
 func (t *Tailer) show() {
 	l := t.log
 	l.Mu.Lock()
@@ -385,8 +385,8 @@ func (s *Segment) heal(at int64, text []byte) {
 	s.overlay.Store(&o)
 }
 
-// ReplacedIn are the segments that a manifest does not name any more, because compaction has put others
-// into their places, and their slots. The one where we are stays until the log goes on in another.
+// ReplacedIn returns the segments that a manifest no longer names, because compaction has replaced them, and
+// their slots. The present one stays until the log goes on in another.
 func (t *Tailer) ReplacedIn(m *Manifest) (gone []*Segment, slots SlotSet) {
 	slots = SlotSet{}
 	for _, seg := range t.log.Segments() {
@@ -398,7 +398,8 @@ func (t *Tailer) ReplacedIn(m *Manifest) (gone []*Segment, slots SlotSet) {
 	return gone, slots
 }
 
-// OpenCompacted opens the segments that compaction has made since, and hands their records to each.
+// OpenCompacted opens the segments that compaction has made since, and passes their records to
+// each.
 func (t *Tailer) OpenCompacted(m *Manifest, each func(*Record, Address) error) error {
 	for _, e := range m.Segments {
 		if e.ID.Generation() == 0 || t.log.ByID(e.ID) != nil {
@@ -444,7 +445,7 @@ func (t *Tailer) readCompacted(seg *Segment, e ManifestSegment, each func(*Recor
 	return nil
 }
 
-// SlotSet is the slots of some segments.
+// SlotSet is a set of slots of segments.
 type SlotSet map[int]bool
 
 func (s SlotSet) Has(a Address) bool {
@@ -453,7 +454,7 @@ func (s SlotSet) Has(a Address) bool {
 }
 
 // Retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups
-// without a commit are forgotten: compaction has been there, so they never count.
+// without a commit are forgotten: those segments were compacted, so the members never count.
 func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	for number, members := range t.R.Groups {
 		var kept []Member
@@ -475,7 +476,7 @@ func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	l.Mu.Unlock()
 }
 
-// Settle takes over the manifest, all records of which were replayed, and drops the bytes that were
+// Settle takes over the manifest, whose records were all replayed, and drops the bytes that were
 // only in the ring and are in the files by now.
 func (t *Tailer) Settle(m *Manifest) error {
 	l := t.log

@@ -64,8 +64,8 @@ func OpenRing(fsys vfs.FS, dir string, m *Manifest, sameCache bool) (*RingReader
 	return nil, errors.Join(err, f.Close())
 }
 
-// judgeRing refuses a ring whose first line says that it is another than the manifest names. A
-// power cut leaves the line unchanged, or nothing of it: another program has put the ring there.
+// judgeRing refuses a ring that is, by its first line, another than the manifest names. A power cut
+// leaves the line unchanged, or nothing of it: another program has put the ring there.
 func judgeRing(h *tail.RingHeader, path string, m *Manifest) error {
 	switch {
 	case h.ID == 0: // it could not be read
@@ -151,7 +151,7 @@ type TailReader struct {
 	Scanner
 	Segment vfs.File
 	Ring    *RingReader // nil if there is none, or it cannot be used
-	from    int64       // before this offset the log was synced, and the ring is not asked
+	from    int64       // before this offset the log was synced, and the ring is not read
 	Live    bool        // a process may be at work
 }
 
@@ -172,7 +172,7 @@ func (t *TailReader) WithRing(r *RingReader, id record.SegmentID, m *files.Mark)
 	return t
 }
 
-// Next is the scanner's. healed is the text of a record that came from the ring.
+// Next is Scanner.Next. healed is the text of a record from the ring.
 func (t *TailReader) Next() (at int64, e Record, healed []byte, err error) {
 	at, e, err = t.Scanner.Next()
 	if !t.mayBeElsewhere(at, err) {
@@ -204,7 +204,7 @@ func (t *TailReader) Text(at int64, healed []byte) []byte {
 	return t.Buf[at-t.Start:]
 }
 
-// mayBeElsewhere reports whether it is worth asking the ring after the scanner's answer.
+// mayBeElsewhere reports whether the ring may have the record after the scanner's error.
 func (t *TailReader) mayBeElsewhere(at int64, err error) bool {
 	if t.Ring == nil || at < t.from {
 		return false
@@ -213,7 +213,7 @@ func (t *TailReader) mayBeElsewhere(at int64, err error) bool {
 	return err == io.EOF || damaged && !errors.Is(d.Reason, record.ErrNewer)
 }
 
-// lookAgain drops the bytes that were read of the file.
+// lookAgain drops the bytes that were read from the file.
 func (t *TailReader) lookAgain() error {
 	size, err := t.Segment.Size()
 	if err != nil {

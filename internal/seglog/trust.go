@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// trust remembers of which long records of a segment the checksum was right. A record that is longer than a page is
-// the only such one that begins in its page, so a bit for each page is enough.
+// trust remembers the long records of a segment whose checksums were right. Only one record longer than a page can
+// begin in a page, so a bit for each page is enough.
 type trust struct {
 	since atomic.Int64 // Unix milliseconds
 	pages []atomic.Uint32
@@ -17,8 +17,8 @@ const (
 	trustFor  = int64(time.Minute / time.Millisecond)
 )
 
-// bit returns the word and the bit for a record that begins at offset. When its time is over everything is
-// forgotten first.
+// bit returns the word and the bit for a record that begins at offset. When the time is over, all bits are
+// cleared first.
 func (t *trust) bit(offset, now int64) (word *atomic.Uint32, bit uint32) {
 	if age := now - t.since.Load(); age < 0 || age >= trustFor {
 		for i := range t.pages {

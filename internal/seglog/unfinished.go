@@ -266,12 +266,12 @@ func (m *Making) clear() error {
 	return nil
 }
 
-// End ends work of which everything is durable, and unlocks the directory.
+// End ends work whose files are all durable, and unlocks the directory.
 func (m *Making) End() error {
 	if err := EndUnfinished(m.fsys, m.dir); err != nil {
 		return err
 	}
-	m.lock.Close() // whatever it says: the store is there
+	m.lock.Close() // despite its error: the store is complete
 	return nil
 }
 

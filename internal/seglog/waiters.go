@@ -1,13 +1,13 @@
 package seglog
 
-// waiters are the channels that are signalled when the log has become longer. Guarded by Log.Mu.
+// waiters has the channels that are signalled when the log has become longer. Guarded by Log.Mu.
 type waiters struct {
 	List  []chan<- struct{} // with room for one
 	ended bool              // the store is closed
 }
 
-// WakeWhenBeyond sees to it that something is sent when there is a record with a higher number. It reports false
-// when there is one, or the log has ended.
+// WakeWhenBeyond makes the log send to wake when there is a record with a higher number. It reports false when
+// there already is one, or the log has ended.
 func (l *Log) WakeWhenBeyond(seq uint64, wake chan<- struct{}) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -37,7 +37,7 @@ func (l *Log) wakeAllLocked() {
 	l.Waiters.List = l.Waiters.List[:0]
 }
 
-// EndWaiting is called when the store is closed, and reads say so.
+// EndWaiting is called when the store is closed, and reads return that error.
 func (l *Log) EndWaiting() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

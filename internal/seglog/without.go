@@ -1,7 +1,7 @@
 package seglog
 
 // Without removes the elements that are gone from a list, in its memory. It is slices.DeleteFunc,
-// which a program has once for each type of slice, while it has Without once for all pointers.
+// of which a program contains one copy for each type of slice, but one of Without for all pointers.
 func Without[E any](list []E, gone func(E) bool) []E {
 	kept := list[:0]
 	for _, e := range list {
