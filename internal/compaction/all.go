@@ -33,7 +33,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 			return err
 		}
 	}
-	if k.log.TailNow() == nil { // nothing was written yet, and it is not worth beginning
+	if k.log.TailNow() == nil { // nothing was written yet
 		return errors.Join(lost, refused, ctx.Err())
 	}
 	last := k.log.Last()
@@ -77,7 +77,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 	return errors.Join(append(damage, lost, err)...)
 }
 
-// borrow is lend for a Compact: until repay, Keep does not take the room back.
+// borrow is Lend for a Compact: until repay, Keep does not take the room back.
 func (k *Keeper) borrow() error {
 	return k.store.Housekeep(func() error {
 		k.borrowers++
@@ -95,7 +95,7 @@ func (k *Keeper) repay() {
 	})
 }
 
-// smallest is for logs of segments below a MiB, which a test makes to have many: they are compacted for less.
+// smallest is for logs of segments below a MiB, as tests make them: they are compacted for less.
 const smallest = 1 << 10
 
 // openGain returns the bytes of garbage in segments that are not sealed, or in all segments before
@@ -124,7 +124,7 @@ func (k *Keeper) garbage() int64 {
 func (k *Keeper) withoutSnapshot() (had bool, err error) {
 	err = k.store.Housekeep(func() error {
 		for _, seg := range k.log.Readable() {
-			k.of(seg).leftAt = 0 // there may be room now, or the tail in which a record was has ended
+			k.of(seg).leftAt = 0 // there may be room now, or the tail with a record may have ended
 		}
 		if err = k.look(true); err == nil {
 			had, err = k.log.AbandonSnapshot()

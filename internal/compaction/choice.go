@@ -30,7 +30,7 @@ func (n noted) pays() bool { return n.worth() && 4*n.gain() > n.End.Load() }
 // left reports whether a compaction of the segment was given up, and too little has changed since for another.
 func (n noted) left() bool { return n.leftAt > n.dead() }
 
-// bestRun is the run that gives back most for each byte that is copied, or nil. Many short segments come first.
+// bestRun returns the run that gives back most for each copied byte, or nil. Many short segments come first.
 func (k *Keeper) bestRun() []*seglog.Segment {
 	list := k.compactable()
 	if k.manyFiles() { // one swap for all of them, where the garbage in each would have one
@@ -73,7 +73,7 @@ func (k *Keeper) widen(list []*seglog.Segment, at int) []*seglog.Segment {
 	return list[i : j+1]
 }
 
-// small finds adjacent segments that are one together, at least so many.
+// small returns adjacent segments that fit one together, at least so many.
 func (k *Keeper) small(list []*seglog.Segment, least int) []*seglog.Segment {
 	for i := range list {
 		j, total := i, int64(0)
@@ -125,9 +125,9 @@ func (k *Keeper) firstKeeper(list []*seglog.Segment) []*seglog.Segment {
 	return nil
 }
 
-// mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if
-// that is not beyond clean; else 0. One with a deadline that is kept for the snapshot of the index is none: a
-// copy of it would be kept as well.
+// mayGoFrom returns the number of the first deletion that compaction had to keep in a segment and may now drop,
+// if that is not beyond clean; else 0. A deletion with a deadline that is kept for the snapshot of the index
+// does not count: a copy of it would be kept as well.
 func (k *Keeper) mayGoFrom(n noted, clean uint64) uint64 {
 	from := n.keptFrom
 	if _, snapshot := k.log.SnapshotSeq(); n.datedFrom > 0 && (!snapshot || k.log.SnapshotNames(n.ID)) && (from == 0 || n.datedFrom < from) {

@@ -10,9 +10,9 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Compaction gives back the space of records that do not count any more. It takes a run of adjacent
-// segments that will not change, copies the live records into new ones, and puts those in their
-// place.
+// Compaction gives back the space of records that no longer count. It takes a run of adjacent
+// segments that will not change, copies the live records into new ones, and replaces the run by
+// those.
 //
 //  1. Read the run from front to back and copy the records that still count (copying.go). The run
 //     does not change; reads and writes go on, and changes of an entry meanwhile are found in step
@@ -29,7 +29,7 @@ import (
 // A run in which something is damaged is left alone and reported: no record is lost because it
 // could not be read. A large value that begins in the run and has its record after it is rewritten
 // at the end of the log. Members of a group stay members (group.go of the log); those without a
-// commit are of a group that was given up.
+// commit are of an abandoned group.
 //
 // A deletion must stay while an older segment may hold a record that it deletes. A segment that was
 // compacted when the deletion was in the log already holds none.
@@ -42,23 +42,22 @@ type compaction struct {
 	paused bool     // pause has ended it
 	done   progress // see mark
 
-	clean   uint64 // older segments hold nothing that a deletion up to this number says is gone
+	clean   uint64 // older segments have no records that a deletion up to this number deletes
 	header  record.SegmentHeader
 	target  int64 // size of a new segment
 	outputs []*output
 	places  map[partPlace]string
-	waiting []seglog.Member                      // of a group that was one append: the next record is its commit, or it was given up
+	waiting []seglog.Member                      // of a group that was one append: the next record is its commit, or it was abandoned
 	givenUp map[uint64]bool                      // such groups
 	spread  map[uint64]*seglog.SpreadGroup       // those of the log, when the reading began
-	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
-	lists   [2]largeList                         // of the value whose parts are read: at the moment, and now
-	past    *engine.Store                        // as it was at a moment, beside which nothing is dropped that counted there; nil without a window of history
+	members map[uint64]map[record.SegmentID]bool // segments with the copies of their members
+	lists   [2]largeList                         // of the value whose parts are read: at the moment, and at present
+	past    *engine.Store                        // the store of a moment: no record that counted there is dropped; nil without a window of history
 	at      seglog.Moment                        // that moment, or now
 	behind  map[partPlace]bool                   // see listedBehind; nil until it is called
 }
 
-// errLeft is the reason why a run is left alone. It is not worth another try before something has
-// changed.
+// errLeft is the reason why a run is left alone. Another try pays only after a change.
 var errLeft = errors.New("the run is left alone")
 
 // compact compacts a run. pause is called now and then, and ends it with its error. The caller is in Housekeep. No
@@ -123,7 +122,7 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 }
 
 // Run compacts the run that choose takes from the segments that can be compacted, which are listed oldest
-// first. It reports more when it has compacted the run, or has left it alone because compacting it is of no use
+// first. It reports more when it has compacted the run, or has left it alone because compacting it is useless
 // now. It reports none when choose takes nothing, and when the store is being closed. pause is called now and
 // then, and ends the compaction with its error; it may be nil. The caller is outside the gate.
 func (k *Keeper) Run(choose func(list []*seglog.Segment) ([]*seglog.Segment, error), pause func() error) (more bool, err error) {
@@ -260,7 +259,7 @@ func (c *compaction) giveUp(remove bool) error {
 	return errors.Join(errs...)
 }
 
-// swap makes the new segments the log in the place of the run.
+// swap replaces the run in the log by the new segments.
 func (c *compaction) swap() error {
 	made := []*seglog.Segment{}
 	for _, o := range c.outputs {
@@ -278,7 +277,7 @@ func (c *compaction) swap() error {
 	return nil
 }
 
-// move lets index and cells know the new addresses.
+// move enters the new addresses in index and cells.
 func (c *compaction) move() error {
 	for _, o := range c.outputs {
 		r := &seglog.Scanner{File: o.Seg.File, Salt: o.Seg.Salt, Offset: o.Seg.Head, End: o.Seg.End.Load()}

@@ -118,9 +118,9 @@ func (c *compaction) putPart(at partPlace, e *seglog.Record) error {
 	return nil
 }
 
-// rewrite writes a large value anew at the end of the log, because its parts begin in the run and the record that
-// lists them is beyond it. To make the run longer would not do: where such values follow on each other, there
-// is one across the end of every segment, up to the tail.
+// rewrite writes a large value anew at the end of the log, because its parts begin in the run and the record
+// that lists them is beyond it. A longer run would not help: if such values follow each other, there is one
+// across the end of every segment, up to the tail.
 func (c *compaction) rewrite(t *engine.Table, key []byte, owner seglog.Address) error {
 	c.lists[0] = largeList{}
 	return t.Rewrite(key, owner)
@@ -135,8 +135,8 @@ func (c *compaction) has(seg *seglog.Segment) bool {
 	return false
 }
 
-// owner finds the newest record that a store has of a key, if it lists parts, and reads the list. It returns 0 when
-// there is none.
+// owner returns the address of a key's newest record in a store, if that lists parts, and reads the list. It
+// returns 0 for none.
 func (c *compaction) owner(s *engine.Store, t *engine.Table, key []byte, list *largeList) (seglog.Address, error) {
 	now, err := t.AddressOf(key)
 	if err != nil || now == list.address || now == 0 {
@@ -155,7 +155,7 @@ func (c *compaction) owner(s *engine.Store, t *engine.Table, key []byte, list *l
 	return now, c.addPlaces(list.places, &e, seg)
 }
 
-// addPlaces adds those of the parts that a record lists.
+// addPlaces adds the places of the parts that a record lists.
 func (c *compaction) addPlaces(places map[partPlace]bool, e *seglog.Record, seg *seglog.Segment) error {
 	for _, word := range strings.Split(string(e.Value), " ")[1:] {
 		id, offset, err := seglog.ParsePlace(word)
@@ -167,7 +167,7 @@ func (c *compaction) addPlaces(places map[partPlace]bool, e *seglog.Record, seg 
 	return nil
 }
 
-// rewritten is the list of a large value with the new places of the parts that were copied.
+// rewritten returns the list of a large value with the new places of the copied parts.
 func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 	words := strings.Split(string(e.Value), " ")
 	for i, word := range words[1:] {
@@ -212,7 +212,7 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	switch {
 	case from != 0:
 		o.from = append(o.from, from)
-	case h.Kind == record.System: // which stays for ever
+	case h.Kind == record.System: // it stays for ever
 	case h.IsDeletion() || h.Op == record.Range:
 		o.Seg.Dead.Add(int64(n))
 		from := &o.note.keptFrom
@@ -237,8 +237,8 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	return nil
 }
 
-// output is the segment for the next record, which is of this group. As many are made as the run may have names for.
-// A group that was one append stays in one.
+// output returns the segment for the next record, which is of this group. There are at most as many as the run has
+// names for. A group that was one append stays in one.
 func (c *compaction) output(group uint64) (*output, error) {
 	n := len(c.outputs)
 	if n > 0 {

@@ -30,7 +30,7 @@ type Keeper struct {
 	notes
 
 	told  string    // the last error; guarded by Housekeep
-	since time.Time // of the work that it has not rested from yet; guarded by Housekeep
+	since time.Time // of the work since the last rest; guarded by Housekeep
 	until time.Time // the end of the time that Close leaves to it; zero before Close. Guarded by Housekeep
 	now   func() time.Time
 
@@ -38,7 +38,7 @@ type Keeper struct {
 	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
 
 	lacks atomic.Bool  // the last compaction lacked a descriptor or a right, and is tried again a second later
-	tight atomic.Bool  // a write has found that the disk is short of room, and the keeper has not seen to it yet
+	tight atomic.Bool  // a write has found that the disk is short of room, and the keeper has not handled that yet
 	free  atomic.Int64 // free bytes of the disk then
 
 	// Work for which there was no room, not tried again before it is less, or there is more room.
@@ -48,7 +48,7 @@ type Keeper struct {
 
 	past   *engine.Store // the store at the beginning of the window of history, while it is needed; guarded by Housekeep, as the following fields
 	whole  bool          // its entries are in the segments that compaction has made, and no group was under way
-	looked uint32        // up to which place in the log the last look at the past went
+	looked uint32        // the place in the log up to which the last look at the past went
 
 	borrowers int // calls of Compact that have it in use; guarded by Housekeep
 }
@@ -57,12 +57,12 @@ const (
 	workSlice    = 2 * time.Millisecond // after which the keeper rests
 	maxRun       = 16                   // segments compacted at once, except short ones
 	leastSegment = 16 << 20             // nominal size of a segment of a small store
-	smallSegment = 1 << 20              // the same on a disk that is as small
-	mergeFrom    = 8                    // adjacent small segments are made one when there are so many
-	newSegment   = 1 << 10              // the most that one more takes: its first line, and its lines in manifest, mark and INDEX
+	smallSegment = 1 << 20              // the same on a disk of that size
+	mergeFrom    = 8                    // number of adjacent small segments that are made one
+	newSegment   = 1 << 10              // bound of the bytes of one more: its first line, and its lines in manifest, mark and INDEX
 )
 
-// New is the keeper of a store that has just been read.
+// New returns the keeper of a store that has just been read.
 func New(s *engine.Store) *Keeper {
 	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1), now: time.Now}
 	k.bySeg = map[*seglog.Segment]*note{}
@@ -73,7 +73,7 @@ func New(s *engine.Store) *Keeper {
 	return k
 }
 
-// Of is the keeper of an open store.
+// Of returns the keeper of an open store.
 func Of(s *engine.Store) *Keeper { return s.Compaction().(*Keeper) }
 
 // usage is the use of the log's bytes.
@@ -108,7 +108,7 @@ func (k *Keeper) usage() (u usage) {
 	return u
 }
 
-// due reports whether there is something to be done.
+// due reports whether there is work.
 func (k *Keeper) due() bool {
 	if k.opts.NoCompaction {
 		return false
@@ -126,21 +126,21 @@ func (k *Keeper) due() bool {
 	return k.opts.TooMany != nil && u.garbage() > leastGarbage && k.opts.TooMany(k.store)
 }
 
-// slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten
-// again and again has hardly anything to copy when it waits for so much, and would copy all it has for each
-// segment if it did not.
+// slack returns the garbage that is no reason to compact, however few records count: a small store that is
+// overwritten again and again has little to copy when it waits for so much, and would otherwise copy everything
+// for each segment.
 func (k *Keeper) slack() int64 {
-	if k.log.SegmentBytes < 2*leastSegment { // small segments were asked for, and so a small log
+	if k.log.SegmentBytes < 2*leastSegment { // small segments were requested, and so a small log
 		return 0
 	}
 	return 2 * leastSegment
 }
 
-// someSegments is the number of segments that a log has beyond those that its length asks for,
+// someSegments is the number of segments that a log has beyond those that its length requires,
 // before their number is a reason to compact: each crash leaves one.
 const someSegments = 24
 
-// manyFiles reports whether there are many segments for the length of the log, and adjacent ones that are one
+// manyFiles reports whether there are many segments for the length of the log, and adjacent ones that fit one
 // together.
 func (k *Keeper) manyFiles() bool {
 	list := k.log.Segments()
@@ -154,7 +154,7 @@ func (k *Keeper) manyFiles() bool {
 	return int64(len(list)) > someSegments+2*bytes/k.log.Nominal() && k.small(k.compactable(), mergeFrom) != nil
 }
 
-// leastGarbage is the garbage below which compaction for the sake of a ratio does not pay.
+// leastGarbage is the garbage below which compaction for a ratio does not pay.
 const leastGarbage = 64 << 10
 
 // press sets how long writes wait, by the excess of the log.
@@ -203,10 +203,10 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 	}
 }
 
-// Finish compacts when the store is closed, if that is due: in a process that runs only for a short
-// time the goroutine may never have its turn, and the log of many such processes would grow for
-// ever. It takes closingTime at most, together with the compaction that was under way when Close
-// began, except for the end of a compaction that has copied everything.
+// Finish compacts when the store is closed, if that is due: in a short-lived process the goroutine
+// may never run, and the log of many such processes would grow for ever. It takes closingTime at
+// most, together with the compaction that was under way when Close began, except for the end of a
+// compaction that has copied everything.
 func (k *Keeper) Finish() {
 	for k.due() && k.tidyOnce(k.rest) {
 	}
@@ -215,7 +215,7 @@ func (k *Keeper) Finish() {
 // closingTime bounds the copying of a compaction at Close.
 const closingTime = 50 * time.Millisecond
 
-// lastly is the pause when Close has begun. A store without goroutines has all the time.
+// lastly is the pause when Close has begun. A store without goroutines has no time limit.
 func (k *Keeper) lastly() error {
 	if k.store.Ended() {
 		return seglog.ErrClosed
@@ -244,8 +244,9 @@ func (k *Keeper) size() {
 	k.log.NominalBytes.Store(nominal)
 }
 
-// segmentFor is the length of a segment where so many bytes count: a sixty-fourth of them, so that one is compacted
-// within a short life, and so that a small store gives back garbage before it has as much of that as entries.
+// segmentFor returns the length of a segment for so many live bytes: a sixty-fourth of them, so that even a
+// short-lived process can compact one, and so that a small store gives back garbage before it has as much of it
+// as entries.
 func segmentFor(live, limit int64) int64 { return min(max(live/64, leastSegment), limit) }
 
 // nextLook returns the time until the next look without a wake-up, 0 for never.
@@ -257,7 +258,7 @@ func (k *Keeper) nextLook() time.Duration {
 	return d
 }
 
-// lookBack is look on the keeper's own account.
+// lookBack is look, called by the keeper itself.
 func (k *Keeper) lookBack() {
 	k.log.ReportError("reading the log as of the beginning of its window", k.store.Housekeep(func() error { return k.look(false) }))
 }
@@ -320,7 +321,7 @@ func (k *Keeper) tidyLocked(pause func() error) bool {
 	}
 	if errors.Is(err, seglog.ErrNoSpace) {
 		if had, err := k.log.AbandonSnapshot(); had && err == nil {
-			return true // which may have made room
+			return true // this may have made room
 		}
 		if k.tight.Load() && !k.lent && k.log.Lend() == nil {
 			k.lent = true
@@ -373,7 +374,7 @@ func (k *Keeper) rest() error {
 	return nil
 }
 
-// goOn is the pause of whoever does not rest.
+// goOn is the pause of a caller that does not rest.
 func (k *Keeper) goOn() error {
 	if k.store.Closing() {
 		return seglog.ErrClosed
@@ -398,14 +399,14 @@ func (k *Keeper) tidyTail() {
 	}
 }
 
-// endTailOf ends the tail if there is one of which that is wanted.
+// endTailOf ends the tail if there is one that wanted selects.
 func (k *Keeper) endTailOf(wanted func(*seglog.Segment) bool) {
 	if t := k.log.TailNow(); t != nil && wanted(t) {
 		k.log.ReportError("ending a segment", k.sealTail())
 	}
 }
 
-// writable returns why the store cannot be compacted by those who use it.
+// writable returns the reason why users of the store cannot compact it.
 func (k *Keeper) writable() error {
 	return k.store.Inside(func() error {
 		if k.opts.ReadOnly {

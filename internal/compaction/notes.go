@@ -12,12 +12,12 @@ import (
 // Housekeep, except kept, which does not change.
 type note struct {
 	deletions
-	leftAt  int64        // a compaction was given up when fewer bytes than that were dead
-	then    atomic.Int64 // where a window of history is kept: of the bytes, those that were dead at its beginning, by the last look. Not guarded
+	leftAt  int64        // a compaction was abandoned when fewer bytes than that were dead
+	then    atomic.Int64 // with a window of history: the bytes that were dead at its beginning, by the last look. Not guarded
 	cleanTo uint64       // no record up to this number left a dead record of an entry here
 }
 
-// deletions are those that compaction had to keep in a segment.
+// deletions describes the deletions that compaction had to keep in a segment.
 type deletions struct {
 	kept      int64  // of the dead bytes
 	keptFrom  uint64 // sequence number of the first of them without a deadline, 0 for none
@@ -39,7 +39,7 @@ func (n noted) dead() int64 {
 	return n.Dead.Load()
 }
 
-// notes are those of the segments of the log that have any.
+// notes has the notes of segments of the log.
 type notes struct {
 	windowed atomic.Bool // a window of history is kept
 
@@ -59,14 +59,14 @@ func (l *notes) of(seg *seglog.Segment) noted {
 	return noted{seg, n, l.windowed.Load()}
 }
 
-// put notes something of a segment that is new.
+// put adds the note of a new segment.
 func (l *notes) put(seg *seglog.Segment, n *note) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bySeg[seg] = n
 }
 
-// keep forgets the segments that are none of the log.
+// keep forgets the segments that are not in the log.
 func (l *notes) keep(inLog func(*seglog.Segment) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,14 +27,14 @@ import (
 // Three things prevent the compaction of a run: parts of a value with its record after the run,
 // whenever that counts; members of a group that commits after the moment; and damage.
 
-// compactable are the segments that can be compacted, oldest first.
+// compactable returns the segments that can be compacted, oldest first.
 func (k *Keeper) compactable() []*seglog.Segment {
 	list := k.log.Compactable()
 	h := k.log.History()
 	if k.windowed.Store(h != nil); h == nil {
 		return list
 	}
-	old := 0 // of the list are before the window: either bound alone puts them there
+	old := 0 // number of segments before the window, by either bound
 	if now := uint64(max(k.opts.Clock.Now().UnixMilli(), 0)); h.Keep <= now {
 		old = len(k.log.OlderThan(now-h.Keep, list))
 	}
@@ -44,8 +44,8 @@ func (k *Keeper) compactable() []*seglog.Segment {
 	return list[:old]
 }
 
-// look counts the garbage in the part older than the window. If it is not asked for, it looks only
-// when so much has become older that it may pay. The caller is in Housekeep, and calls endPast when
+// look counts the garbage in the part older than the window. If asked is false, it looks only when
+// so much has become older that it may pay. The caller is in Housekeep, and calls endPast when
 // everything that pays has been compacted.
 func (k *Keeper) look(asked bool) error {
 	list := k.compactable()
@@ -73,7 +73,7 @@ func (k *Keeper) look(asked bool) error {
 	return nil
 }
 
-// pastOf is the store of the moment as of which a run is compacted, nil without a window.
+// pastOf returns the store of the moment as of which a run is compacted, nil without a window.
 func (k *Keeper) pastOf(run []*seglog.Segment) (*engine.Store, error) {
 	list := k.compactable()
 	switch {
@@ -119,14 +119,15 @@ func (k *Keeper) openPast(list []*seglog.Segment) (*engine.Store, error) {
 }
 
 // savePast writes an index of the moment, if something was compacted: from there on the log is read for each later
-// moment, and for the next look. Where a group was under way it would lack the members. The caller is in Housekeep.
+// moment, and for the next look. If a group was under way, the index would lack its members. The caller is in
+// Housekeep.
 func (k *Keeper) savePast() {
 	if k.whole && !k.tight.Load() && k.goOn() == nil {
 		k.log.ReportError("writing an index of the window's beginning", k.store.SavePast(k.past))
 	}
 }
 
-// endPast gives the memory of the moment back. The caller is in Housekeep.
+// endPast closes the store of the moment. The caller is in Housekeep.
 func (k *Keeper) endPast() {
 	if k.past != nil {
 		k.log.ReportError("closing the log as of the window's beginning", k.store.CloseMoment(k.past))
@@ -134,7 +135,7 @@ func (k *Keeper) endPast() {
 	}
 }
 
-// once does something in Housekeep, before compaction rests.
+// once calls f in Housekeep, before compaction rests.
 func (k *Keeper) once(f func() error) error {
 	return k.store.Housekeep(func() error {
 		defer k.endPast()
@@ -177,7 +178,7 @@ func (c *compaction) forgetIndex() error {
 	return err
 }
 
-// pastPart is part where a window is kept.
+// pastPart is part with a window of history.
 func (c *compaction) pastPart(at partPlace, e *seglog.Record) error {
 	for i, s := range []*engine.Store{c.past, c.store} {
 		t := s.TableOf(e.Space, e.Kind, e.Key)

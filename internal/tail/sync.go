@@ -15,8 +15,8 @@ import (
 // Callers that want one share it: one leads it, the others wait, and later callers share the next. It has locks of
 // its own: no reader and no append ever waits for the disk to sync.
 //
-// A failed sync is final, and never tried again: the kernel may have dropped the pages, and would say yes. The mark
-// says so to the next opening, as the kernel may have reported the failure already.
+// A failed sync is final, and never tried again: the kernel may have dropped the pages, and would report success.
+// The mark records that for the next opening, as the kernel may have reported the failure already.
 //
 // The mark has the place up to which the log is durable. It is a hint, so an error of writing it is
 // only reported.
