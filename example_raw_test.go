@@ -30,7 +30,7 @@ func ExampleRaw_SetUntil() {
 	fmt.Println(err)
 	// Output:
 	// <nil> 2100-01-01 00:00:00 +0000 UTC
-	// copal: a deadline of 1970-01-01T00:00:00Z, which has passed
+	// copal: deadline 1970-01-01T00:00:00Z has passed
 }
 
 func ExampleRaw_View() {

@@ -170,7 +170,7 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 }
 
 // errInMemory is the error of a deletion in memory, which could mean the decorated value or the entry.
-var errInMemory = errors.New("copal: a deletion in memory, which changes nothing that the log has")
+var errInMemory = errors.New("copal: an entry of the log cannot be deleted in memory only")
 
 // rememberLocked decorates the entry that the log has with the write's value, until the entry is written again.
 // A dirty cell goes to the log before it, since that write was acknowledged as one for the log.

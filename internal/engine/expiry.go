@@ -35,7 +35,7 @@ import (
 
 // errTTL is the error for a time to live that is not positive.
 func errTTL(d time.Duration) error {
-	return fmt.Errorf("copal: a time to live of %v; it must be positive", d)
+	return fmt.Errorf("copal: time to live %v; it must be positive", d)
 }
 
 // lastDeadline is the last second, since 1970, in which a deadline can be: its end is the last that fits
@@ -49,7 +49,7 @@ func MillisAt(t time.Time) (uint64, error) {
 	const round = time.Millisecond - 1
 	switch s := t.Unix(); {
 	case s > lastDeadline:
-		return 0, fmt.Errorf("copal: a deadline in second %d since 1970; the last is %d, and what is to stay for ever needs none", s, int64(lastDeadline))
+		return 0, fmt.Errorf("copal: deadline in second %d since 1970 is after the last possible one, %d; an entry without an end has no deadline", s, int64(lastDeadline))
 	case s < 0:
 		return 1, nil
 	}
@@ -68,7 +68,7 @@ func (s *Store) Deadline(d time.Duration) (uint64, error) {
 func (s *Store) DeadlineAt(t time.Time) (uint64, error) {
 	deadline, err := MillisAt(t)
 	if err == nil && t.Sub(s.opts.Clock.Now()) <= 0 {
-		return 0, fmt.Errorf("copal: a deadline of %v, which has passed", t.UTC().Format(time.RFC3339Nano))
+		return 0, fmt.Errorf("copal: deadline %v has passed", t.UTC().Format(time.RFC3339Nano))
 	}
 	return deadline, err
 }
@@ -233,7 +233,7 @@ func (t *Table) reapSomeLocked(d *deadlines, n int, now uint64) (more bool) {
 	if sh.load != nil && sh.deferred <= now {
 		if err := sh.bringIn(); err != nil {
 			d.lost.Store(true)
-			t.store.log.ReportError("reading what is to expire", err)
+			t.store.log.ReportError("reading entries with deadlines", err)
 		}
 	}
 	for range reapBatch {
@@ -242,7 +242,7 @@ func (t *Table) reapSomeLocked(d *deadlines, n int, now uint64) (more bool) {
 			break
 		}
 		if err := t.lookLocked(it.hash, now); err != nil {
-			t.store.log.ReportError("taking out what has expired", err)
+			t.store.log.ReportError("removing expired entries", err)
 		}
 	}
 	t.countDeadlines(d, cap(sh.heap)-before)
@@ -367,7 +367,7 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 		var err error
 		was, read := *now, logged // copies, to keep now on the stack of the caller
 		if f, err = now.cells.work.farewell(s, t, &was, &read); err != nil {
-			s.log.ReportError("reading what has expired", err)
+			s.log.ReportError("reading an expired entry", err)
 		}
 	}
 	tells := t.tells(now)

@@ -102,7 +102,7 @@ func (s *Store) flushPeriodically() (again bool) {
 		return false
 	case err.Error() != s.flushTold:
 		s.flushTold = err.Error()
-		s.log.ReportError("writing what was set asynchronously", err)
+		s.log.ReportError("writing asynchronous writes to the log", err)
 	}
 	return true
 }
@@ -287,7 +287,7 @@ func (s *Store) loseLocked(c *Cells, cell *cache.Cell, reason error) error {
 	if c.owner.deadlines.Load() != nil {
 		c.owner.expect(hash, 0, 1) // the record beneath counts again, and may have a deadline
 	}
-	s.log.ReportError("writing what was set asynchronously", reason)
+	s.log.ReportError("writing asynchronous writes to the log", reason)
 	return &lostError{reason, cell}
 }
 

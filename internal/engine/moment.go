@@ -80,7 +80,7 @@ func (s *Store) checkMoment(m *Store, at uint64) error {
 	if next <= now || at <= last {
 		return nil
 	}
-	return fmt.Errorf("copal: %v is no moment of the log, for the clock was ahead: the records after number %d have times up to %v after now; number %d names the state before them, and their own numbers those that follow",
+	return fmt.Errorf("copal: %v names no moment of the log, as the clock was ahead: records after number %d have times up to %v after now; use number %d for the state before them, or the number of a later record",
 		time.UnixMilli(int64(at)), m.log.Last(), s.clockBehind(), m.log.Last())
 }
 

@@ -218,7 +218,7 @@ func (t *Table) payLocked(sh *deadlineShard, hash, now uint64) {
 	o.paying = true
 	sh.owed[hash] = o
 	if err := t.lookLocked(hash, now); err != nil {
-		t.store.log.ReportError("taking out what has expired", err)
+		t.store.log.ReportError("removing expired entries", err)
 	}
 	if sh.owed[hash].paying {
 		t.settleOwed(hash)

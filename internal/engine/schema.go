@@ -65,7 +65,7 @@ func (s *Store) replaySchema(e seglog.Record, a seglog.Address) error {
 	name, text, _ := strings.Cut(string(e.Value), " ")
 	schema := Schema{Codec: name, Text: text}
 	if old, ok := s.schemas[n]; ok && old != schema {
-		return &seglog.CorruptError{File: path, Offset: offset, Reason: fmt.Sprintf("schema %d is written twice, and differs", n)}
+		return &seglog.CorruptError{File: path, Offset: offset, Reason: fmt.Sprintf("schema %d is written twice with different contents", n)}
 	}
 	s.schemas[n], s.schemaNumbers[schema] = schema, n
 	return nil

@@ -264,7 +264,7 @@ func (w *snapshotWriter) queue(d *deadlines, out *checkpoint.Table) (damaged boo
 	for n := range d.shards {
 		b, first, err := w.itemsOf(&d.shards[n], n)
 		if errors.Is(err, seglog.ErrCorrupt) {
-			w.store.log.ReportError("reading what is to expire", err)
+			w.store.log.ReportError("reading entries with deadlines", err)
 			damaged = true
 			continue
 		}

@@ -140,7 +140,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if !opts.ReadOnly {
 		s, err := open(dir, opts, false)
 		if errors.Is(err, seglog.ErrCorrupt) {
-			err = fmt.Errorf("%w; copal repair makes a store of what is intact, and a read-only opening reads it", err)
+			err = fmt.Errorf("%w; copal repair copies the intact records to a new store, and a read-only open can read them", err)
 		}
 		return s, err
 	}
@@ -151,7 +151,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if s, passed := open(dir, opts, true); passed == nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w; copal repair makes a store of what is intact", err)
+	return nil, fmt.Errorf("%w; copal repair copies the intact records to a new store", err)
 }
 
 // openIntact opens the store in dir to read it, beside writers of the log, if nothing in it is damaged.

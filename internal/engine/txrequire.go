@@ -10,7 +10,7 @@ import (
 )
 
 // ErrChanged is the error of a transaction that requires a key to be unchanged, when it is not.
-var ErrChanged = errors.New("copal: a key has changed that was to be as in the snapshot")
+var ErrChanged = errors.New("copal: a required key has changed since the snapshot")
 
 // required is a key that must be unchanged since a view, for the transaction to commit.
 type required struct {

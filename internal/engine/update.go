@@ -19,7 +19,7 @@ import (
 // not checked. The second time the goroutine is known: the write is refused and the update ends, both with ErrNested.
 
 // ErrNested is the error of a write to a key from within its own update.
-var ErrNested = errors.New("copal: a write from within an update goes through what its function gets: the *Entry, and in a transaction a handle such as m.In(tx)")
+var ErrNested = errors.New("copal: a write from within an update must use the argument of its function: the *Entry or, in a transaction, a handle such as m.In(tx)")
 
 // Found is the entry that an update finds under a key.
 type Found struct {

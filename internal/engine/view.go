@@ -52,7 +52,7 @@ var (
 	ErrViewClosed error = viewClosed{}
 	// ErrViewLost is the error of a read of a view of a read-only store that could no longer follow the log and
 	// had to read it anew.
-	ErrViewLost = errors.New("copal: the snapshot is lost, for the log could be followed no more and was read anew")
+	ErrViewLost = errors.New("copal: the snapshot is lost: the log could no longer be followed and was read anew")
 )
 
 type viewClosed struct{}

@@ -162,7 +162,7 @@ func read(list []blockRef, i int, in []byte, b *block) error {
 		return err
 	}
 	if b.len() != ref.marks || b.adds(b.len()) != ref.adds || !bytes.Equal(b.key(0), ref.first) || i+1 < len(list) && bytes.Compare(b.key(b.len()-1), list[i+1].first) >= 0 {
-		return fmt.Errorf("%w: a block is not what the list says", record.ErrSyntax)
+		return fmt.Errorf("%w: a block differs from the list of blocks", record.ErrSyntax)
 	}
 	return nil
 }
