@@ -282,12 +282,12 @@ func sweepSurvivor(s *Store) error {
 func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {
-	want := 500
+	want, least := 100, 3 // scripts: each size of groups
 	if longTest() {
 		want = 1_000_000
 	}
 	states, torn, scripts, compacted := 0, 0, 0, int64(0)
-	for seed := uint64(1); states < want; seed++ {
+	for seed := uint64(1); states < want || scripts < least; seed++ {
 		c := compactionCrasher(t, seed)
 		options := c.options
 		c.options = func(o *Options) {
@@ -295,7 +295,7 @@ func crashModelCollections(t *testing.T) {
 			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
 			o.NoSnapshot = seed%4 == 3
 		}
-		c.Again, c.Sparse = 500, 120
+		c.Again, c.Sparse = 500, 240
 		c.Run(vfs.NewCrashMem(), newOracle(nil), collectionScript(c.Rng, 60))
 		states, torn, scripts, compacted = states+c.States, torn+c.Torn, scripts+1, compacted+c.compacted
 		if c.Failure != "" {

@@ -26,11 +26,11 @@ func compactionScript(rng *rand.Rand, n int) []step {
 	return script
 }
 
-// TestCrashInCompaction crashes at every operation of compactions, among writes; without COPAL_LONG, at one in five.
+// TestCrashInCompaction crashes at every operation of compactions, among writes; without COPAL_LONG, at one in twelve.
 func TestCrashInCompaction(t *testing.T) { logtest.BothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want, sparse := 1_200, 5
+	want, sparse := 500, 12
 	if longTest() {
 		want, sparse = 1_000_000, 0
 	}

@@ -215,14 +215,14 @@ func crashModelEnds(t *testing.T) {
 }
 
 func crashDeadlines(t *testing.T, options func(*Options)) {
-	want := 1_600
+	want := 800
 	if longTest() {
 		want = 1_000_000
 	}
 	states, scripts := 0, 0
 	for seed := uint64(1); states < want || seed <= 3; seed++ { // each size of the ring
 		c := compactionCrasher(t, seed)
-		c.clock, c.Again, c.Sparse = logtest.NewClock(), 500, 12
+		c.clock, c.Again, c.Sparse = logtest.NewClock(), 500, 30
 		if options != nil {
 			c.options, c.judge = options, wantEnds
 		}

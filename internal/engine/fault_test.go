@@ -378,7 +378,7 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
 
-func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 79) }
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 157) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {
@@ -389,7 +389,7 @@ func TestEveryFaultInCompaction(t *testing.T) {
 				script[i].kind = "set"
 			}
 		}
-		everyFaultOf(t, script, 31)
+		everyFaultOf(t, script, 61)
 	})
 }
 

@@ -27,9 +27,9 @@ func TestMemoryOfWritesInATransaction(t *testing.T) {
 		value  int
 		delete bool
 	}{
-		{"small values", 100_000, 20, false},
+		{"small values", 20_000, 20, false},
 		{"large values", 2_000, 20_480, false},
-		{"deletions of what is there", 100_000, 0, true},
+		{"deletions of what is there", 20_000, 0, true},
 	} {
 		t.Run(of.name, func(t *testing.T) {
 			if of.delete {

@@ -102,7 +102,7 @@ func TestReadInSpiteOfDamage(t *testing.T) {
 				v := newLostVictim(t, end, snapshot)
 				step := int64(1)
 				if os.Getenv("COPAL_LONG") == "" {
-					step = 5
+					step = 13
 				}
 				for at, o := range v.all {
 					for offset := o.at + o.at%step; offset < o.at+int64(len(o.bytes)); offset += step {

@@ -660,7 +660,7 @@ func orderedScript(rng *rand.Rand, n int) []step {
 // After every crash the order has the keys of the table.
 func TestCrashModelOfOrder(t *testing.T) {
 	fewMarks(t, 3)
-	want := 4_000
+	want := 2_000
 	if longTest() {
 		want = 1_000_000
 	}

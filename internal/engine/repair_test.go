@@ -422,7 +422,7 @@ func repairStride(usual int64) int64 {
 
 // TestRepairAfterFlips changes one bit, at every byte of every file.
 func TestRepairAfterFlips(t *testing.T) {
-	stride := repairStride(47)
+	stride := repairStride(113)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		n := 0
 		for _, name := range logtest.Files(t, image()) {
@@ -445,7 +445,7 @@ func TestRepairAfterFlips(t *testing.T) {
 
 // TestRepairAfterTruncation cuts every file at every length.
 func TestRepairAfterTruncation(t *testing.T) {
-	stride := repairStride(187)
+	stride := repairStride(449)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		for _, name := range logtest.Files(t, image()) {
 			path := filepath.Join("db", name)

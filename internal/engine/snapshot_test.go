@@ -202,9 +202,9 @@ func TestSnapshotDamagedAnywhere(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
 		good := logtest.Read(t, x.mem, logtest.Index(x.mem))
-		step := 11
+		step, cut := 29, 17
 		if longTest() {
-			step = 1
+			step, cut = 1, 1
 		}
 		for bit := 0; bit < len(good)*8; bit += step {
 			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
@@ -214,7 +214,7 @@ func TestSnapshotDamagedAnywhere(t *testing.T) {
 				t.Fatalf("bit %d of byte %d: nobody was told", bit%8, bit/8)
 			}
 		}
-		for n := 0; n < len(good); n += 7 {
+		for n := 0; n < len(good); n += cut {
 			image := x.mem.ProcessCrash()
 			logtest.Write(t, image, logtest.Index(image), good[:n])
 			x.holds(t, image, fmt.Sprintf("cut to %d bytes", n))
@@ -271,6 +271,10 @@ func TestWrongSnapshot(t *testing.T) {
 // TestDamagedLogBehindSnapshot changes every byte of the log that need not be read with the snapshot: a read
 // returns the right value, or an error.
 func TestDamagedLogBehindSnapshot(t *testing.T) {
+	step := 3
+	if longTest() {
+		step = 1
+	}
 	x := newIndexed(t, false)
 	found := 0
 	for _, name := range logtest.Files(t, x.mem) {
@@ -278,7 +282,7 @@ func TestDamagedLogBehindSnapshot(t *testing.T) {
 			continue
 		}
 		good := logtest.Read(t, x.mem, name)
-		for i := range good {
+		for i := 0; i < len(good); i += step {
 			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
 			bad[i] ^= 1 << (i % 8)
 			logtest.Write(t, image, name, bad)

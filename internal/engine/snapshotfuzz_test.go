@@ -48,6 +48,10 @@ func FuzzSnapshot(f *testing.F) {
 // TestSnapshotKeepsDeadlines: entries expire at their deadlines, also after the store was opened from a
 // snapshot.
 func TestSnapshotKeepsDeadlines(t *testing.T) {
+	step := 101
+	if longTest() {
+		step = 1
+	}
 	for _, died := range []bool{false, true} {
 		mem, clock := vfs.NewMem(), logtest.NewClock()
 		withClock := func(o *Options) { o.Clock = clock }
@@ -97,7 +101,7 @@ func TestSnapshotKeepsDeadlines(t *testing.T) {
 		recounted(t, s)
 		mustClose(t, s)
 		good := logtest.Read(t, mem, logtest.Index(mem))
-		for bit := 0; bit < len(good)*8; bit += 37 { // the queue included
+		for bit := 0; bit < len(good)*8; bit += step { // the queue included
 			image, bad := mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
 			logtest.Write(t, image, logtest.Index(image), bad)

@@ -88,7 +88,7 @@ func readerStandsStill(t *testing.T) {
 func TestCrashModelStreams(t *testing.T) { logtest.BothWays(t, crashModelStreams) }
 
 func crashModelStreams(t *testing.T) {
-	want := 600
+	want := 300
 	if storetest.Long() {
 		want = 500_000
 	}

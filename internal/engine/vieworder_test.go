@@ -73,7 +73,7 @@ func TestFirstWalkOfAView(t *testing.T) {
 // TestQueue: taking the first, or the last, of many keys again and again does not step over all keys that have gone
 // before, be it from the runs or from the tree, alone or in transactions, while others are put in anywhere.
 func TestQueue(t *testing.T) {
-	const n = 3000
+	const n = 1000
 	key := func(i int) string { return fmt.Sprintf("%05d", i) }
 	for name, c := range map[string]struct {
 		down bool
@@ -255,7 +255,7 @@ func viewsAgainstTheirEntries(t *testing.T, asked bool) {
 		}
 	}
 	const writers, keys = 3, 120
-	rounds := 250
+	rounds := 120
 	if testing.Short() {
 		rounds = 80
 	}
