@@ -123,14 +123,15 @@ func TestRequestsShareMemory(t *testing.T) {
 		p.want("PATCH /v1/maps/m/a\n\n"+text, "200 "+text)
 	}
 	deep := strings.Repeat(`{"a":`, 99) + "1" + strings.Repeat("}", 99)
-	wide := `{"0":0`
+	var wide strings.Builder
+	wide.WriteString(`{"0":0`)
 	for i := range 50_000 {
-		wide += fmt.Sprintf(`,"%d":0`, i)
+		fmt.Fprintf(&wide, `,"%d":0`, i)
 	}
 	for _, request := range []string{
 		"PUT /v1/maps/m/b\nContent-Type: application/json\n\n" + strings.Repeat(" ", 5*heldBytes) + "1",
 		"PUT /items\n\n" + `{"id":"b","value":"` + strings.Repeat("x", 5*heldBytes) + `"}`,
-		"PATCH /v1/maps/m/b\n\n" + wide + "}",
+		"PATCH /v1/maps/m/b\n\n" + wide.String() + "}",
 		"POST /v1/tx\n\n" + `{"operations":[` + strings.Repeat(`{"op":"add","map":"m","key":"n"},`, 9000) + `{"op":"get","map":"m","key":"a"}]}`,
 		"POST /v1/maps/m\n\n" + `{"key":"b","value":"` + strings.Repeat("x", 5*heldBytes) + `"}`,
 	} {
