@@ -165,7 +165,11 @@ func TestCountBesideWriters(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
+	counting := 20
+	if testing.Short() {
+		counting = 5
+	}
+	for range counting {
 		if counts, ok, err := s.CountUnder(list); err != nil || ok && counts[0] != 2000 {
 			t.Fatalf("%v, %v, %v", counts, ok, err)
 		}
@@ -183,7 +187,11 @@ func TestCountBesideWriters(t *testing.T) {
 
 // A map that is declared while a page is read takes keys out of the raw table: they come with the map.
 func TestSomeKeysBesideADeclaration(t *testing.T) {
-	for round := range 20 {
+	rounds := 20
+	if testing.Short() {
+		rounds = 6
+	}
+	for round := range rounds {
 		s := mustOpen(t, vfs.NewMem())
 		const n = 2000
 		for i := range n {

@@ -543,8 +543,11 @@ func wantModel(t testing.TB, r Collections, key string, want map[string]string) 
 // the store sweeps, compacts and takes snapshots of its index by itself, and views are read.
 func TestCollectionsBesideHousekeeping(t *testing.T) {
 	rounds := 150
-	if longTest() {
+	switch {
+	case longTest():
 		rounds = 5000
+	case testing.Short():
+		rounds = 40
 	}
 	mem := vfs.NewMem()
 	open := func() *Store {
