@@ -378,7 +378,7 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
 
-func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 157) }
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 79) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {
@@ -398,9 +398,9 @@ func everyFaultOf(t *testing.T, script []step, stride int) {
 		stride = 1
 	}
 	tried, all := crashtest.Injector[*Store]{
-		Kinds: crashtest.Faults(), Stride: func(int) int { return stride }, Least: 20 / stride,
+		Kinds: crashtest.Faults(), Stride: func(ops int) int { return min(stride, max(ops/3, 1)) }, Least: 20 / stride,
 		Disk:  vfs.NewCrashMem,
 		Begin: func(c *crashtest.Case) crashtest.Faulted[*Store] { return inject(c, script) },
 	}.Run(t)
-	t.Logf("%d of %d cases, one operation in %d", tried, all, stride)
+	t.Logf("%d of %d cases", tried, all)
 }
