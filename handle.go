@@ -52,7 +52,7 @@ type handle struct {
 	down bool
 	ctx  context.Context // nil for none
 
-	takes engine.Takes // set by opened.SetTakes; nil allows all
+	takes engine.Takes // set by opened.SetValues; nil allows all
 }
 
 // handle is the handle of the store's present state.

@@ -23,10 +23,10 @@ func init() {
 		return storeOption(func(c *config) { c.seams = append(c.seams, set) })
 	}
 	opened.Renderers = func(db any) *render.Renderers { return &db.(*DB).renders }
-	opened.SetFit = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape) {
-		(*Raw)(raw).fit, (*Raw)(raw).shape = fit, shape
+	opened.SetValues = func(raw unsafe.Pointer, fit opened.Fitter, shape *opened.Shape, takes engine.Takes) {
+		r := (*Raw)(raw)
+		r.fit, r.shape, r.takes = fit, shape, takes
 	}
-	opened.SetTakes = func(raw unsafe.Pointer, takes engine.Takes) { (*Raw)(raw).takes = takes }
 }
 
 // formOf is opened.FormOf, which the first map that is opened fills in: programs without maps do not carry it.
@@ -38,7 +38,12 @@ var formOf = func(db any, key []byte) (*opened.Form, error) {
 }
 
 // txOf is opened.Tx, which the first transaction fills in: programs without any do not carry it.
-var txOf = func(tx any) *engine.Tx { return tx.(*Tx).tx }
+var txOf = func(tx any) *engine.Tx {
+	if tx := tx.(*Tx); tx.far == nil {
+		return tx.tx
+	}
+	return nil
+}
 
 // driverOf is opened.Driver, which the first store with a driver fills in.
 var driverOf = func(db any) driver.Driver { return db.(*DB).drives() }

@@ -1,6 +1,8 @@
 package copal
 
 import (
+	"time"
+
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/opened"
 )
@@ -26,6 +28,20 @@ func (tx *Tx) fail(err error) bool {
 		return tx.far.fail(err)
 	}
 	return tx.tx.Fail(err)
+}
+
+// Seq returns the sequence number of the last record that the transaction reads, as Snapshot.Seq
+// does. Its own writes have none before the commit.
+func (tx *Tx) Seq() uint64 { seq, _ := tx.moment(); return seq }
+
+// Time returns the moment at which the transaction began.
+func (tx *Tx) Time() time.Time { _, at := tx.moment(); return time.UnixMilli(int64(at)) }
+
+func (tx *Tx) moment() (seq, time uint64) {
+	if tx.far != nil {
+		return tx.far.session.Moment()
+	}
+	return tx.tx.Moment()
 }
 
 // Require makes the transaction depend on a key: it commits only if nothing has been written under

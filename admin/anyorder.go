@@ -12,6 +12,9 @@ import (
 // only in the process that returned it.
 type Place string
 
+// AnyPlace is a place that SomeKeys picks at random.
+const AnyPlace Place = "?"
+
 // SomeKeys returns about n keys of a store, of entries of all maps and raw ones, in no order, and
 // the place after them; more is false at the end. A walk from place to place returns each key that
 // exists throughout; a key whose map is declared meanwhile may come twice. Nothing is sorted for
@@ -20,16 +23,12 @@ func SomeKeys(db *copal.DB, from Place, n int) (keys [][]byte, next Place, more 
 	if opened.DriverOf(db) != nil {
 		return nil, from, false, errors.ErrUnsupported
 	}
-	keys, at, more, err := opened.Engine(db).SomeKeys(engine.PlaceOf(string(from)), n)
-	return keys, Place(at.String()), more, err
-}
-
-// RandomPlace returns a random place for SomeKeys.
-func RandomPlace(db *copal.DB) Place {
-	if opened.DriverOf(db) != nil {
-		return ""
+	store, place := opened.Engine(db), engine.PlaceOf(string(from))
+	if from == AnyPlace {
+		place = store.RandomPlace()
 	}
-	return Place(opened.Engine(db).RandomPlace().String())
+	keys, at, more, err := store.SomeKeys(place, n)
+	return keys, Place(at.String()), more, err
 }
 
 // CountMaps returns the number of entries under each prefix of a map, of copal.MapPrefix, whether

@@ -62,13 +62,18 @@ func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 
 // entryOf is an entry of the log, with the schema instead of its number.
 func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
-	e := Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time}
-	if d := item.Deadline(); d != 0 {
-		e.Expires = time.UnixMilli(int64(d))
-	}
+	e := Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time, Expires: timeOf(item.Deadline())}
 	var err error
 	e.Codec, e.Schema, err = schemaOf(store, item.Key, item.Schema)
 	return e, err
+}
+
+// timeOf is a deadline of the store as a time, which is zero for none.
+func timeOf(deadline uint64) (at time.Time) {
+	if deadline != 0 {
+		at = time.UnixMilli(int64(deadline))
+	}
+	return at
 }
 
 // schemaOf returns the schema with this number, and its codec.
@@ -123,33 +128,57 @@ func (e *Element) take(store *engine.Store, key []byte, from *engine.Entry) (err
 
 // Put stores entries, from another store or this one, all or none of them, and replaces the present
 // entries of their keys. Of several entries with one key the last counts. Put ignores Seq and Time.
-// An entry whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set.
+// An entry whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set
+// or, in a transaction, as that; there it reads whether an entry exists that it deletes.
 //
 // The errors are those of Map.Set, and one for a Codec that is no possible name of a codec, or a
 // Content that no record can have. Put does not check that a value fits its schema; the first read
 // does.
-func Put(db *copal.DB, entries ...*Entry) error {
-	store := opened.Engine(db)
-	at := make(map[string]int, len(entries)) // by key: which change
-	changes := make([]*engine.Change, 0, len(entries))
-	for _, e := range entries {
-		w, err := writeOf(store, e)
-		if err != nil {
+func Put[S Writable](in S, entries ...*Entry) error {
+	store, tx, err := writable(in)
+	if err != nil {
+		return err
+	}
+	writes := make([]engine.Write, len(entries))
+	for i, e := range entries {
+		if writes[i], err = writeOf(store, e); err != nil {
 			return err
 		}
+	}
+	switch {
+	case tx != nil:
+		return putIn(tx, writes)
+	case len(writes) == 1:
+		_, err := store.Write(nil, &writes[0])
+		return err
+	}
+	at := make(map[string]int, len(writes)) // by key: which change
+	changes := make([]*engine.Change, 0, len(writes))
+	for _, w := range writes {
 		c := &engine.Change{Write: w}
-		if i, ok := at[string(e.Key)]; ok {
+		if i, ok := at[string(w.Key)]; ok {
 			changes[i] = c
 			continue
 		}
-		at[string(e.Key)] = len(changes)
+		at[string(w.Key)] = len(changes)
 		changes = append(changes, c)
 	}
-	if len(changes) == 1 {
-		_, err := store.Write(nil, &changes[0].Write)
-		return err
-	}
 	return store.WriteAll(changes, engine.Process)
+}
+
+// putIn makes writes in a transaction.
+func putIn(tx *engine.Tx, writes []engine.Write) (err error) {
+	for i := range writes {
+		if w := &writes[i]; w.Delete {
+			_, err = tx.Delete(nil, nil, w.Key)
+		} else {
+			err = tx.Write(nil, w)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // PutElements adds elements to the collection that e describes, all or none of them, and replaces
@@ -191,18 +220,6 @@ func DeclareMap(db *copal.DB, name string) error {
 	}
 	_, err := opened.Engine(db).Map(name)
 	return err
-}
-
-// CountMap is DeclareMap, and returns the number of the map's entries without those that have expired. It reads none.
-func CountMap(db *copal.DB, name string) (int, error) {
-	if name == "" {
-		return 0, errors.New("copal: CountMap needs the name of a map")
-	}
-	t, err := opened.Engine(db).Map(name)
-	if err != nil {
-		return 0, err
-	}
-	return t.Len(), nil
 }
 
 // deadline is the deadline as the store keeps it, 0 for none.

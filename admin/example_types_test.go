@@ -64,7 +64,7 @@ func ExampleFit() {
 	fmt.Println(users.Get("bob"))
 
 	// A raw handle that does so for each write.
-	err = admin.Typed(db).Set([]byte("users:bob"), []byte(`{"Name":"Bob","Age":700}`))
+	err = admin.Raw(db, admin.Values{}).Set([]byte("users:bob"), []byte(`{"Name":"Bob","Age":700}`))
 	var misfit *admin.MisfitError
 	fmt.Println(errors.As(err, &misfit), err)
 	// Output:

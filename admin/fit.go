@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"unsafe"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
@@ -37,18 +36,6 @@ func Fit(db *copal.DB, e *Entry) error {
 	e.Value, e.Content = value, ""
 	e.Codec, e.Schema, err = schemaOf(opened.Engine(db), e.Key, schema)
 	return err
-}
-
-// Typed returns the raw entries of a store, with Fit before each Set and Update, and each Set of a
-// Batch. Values that do not fit are a *MisfitError; a Batch returns it from Commit. For a store on
-// another machine Typed returns db.Raw().
-func Typed(db *copal.DB) *copal.Raw {
-	raw := db.Raw()
-	if opened.DriverOf(db) != nil {
-		return raw // the process that has the store knows its types
-	}
-	opened.SetFit(unsafe.Pointer(raw), func(key, value []byte) ([]byte, uint64, error) { return fit(db, key, value) }, nil)
-	return raw
 }
 
 // IsTyped reports whether the map that a key belongs to has typed values, so that it reads neither

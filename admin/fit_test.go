@@ -178,7 +178,7 @@ func TestTyped(t *testing.T) {
 	if err := errors.Join(ages.Set("first", 1), ages.Close()); err != nil {
 		t.Fatal(err)
 	}
-	raw := admin.Typed(db)
+	raw := admin.Raw(db, admin.Values{})
 	key := []byte("ages:ann")
 	batch := raw.Batch()
 	update := func(value string) func(*copal.Entry[[]byte]) error {

@@ -111,7 +111,7 @@ func shownFits[V any](t *testing.T, c codec.Codec, v V) {
 				t.Fatal(err)
 			}
 		}
-		raw := admin.Typed(db)
+		raw := admin.Raw(db, admin.Values{})
 		shown, err := raw.Load([]byte("m:a"))
 		if err == nil {
 			err = raw.Set([]byte("m:b"), shown)
@@ -189,7 +189,7 @@ func TestFitEarlierForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw := admin.Typed(db)
+		raw := admin.Raw(db, admin.Values{})
 		if err := raw.Set([]byte("m:a"), []byte(`{"A":5,"B":2}`)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +22,7 @@ type Source interface {
 // it. In a transaction, an entry that the transaction has written has no Seq and no Time.
 //
 // The errors are those of copal.Raw.Load. A transaction depends on the entry then, as on any that it reads.
+// For a store on another machine the error is errors.ErrUnsupported.
 func Look[S Source](in S, key []byte, f func(e *Found) error) error {
 	var store *engine.Store
 	found := func(r *seglog.Record) error {
@@ -32,10 +34,16 @@ func Look[S Source](in S, key []byte, f func(e *Found) error) error {
 	}
 	switch in := any(in).(type) {
 	case *copal.DB:
+		if opened.DriverOf(in) != nil {
+			return errors.ErrUnsupported
+		}
 		store = opened.Engine(in)
 		return store.ViewRecord(key, found)
 	case *copal.Tx:
-		tx := (*opened.Tx.Load())(in)
+		tx := engineTx(in)
+		if tx == nil {
+			return errors.ErrUnsupported
+		}
 		store = tx.Owner()
 		return tx.ViewRecord(key, found)
 	}
@@ -60,9 +68,7 @@ func entryOfRecord(store *engine.Store, key []byte, r *seglog.Record) (Found, er
 	if r.Written != 0 {
 		e.Time = time.UnixMilli(int64(r.Written))
 	}
-	if r.Expiry != 0 {
-		e.Expires = time.UnixMilli(int64(r.Expiry))
-	}
+	e.Expires = timeOf(r.Expiry)
 	if r.Schema == 0 {
 		return e, nil
 	}
@@ -74,14 +80,14 @@ func entryOfRecord(store *engine.Store, key []byte, r *seglog.Record) (Found, er
 // Found is an entry as Look finds it.
 type Found struct {
 	Entry
-	schema uint64 // its number in the store
+	Number uint64 // of its schema in the store, 0 for none
 }
 
 // AppendShown appends to dst the result of copal.Raw.Load for the entry, which was read from db, a
 // snapshot or a transaction of it. The error is copal.ErrType if the bytes are no value of their
 // schema.
 func (e *Found) AppendShown(dst []byte, db *copal.DB) ([]byte, error) {
-	r := opened.Renderers(db).Of(e.schema)
+	r := opened.Renderers(db).Of(e.Number)
 	if r == nil {
 		return append(dst, e.Value...), nil
 	}
@@ -94,38 +100,41 @@ func (e *Found) AppendShown(dst []byte, db *copal.DB) ([]byte, error) {
 
 // IsRendered reports whether copal.Raw.Load shows the value of the entry as JSON instead of its
 // stored bytes.
-func (e *Found) IsRendered(db *copal.DB) bool { return opened.Renderers(db).Of(e.schema) != nil }
+func (e *Found) IsRendered(db *copal.DB) bool { return opened.Renderers(db).Of(e.Number) != nil }
 
-// Write is Put of one entry which is as durable as d, and returns the sequence number of its
-// record. If e.Deleted is set, Write deletes the entry, and returns the number of the deletion, or
-// of the last record if there was none.
-func Write(db *copal.DB, e *Entry, d copal.Durability) (seq uint64, existed bool, err error) {
-	store := opened.Engine(db)
+// Result is the result of a write of one entry.
+type Result struct {
+	Seq     uint64 // the number of the record of the write, or of the last record of the store if there is none
+	Existed bool   // there was an entry
+	Changed bool   // the write has a record
+}
+
+// Write is Put of one entry which is as durable as d. If e.Deleted is set, it deletes the entry. A
+// deletion without an entry changes nothing.
+func Write(db *copal.DB, e *Entry, d copal.Durability) (r Result, err error) {
+	store, _, err := writable(db)
+	if err != nil {
+		return r, err
+	}
 	w, err := writeOf(store, e)
 	if err != nil {
-		return 0, false, err
+		return r, err
 	}
 	if d == copal.FSync {
 		w.Durability = engine.Power
 	}
-	return store.WriteNumbered(nil, &w)
-}
-
-// PutIn is Put of one entry in a transaction. If e.Deleted is set, it deletes the entry, and reads
-// whether there is one.
-func PutIn(tx *copal.Tx, e *Entry) error {
-	in := (*opened.Tx.Load())(tx)
-	w, err := writeOf(in.Owner(), e)
-	switch {
-	case err != nil:
-		return err
-	case w.Delete:
-		_, err = in.Delete(nil, nil, w.Key)
-		return err
+	if r.Seq, r.Existed, err = store.WriteNumbered(nil, &w); err != nil {
+		return Result{}, err
 	}
-	return in.Write(nil, &w)
+	r.Changed = r.Existed || !w.Delete
+	return r, nil
 }
 
 // Written returns the sequence number of the record that a transaction has written under a key,
 // once copal.DB.Update has returned; 0 if it wrote none.
-func Written(tx *copal.Tx, key []byte) uint64 { return (*opened.Tx.Load())(tx).Written(key) }
+func Written(tx *copal.Tx, key []byte) uint64 {
+	if in := engineTx(tx); in != nil {
+		return in.Written(key)
+	}
+	return 0
+}

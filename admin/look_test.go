@@ -53,12 +53,12 @@ func lookAll(t *testing.T, db *copal.DB, key string) (list []admin.Found) {
 func TestLook(t *testing.T) {
 	db := openMemory(t)
 	deadline := time.UnixMilli(4102444800123)
-	seq, existed, err := admin.Write(db, &admin.Entry{Key: []byte("k"), Value: []byte("v"), Content: "text/plain", Expires: deadline}, copal.FSync)
-	if err != nil || existed {
-		t.Fatal(existed, err)
+	done, err := admin.Write(db, &admin.Entry{Key: []byte("k"), Value: []byte("v"), Content: "text/plain", Expires: deadline}, copal.FSync)
+	if err != nil || done.Existed || !done.Changed {
+		t.Fatal(done, err)
 	}
 	for _, e := range lookAll(t, db, "k") {
-		if string(e.Key) != "k" || string(e.Value) != "v" || e.Content != "text/plain" || !e.Expires.Equal(deadline) || e.Seq != seq || e.Codec != "" || e.Large != 0 || e.Time.IsZero() {
+		if string(e.Key) != "k" || string(e.Value) != "v" || e.Content != "text/plain" || !e.Expires.Equal(deadline) || e.Seq != done.Seq || e.Codec != "" || e.Large != 0 || e.Time.IsZero() {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -95,11 +95,16 @@ func TestLook(t *testing.T) {
 	if err := admin.Look(db, []byte("none"), nothing); err != copal.ErrNotFound {
 		t.Error(err)
 	}
-	if _, existed, err := admin.Write(db, &admin.Entry{Key: []byte("k"), Deleted: true}, copal.Write); !existed || err != nil {
-		t.Error(existed, err)
+	gone := admin.Entry{Key: []byte("k"), Deleted: true}
+	first, err := admin.Write(db, &gone, copal.Write)
+	if err != nil || !first.Existed || !first.Changed || first.Seq <= done.Seq {
+		t.Errorf("%+v %v", first, err)
+	}
+	if again, err := admin.Write(db, &gone, copal.Write); err != nil || again != (admin.Result{Seq: first.Seq}) {
+		t.Errorf("a deletion without an entry: %+v, after %+v: %v", again, first, err)
 	}
 	for _, content := range []string{"a b", "ä/b", strings.Repeat("x", 129)} {
-		if _, _, err := admin.Write(db, &admin.Entry{Key: []byte("k"), Content: content}, copal.Write); !errors.Is(err, copal.ErrType) {
+		if _, err := admin.Write(db, &admin.Entry{Key: []byte("k"), Content: content}, copal.Write); !errors.Is(err, copal.ErrType) {
 			t.Errorf("%q: %v", content, err)
 		}
 	}
@@ -113,7 +118,7 @@ func TestPutIn(t *testing.T) {
 	err := db.Update(func(tx *copal.Tx) error {
 		last = tx
 		for _, key := range []string{"a", "b"} {
-			if err := admin.PutIn(tx, &admin.Entry{Key: []byte(key), Value: []byte(key), Content: "x/" + key}); err != nil {
+			if err := admin.Put(tx, &admin.Entry{Key: []byte(key), Value: []byte(key), Content: "x/" + key}); err != nil {
 				return err
 			}
 		}
@@ -136,7 +141,7 @@ func TestPutIn(t *testing.T) {
 	if admin.Written(last, []byte("c")) != 0 {
 		t.Error("an unwritten key has a number")
 	}
-	err = db.Update(func(tx *copal.Tx) error { return admin.PutIn(tx, &admin.Entry{Key: []byte("a"), Deleted: true}) })
+	err = db.Update(func(tx *copal.Tx) error { return admin.Put(tx, &admin.Entry{Key: []byte("a"), Deleted: true}) })
 	if err != nil || db.Raw().Has([]byte("a")) {
 		t.Error(err)
 	}
@@ -250,12 +255,12 @@ func ExampleLook() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	seq, _, err := admin.Write(db, &admin.Entry{Key: []byte("logo"), Value: []byte("<svg/>"), Content: "image/svg+xml"}, copal.Write)
+	done, err := admin.Write(db, &admin.Entry{Key: []byte("logo"), Value: []byte("<svg/>"), Content: "image/svg+xml"}, copal.Write)
 	if err != nil {
 		log.Fatal(err)
 	}
 	err = admin.Look(db, []byte("logo"), func(e *admin.Found) error {
-		fmt.Println(e.Content, e.Seq == seq)
+		fmt.Println(e.Content, e.Seq == done.Seq)
 		return nil
 	})
 	if err != nil {

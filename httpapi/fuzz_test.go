@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/span"
 )
 
 // Every query lists only keys of the map, and a bad cursor is a problem.
@@ -31,7 +32,7 @@ func FuzzSelection(f *testing.F) {
 		}
 		prefix := copal.MapPrefix(name)
 		empty := s.to != nil && bytes.Compare(s.from, s.to) >= 0
-		if !empty && (!bytes.HasPrefix(s.from, prefix) || s.to == nil || bytes.Compare(s.to, behind(prefix)) > 0) {
+		if !empty && (!bytes.HasPrefix(s.from, prefix) || s.to == nil || bytes.Compare(s.to, span.Prefix(prefix).High) > 0) {
 			t.Errorf("%q: from %q to %q", query, s.from, s.to)
 		}
 		if s.limit < 1 || s.limit > mostPage {

@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/span"
 )
 
 // The items are the entries of the map "items".
@@ -85,7 +86,7 @@ func (q *request) putItem() error {
 		err = admin.DeclareMap(q.db, items)
 	}
 	if err == nil {
-		_, _, err = admin.Write(q.db, &e, d)
+		_, err = admin.Write(q.db, &e, d)
 	}
 	if err != nil {
 		return err
@@ -186,7 +187,8 @@ func (q *request) listItems() error {
 	defer s.Close()
 	q.w.Header()["Content-Type"] = sayJSON
 	out := &chunks{q: q}
-	sel := selection{prefix: copal.MapPrefix(items), from: copal.MapPrefix(items), to: behind(copal.MapPrefix(items))}
+	all := span.Prefix(copal.MapPrefix(items))
+	sel := selection{prefix: all.Low, from: all.Low, to: all.High}
 	q.code = http.StatusOK
 	out.Write([]byte{'['})
 	first, line, now := true, []byte(nil), time.Now()
@@ -223,11 +225,11 @@ func (q *request) deleteItem() error {
 	if err != nil {
 		return err
 	}
-	_, existed, err := admin.Write(q.db, &admin.Entry{Key: key, Deleted: true}, d)
+	done, err := admin.Write(q.db, &admin.Entry{Key: key, Deleted: true}, d)
 	switch {
 	case err != nil:
 		return err
-	case !existed:
+	case !done.Existed:
 		return copal.ErrNotFound
 	}
 	return q.ok(http.StatusOK)

@@ -16,6 +16,7 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
+	"github.com/copaldb/copal/internal/span"
 )
 
 // A listing is read in a snapshot. So it is one moment, and says which: whoever goes on with the changes since misses
@@ -46,7 +47,7 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 	}
 	s.prefix = copal.MapPrefix(name)
 	within := append(bytes.Clone(s.prefix), query.Get("prefix")...)
-	s.from, s.to = within, behind(within)
+	s.from, s.to = within, span.Prefix([]byte(within)).High
 	if from := query.Get("from"); from != "" {
 		s.from = later(s.from, append(bytes.Clone(s.prefix), from...))
 	}
@@ -88,17 +89,6 @@ func flag(query url.Values, name string) (bool, error) {
 	default:
 		return false, problemf(badRequest, "%s is true or false, and not %q", name, text)
 	}
-}
-
-// behind returns the first key after all keys with a prefix, nil if there is none.
-func behind(prefix []byte) []byte {
-	for end := bytes.Clone(prefix); len(end) > 0; end = end[:len(end)-1] {
-		if last := len(end) - 1; end[last] < 0xff {
-			end[last]++
-			return end
-		}
-	}
-	return nil
 }
 
 func later(a, b []byte) []byte {

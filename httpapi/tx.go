@@ -122,7 +122,7 @@ func (q *request) perform(d copal.Durability, key string, list []operation, answ
 		if len(text) > mostAnswer {
 			return problemf(tooLarge, "an answer of more than %d bytes is not kept for an Idempotency-Key", mostAnswer)
 		}
-		return admin.PutIn(tx, &admin.Entry{Key: entry, Value: text, Content: typeJSON, Expires: time.Now().Add(repliesStay)})
+		return admin.Put(tx, &admin.Entry{Key: entry, Value: text, Content: typeJSON, Expires: time.Now().Add(repliesStay)})
 	})
 	if err != nil {
 		return err
@@ -177,7 +177,11 @@ func (q *request) replyKey(key string, list []operation) (entry []byte, sum stri
 
 // hasAllReplies reports whether the user has all the answers that may be kept for it.
 func (q *request) hasAllReplies() (bool, error) {
-	n, err := admin.CountMap(q.db, repliesOf(q.grant.Name()))
+	name := repliesOf(q.grant.Name())
+	if err := admin.DeclareMap(q.db, name); err != nil { // which makes the count immediate
+		return false, err
+	}
+	n, err := admin.Len(q.db, copal.MapPrefix(name))
 	return n >= q.most && !q.grant.MayAdminister(), err
 }
 

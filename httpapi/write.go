@@ -285,18 +285,18 @@ func (q *request) direct(o *operation, d copal.Durability) error {
 			return err
 		}
 	}
-	seq, existed, err := admin.Write(q.db, &e, d)
+	done, err := admin.Write(q.db, &e, d)
 	switch {
 	case err != nil:
 		return err
-	case e.Deleted && !existed:
+	case e.Deleted && !done.Existed:
 		return copal.ErrNotFound
 	case e.Deleted:
 		q.status(http.StatusNoContent)
 		return nil
 	}
-	q.w.Header()["Etag"] = []string{etag(seq)}
-	q.status(created(existed))
+	q.w.Header()["Etag"] = []string{etag(done.Seq)}
+	q.status(created(done.Existed))
 	return nil
 }
 
@@ -342,12 +342,12 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 			return outcome{http.StatusOK, found{Entry: &was, value: value}, value}, nil
 		}
 		now.Deleted = true
-		return outcome{status: http.StatusNoContent}, admin.PutIn(tx, &now)
+		return outcome{status: http.StatusNoContent}, admin.Put(tx, &now)
 	case "put":
 		if err := admin.Fit(q.db, &now); err != nil {
 			return out, err
 		}
-		return outcome{status: created(exists)}, admin.PutIn(tx, &now)
+		return outcome{status: created(exists)}, admin.Put(tx, &now)
 	case "add":
 		if now.Value, err = added(value, exists, o.by); err != nil {
 			return out, err
@@ -380,7 +380,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 	if err := admin.Fit(q.db, &now); err != nil {
 		return out, err
 	}
-	return out, admin.PutIn(tx, &now)
+	return out, admin.Put(tx, &now)
 }
 
 // replaces reports whether the operation replaces any entry, a collection, too.

@@ -49,10 +49,9 @@ func (c *client) begin() error {
 	}
 	c.session.Store(s)
 	c.Store, c.Tx = c.Base().In(s.tx), s.tx
-	seq, ms := c.EngineTx().Moment()
 	c.Array(2)
-	c.Int(int64(seq))
-	c.Int(int64(ms))
+	c.Int(int64(s.tx.Seq()))
+	c.Int(s.tx.Time().UnixMilli())
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
-	"github.com/copaldb/copal/internal/opened"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -122,7 +122,7 @@ func appendChange(change *copal.Change, g *access.Grant) []byte {
 	flag("expired", change.Expired)
 	flag("range", change.Range)
 	if change.Range {
-		if rest := (*opened.RestOf.Load())(change); len(rest) > 0 {
+		if _, rest := copaladmin.RangeOf(change); len(rest) > 0 {
 			text("rest", rest, nil)
 		}
 	}

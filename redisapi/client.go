@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
-	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -134,7 +133,7 @@ func (c *client) KeepBatch(b *copal.Batch) { c.lent.batch = b }
 // written to the log, and synced together before they are answered.
 func (c *client) durable(d copal.Durability) {
 	c.by = d
-	c.SetStore(copaladmin.Typed(c.s.DB))
+	c.Connect()
 }
 
 // limit sets how long requests may be: short ones until it is known who the client is.

@@ -12,9 +12,8 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
-	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/wire"
 	"github.com/copaldb/copal/redisapi/internal/command"
 	"github.com/copaldb/copal/redisapi/internal/native"
@@ -374,16 +373,15 @@ func TestTypedInDatabases(t *testing.T) {
 // A client tells a schema before it sends values of it. Programs that write such values share it.
 func TestSchemas(t *testing.T) {
 	s := newTypedStore(t, reversed{})
-	store := opened.Engine(s.db)
-	for n, schema := range store.SchemasBeyond(-1) {
-		name := wire.SchemaName(schema)
-		s.want(fmt.Sprintf("COPAL.SCHEMA GET %q", name[:]), fmt.Sprintf("[%q %q]", schema.Codec, schema.Text))
-		s.want(fmt.Sprintf("COPAL.SCHEMA SET %q %q", schema.Codec, schema.Text), fmt.Sprintf("%q", name[:]))
-		if again, err := store.SchemaNumber(schema); err != nil || again != n {
+	for n, schema := range copaladmin.Schemas(s.db, -1) {
+		name := wire.SchemaName(schema.Codec, schema.Schema)
+		s.want(fmt.Sprintf("COPAL.SCHEMA GET %q", name[:]), fmt.Sprintf("[%q %q]", schema.Codec, schema.Schema))
+		s.want(fmt.Sprintf("COPAL.SCHEMA SET %q %q", schema.Codec, schema.Schema), fmt.Sprintf("%q", name[:]))
+		if again, err := copaladmin.AddSchema(s.db, schema); err != nil || again != n {
 			t.Errorf("the number of a schema was %d, and is %d: %v", n, again, err)
 		}
 	}
-	name := wire.SchemaName(engine.Schema{Codec: "mine", Text: "a text"})
+	name := wire.SchemaName("mine", "a text")
 	quoted := fmt.Sprintf("%q", name[:])
 	value := fmt.Sprintf("%q", string(name[:])+"value")
 	s.want("COPAL.SCHEMA GET "+quoted, "nil[]")
@@ -403,7 +401,7 @@ func TestSchemas(t *testing.T) {
 		s.want(words, "(error) "+reply)
 	}
 	// What pretends to be a value of a schema is none, and is shown as an error.
-	garbage := wire.SchemaName(engine.Schema{Codec: "binary", Text: "no schema"})
+	garbage := wire.SchemaName("binary", "no schema")
 	s.want(`COPAL.SCHEMA SET binary "no schema"`, fmt.Sprintf("%q", garbage[:]))
 	s.want(fmt.Sprintf("COPAL.TYPED SET k %q", string(garbage[:])+"value"), "OK")
 	s.want("GET k", `"value"`)
@@ -419,12 +417,12 @@ func TestSchemasHaveALimit(t *testing.T) {
 		s.Access = users(t, access.User{Name: "alice", Tokens: []string{access.Hash("alice")}, Write: []string{"a"}},
 			access.User{Name: "bob", Tokens: []string{access.Hash("bob")}, Write: []string{"b"}})
 	})
-	p, store := dial(t, address), opened.Engine(s.DB)
-	count := func() int { return len(store.SchemasBeyond(-1)) }
+	p := dial(t, address)
+	count := func() int { return len(copaladmin.Schemas(s.DB, -1)) }
 	before := count()
 	p.want("AUTH alice alice", "OK")
 	name := func(text string) string {
-		n := wire.SchemaName(engine.Schema{Codec: "mine", Text: text})
+		n := wire.SchemaName("mine", text)
 		return string(n[:])
 	}
 	set := func(text string) {

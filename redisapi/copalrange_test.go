@@ -372,3 +372,22 @@ func TestRangeOfClosedStore(t *testing.T) {
 		p.want(words, "(error) ERR the store is closed")
 	}
 }
+
+// A value that is too large for one record is shown as any other, by itself and in a transaction.
+func TestLargeEntry(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	value := fmt.Sprintf("%q", strings.Repeat("\x00", command.NameBytes)+strings.Repeat("x", 3<<20))
+	p.want("COPAL.TYPED SET big "+value, "OK")
+	want := `["" ` + value + ` 0 ""]`
+	same := func(where string) {
+		t.Helper()
+		if got := p.do("COPAL.ENTRY big"); got != want {
+			t.Errorf("%s: %.40s of %d bytes, want %.40s of %d", where, got, len(got), want, len(want))
+		}
+	}
+	same("by itself")
+	p.do("COPAL.BEGIN SNAPSHOT")
+	same("in a snapshot")
+	p.want("COPAL.ROLLBACK", "OK")
+}

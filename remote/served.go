@@ -196,7 +196,7 @@ type schemas struct {
 }
 
 func nameOf(s engine.Schema) uint64 {
-	name := wire.SchemaName(s)
+	name := wire.SchemaName(s.Codec, s.Text)
 	return binary.BigEndian.Uint64(name[:])
 }
 

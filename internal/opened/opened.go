@@ -55,16 +55,14 @@ type Shape struct {
 	Show func(dst, stored []byte, schema uint64) ([]byte, error)
 }
 
-// SetFit has the writes of a *copal.Raw store the results of fit for their values, or, if shape is
-// not nil, makes that the form of all its values. It takes a pointer without its type, which
-// programs without raw bytes need not carry.
-var SetFit func(raw unsafe.Pointer, fit Fitter, shape *Shape)
+// SetValues has the writes of a *copal.Raw store the results of fit for their values or, if shape is
+// not nil, makes that the form of all its values. Its reads, and those of its collections and
+// transactions, call takes before they put a large value together in memory. The pointer has no
+// type, so that programs without raw bytes need not carry that.
+var SetValues func(raw unsafe.Pointer, fit Fitter, shape *Shape, takes engine.Takes)
 
-// SetTakes has the reads of a *copal.Raw, of its collections and of its transactions ask before they put a large value
-// together in memory.
-var SetTakes func(raw unsafe.Pointer, takes engine.Takes)
-
-// Tx returns the engine's transaction of a *copal.Tx. It is nil in a process that has begun none.
+// Tx returns the engine's transaction of a *copal.Tx, nil for a store with a driver. It is nil in a
+// process that has begun none.
 var Tx atomic.Pointer[func(tx any) *engine.Tx]
 
 // Renderers returns those of a *copal.DB.

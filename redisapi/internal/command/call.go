@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/copaldb/copal/access"
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/budget"
-	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/internal/turns"
 )
@@ -339,20 +339,24 @@ func Collected(c *Call, of iter.Seq[[]byte]) (list [][]byte) {
 	return list
 }
 
+// Entry calls f with the entry under key, as copal/admin.Look does.
+func (c *Call) Entry(key []byte, f func(e *copaladmin.Found) error) error {
+	if c.Tx != nil {
+		return copaladmin.Look(c.Tx, key, f)
+	}
+	return copaladmin.Look(c.Shared.DB, key, f)
+}
+
 // LengthOf is the length of the value of a key. It reads no large value, unless that is shown in another form than the
 // stored one.
 func LengthOf(c *Call, key []byte) (n int64, err error) {
-	shown := c.Typed || opened.DriverOf(c.Shared.DB) != nil
+	shown := c.Typed
 	if !shown {
-		found := func(e *copaladmin.Found) error {
+		err = c.Entry(key, func(e *copaladmin.Found) error {
 			n, shown = max(e.Large, int64(len(e.Value))), e.IsRendered(c.Shared.DB)
 			return nil
-		}
-		if c.Tx != nil {
-			err = copaladmin.Look(c.Tx, key, found)
-		} else {
-			err = copaladmin.Look(c.Shared.DB, key, found)
-		}
+		})
+		shown = shown || errors.Is(err, errors.ErrUnsupported) // of a store on another machine
 	}
 	if shown {
 		err = c.Store.View(key, func(value []byte) error {

@@ -7,12 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/wire"
 )
 
@@ -37,18 +34,19 @@ type Schemas struct {
 	announced announced
 }
 
-// Number returns the number of the schema with a name in the log. Of two with one name it is the first.
-func (s *Schemas) Number(store *engine.Store, name [NameBytes]byte) (uint64, bool) {
-	return s.names.number(store, name)
+// Written returns the schema with a name in the log. Of two with one name it is the first.
+func (s *Schemas) Written(db *copal.DB, name [NameBytes]byte) (schema copaladmin.Type, ok bool) {
+	number, ok := s.names.number(db, name)
+	return s.names.known().types[number], ok
 }
 
 // Announce keeps a schema for the values of a user.
-func (s *Schemas) Announce(user string, name [NameBytes]byte, schema engine.Schema) {
+func (s *Schemas) Announce(user string, name [NameBytes]byte, schema copaladmin.Type) {
 	s.announced.add(user, name, schema)
 }
 
 // Announced returns a schema that a user has announced.
-func (s *Schemas) Announced(user string, name [NameBytes]byte) (engine.Schema, bool) {
+func (s *Schemas) Announced(user string, name [NameBytes]byte) (copaladmin.Type, bool) {
 	return s.announced.find(user, name)
 }
 
@@ -61,12 +59,12 @@ type announced struct {
 // ofUser are the schemas of a user: those that are announced, the oldest first, and how many were added to the log.
 type ofUser struct {
 	names   [][NameBytes]byte
-	schemas map[[NameBytes]byte]engine.Schema
+	schemas map[[NameBytes]byte]copaladmin.Type
 	added   int
 	bytes   int // of those that were added
 }
 
-func (a *announced) add(user string, name [NameBytes]byte, schema engine.Schema) {
+func (a *announced) add(user string, name [NameBytes]byte, schema copaladmin.Type) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u := a.users[user]
@@ -74,7 +72,7 @@ func (a *announced) add(user string, name [NameBytes]byte, schema engine.Schema)
 		if a.users == nil {
 			a.users = map[string]*ofUser{}
 		}
-		u = &ofUser{schemas: map[[NameBytes]byte]engine.Schema{}}
+		u = &ofUser{schemas: map[[NameBytes]byte]copaladmin.Type{}}
 		a.users[user] = u
 	}
 	if _, again := u.schemas[name]; again {
@@ -88,7 +86,7 @@ func (a *announced) add(user string, name [NameBytes]byte, schema engine.Schema)
 	u.schemas[name] = schema
 }
 
-func (a *announced) find(user string, name [NameBytes]byte) (schema engine.Schema, ok bool) {
+func (a *announced) find(user string, name [NameBytes]byte) (schema copaladmin.Type, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if u := a.users[user]; u != nil {
@@ -106,7 +104,6 @@ func (c *Call) SettleSchema(value []byte) error {
 	if name == ([NameBytes]byte{}) {
 		return nil
 	}
-	store := opened.Engine(s.DB)
 	if _, ok := s.Schemas.names.known().numbers[name]; ok {
 		return nil
 	}
@@ -117,17 +114,17 @@ func (c *Call) SettleSchema(value []byte) error {
 	}
 	s.Schemas.announced.mu.Lock()
 	defer s.Schemas.announced.mu.Unlock()
-	if _, ok := s.Schemas.names.number(store, name); ok {
+	if _, ok := s.Schemas.names.number(s.DB, name); ok {
 		return nil
 	}
-	of, size := s.Schemas.announced.users[user.Name()], len(schema.Codec)+len(schema.Text)
+	of, size := s.Schemas.announced.users[user.Name()], len(schema.Codec)+len(schema.Schema)
 	now := s.Schemas.names.known()
 	if len(now.names) >= mostSchemas || now.bytes+size > mostSchemasBytes ||
 		!user.MayAdminister() && (of.added >= mostOfUser || of.bytes+size > MostBytesOfUser) {
 		return ErrManySchemas
 	}
 	c.Conn.Wrote()
-	if _, err := store.SchemaNumber(schema); err != nil {
+	if _, err := copaladmin.AddSchema(s.DB, schema); err != nil {
 		return err
 	}
 	of.added, of.bytes = of.added+1, of.bytes+size
@@ -145,23 +142,24 @@ type schemaNames struct {
 type schemaTable struct {
 	numbers map[[NameBytes]byte]uint64
 	names   map[uint64][NameBytes]byte
+	types   map[uint64]copaladmin.Type
 	bytes   int // of their texts
 }
 
 // number returns the number of the schema with a name. Of two with one name it is the first.
-func (n *schemaNames) number(store *engine.Store, name [NameBytes]byte) (uint64, bool) {
+func (n *schemaNames) number(db *copal.DB, name [NameBytes]byte) (uint64, bool) {
 	number, ok := n.known().numbers[name]
 	if !ok {
-		number, ok = n.again(store).numbers[name]
+		number, ok = n.again(db).numbers[name]
 	}
 	return number, ok
 }
 
 // name returns the name of the schema with a number.
-func (n *schemaNames) name(store *engine.Store, number uint64) ([NameBytes]byte, bool) {
+func (n *schemaNames) name(db *copal.DB, number uint64) ([NameBytes]byte, bool) {
 	name, ok := n.known().names[number]
 	if !ok {
-		name, ok = n.again(store).names[number]
+		name, ok = n.again(db).names[number]
 	}
 	return name, ok
 }
@@ -174,19 +172,20 @@ func (n *schemaNames) known() *schemaTable {
 }
 
 // again reads the schemas if there are more by now.
-func (n *schemaNames) again(store *engine.Store) *schemaTable {
+func (n *schemaNames) again(db *copal.DB) *schemaTable {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	t := n.known()
-	all := store.SchemasBeyond(len(t.names))
+	all := copaladmin.Schemas(db, len(t.names))
 	if all == nil {
 		return t
 	}
-	t = &schemaTable{numbers: make(map[[NameBytes]byte]uint64, len(all)), names: make(map[uint64][NameBytes]byte, len(all))}
+	t = &schemaTable{numbers: make(map[[NameBytes]byte]uint64, len(all)), names: make(map[uint64][NameBytes]byte, len(all)), types: all}
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(all))) {
-		name := wire.SchemaName(all[number])
+		of := all[number]
+		name := wire.SchemaName(of.Codec, of.Schema)
 		t.numbers[name], t.names[number] = number, name
-		t.bytes += len(all[number].Codec) + len(all[number].Text)
+		t.bytes += len(of.Codec) + len(of.Schema)
 	}
 	n.now.Store(t)
 	return t
@@ -200,13 +199,6 @@ const (
 	ErrNoSchema Error = "NOSCHEMA the store does not know the schema of a value: COPAL.SCHEMA SET tells it"
 )
 
-// typedForm returns the store with values in the typed form.
-func (s *Shared) typedForm() *copal.Raw {
-	raw := s.DB.Raw()
-	opened.SetFit(unsafe.Pointer(raw), nil, &opened.Shape{Take: s.TakeTyped, Show: s.AppendTyped})
-	return raw
-}
-
 // TakeTyped takes the header off a value in the typed form.
 func (s *Shared) TakeTyped(value []byte) (stored []byte, schema uint64, err error) {
 	if len(value) < NameBytes {
@@ -216,7 +208,7 @@ func (s *Shared) TakeTyped(value []byte) (stored []byte, schema uint64, err erro
 	if name == ([NameBytes]byte{}) {
 		return value[NameBytes:], 0, nil
 	}
-	schema, ok := s.Schemas.names.number(opened.Engine(s.DB), name)
+	schema, ok := s.Schemas.names.number(s.DB, name)
 	if !ok {
 		return nil, 0, ErrNoSchema
 	}
@@ -228,7 +220,7 @@ func (s *Shared) AppendTyped(dst, stored []byte, schema uint64) ([]byte, error) 
 	var name [NameBytes]byte
 	if schema != 0 {
 		var ok bool
-		if name, ok = s.Schemas.names.name(opened.Engine(s.DB), schema); !ok {
+		if name, ok = s.Schemas.names.name(s.DB, schema); !ok {
 			return dst, fmt.Errorf("%w: a value names schema %d, which is not in the log", copal.ErrCorrupt, schema)
 		}
 	}
@@ -238,9 +230,17 @@ func (s *Shared) AppendTyped(dst, stored []byte, schema uint64) ([]byte, error) 
 // typedStore returns the store with values in the typed form.
 func (c *Call) typedStore() *copal.Raw {
 	if c.shaped == nil {
-		c.shaped = c.asking(c.Shared.typedForm())
+		c.shaped = copaladmin.Raw(c.Shared.DB, copaladmin.Values{Take: c.Shared.TakeTyped, Show: c.Shared.AppendTyped, Charge: c.reads})
 	}
 	return c.shaped
+}
+
+// InTypedForm returns the store, or the transaction of the call, with values in the typed form.
+func (c *Call) InTypedForm() *copal.Raw {
+	if c.Tx != nil {
+		return c.typedStore().In(c.Tx)
+	}
+	return c.typedStore()
 }
 
 // PutTyped sets a value in the typed form, with a content type.
@@ -252,10 +252,10 @@ func (c *Call) PutTyped(content string, key, value []byte, deadline time.Time) e
 	if err != nil {
 		return err
 	}
-	schema, _ := opened.Engine(c.Shared.DB).Schema(number)
-	e := &copaladmin.Entry{Key: key, Value: stored, Codec: schema.Codec, Schema: schema.Text, Content: content, Expires: deadline}
+	schema := c.Shared.Schemas.names.known().types[number]
+	e := &copaladmin.Entry{Key: key, Value: stored, Codec: schema.Codec, Schema: schema.Schema, Content: content, Expires: deadline}
 	if c.Tx != nil {
-		err = copaladmin.PutIn(c.Tx, e)
+		err = copaladmin.Put(c.Tx, e)
 	} else {
 		err = copaladmin.Put(c.Shared.DB, e)
 	}
@@ -265,19 +265,7 @@ func (c *Call) PutTyped(content string, key, value []byte, deadline time.Time) e
 	return err
 }
 
-// SetStore sets the store of the call.
-func (c *Call) SetStore(raw *copal.Raw) { c.Direct, c.shaped = c.asking(raw), nil }
-
-// asking has the reads of raw, and of its handles, charge large values before they are in memory.
-func (c *Call) asking(raw *copal.Raw) *copal.Raw {
-	opened.SetTakes(unsafe.Pointer(raw), func(bytes int64) error { return reads(c, bytes) })
-	return raw
-}
-
-// EngineTx is the engine's transaction in which the command runs, nil for none.
-func (c *Call) EngineTx() *engine.Tx {
-	if c.Tx == nil {
-		return nil
-	}
-	return (*opened.Tx.Load())(c.Tx)
+// Connect gives the call its store, whose reads charge large values before they are in memory.
+func (c *Call) Connect() {
+	c.Direct, c.shaped = copaladmin.Raw(c.Shared.DB, copaladmin.Values{Charge: c.reads}), nil
 }

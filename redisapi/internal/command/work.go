@@ -157,7 +157,7 @@ func (c *Call) Uses(n int) {
 
 // reads is uses of a large value that is put together in memory. The call has one at a time, besides those that it
 // keeps.
-func reads(c *Call, bytes int64) error {
+func (c *Call) reads(bytes int64) error {
 	if bytes > c.reading {
 		c.Uses(int(bytes - c.reading))
 		c.reading = bytes

@@ -6,7 +6,6 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/access"
-	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
@@ -18,7 +17,7 @@ func Bare(db *copal.DB, table *command.Table) *command.Call {
 	c.Account = budget.New(1<<30).Open("", func() {})
 	c.Grant.Store(access.Everything)
 	if db != nil {
-		c.SetStore(copaladmin.Typed(db))
+		c.Connect()
 	}
 	return c
 }

@@ -9,7 +9,6 @@ import (
 
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/glob"
-	"github.com/copaldb/copal/internal/opened"
 )
 
 // Walked names the walk of a command of the SCAN family: over the database, or over the elements of a key.
@@ -74,7 +73,7 @@ func ScanOptions(c *command.Call, at int) (o Scanning, err error) {
 		}
 	}
 	if n == 0 {
-		o.Any = c.Row.Name == "scan" && c.Tx == nil && (len(glob.Literal(o.Match)) == 0 || opened.DriverOf(c.Shared.DB) == nil && c.Store.Len() > FewKeys)
+		o.Any = c.Row.Name == "scan" && c.Tx == nil && (len(glob.Literal(o.Match)) == 0 || c.Store.Len() > FewKeys)
 	}
 	return o, nil
 }

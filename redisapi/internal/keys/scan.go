@@ -13,9 +13,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/elements"
 
 	copaladmin "github.com/copaldb/copal/admin"
-	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/glob"
-	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/span"
 )
 
 // A walk over the whole is many requests of a client, maybe by many connections: SCAN, HSCAN, SSCAN
@@ -126,7 +125,8 @@ func keysLike(c *command.Call) error {
 			n++
 		}
 	}
-	if c.Tx == nil && c.Store.Len() > elements.FewKeys && opened.DriverOf(c.Shared.DB) == nil {
+	few := c.Tx != nil || c.Store.Len() <= elements.FewKeys
+	if !few {
 		takeAll := func(all iter.Seq2[[]byte, error]) error {
 			for key, err := range all {
 				if err != nil {
@@ -136,14 +136,20 @@ func keysLike(c *command.Call) error {
 			}
 			return nil
 		}
-		maps := func() int { return len(opened.Engine(c.Shared.DB).Tables()) }
+		maps := func() (n int) {
+			for range c.Shared.DB.Maps() {
+				n++
+			}
+			return n
+		}
 		sorted := len(prefix) > 0
 		if !sorted {
 			before := maps()
-			if err := takeAll(anywhere(c, "")); err != nil {
+			err := takeAll(anywhere(c, ""))
+			if few = errors.Is(err, errors.ErrUnsupported); err != nil && !few {
 				return err
 			}
-			if sorted = maps() != before; sorted { // keys of a map that was declared meanwhile may have come twice
+			if sorted = !few && maps() != before; sorted { // keys of a map that was declared meanwhile may have come twice
 				c.Cut(from)
 				n = 0
 			}
@@ -153,7 +159,8 @@ func keysLike(c *command.Call) error {
 				return err
 			}
 		}
-	} else {
+	}
+	if few {
 		for key := range walkLike(c, prefix, nil) {
 			take(key)
 		}
@@ -166,8 +173,8 @@ func keysLike(c *command.Call) error {
 // An error is the last.
 func sortedLike(c *command.Call, prefix []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		span := engine.PrefixSpan(c.RawKey(prefix))
-		for raw, err := range copaladmin.Keys(c.Shared.DB, span.Low, span.High, false) {
+		all := span.Prefix(c.RawKey(prefix))
+		for raw, err := range copaladmin.Keys(c.Shared.DB, all.Low, all.High, false) {
 			if err == nil && !c.GoOn(1) {
 				err = c.Err()
 			}
@@ -212,7 +219,7 @@ func randomkey(c *command.Call) error {
 		return err
 	}
 	if c.Tx == nil {
-		key, ok, err := someKey(c, copaladmin.RandomPlace(c.Shared.DB))
+		key, ok, err := someKey(c, copaladmin.AnyPlace)
 		if err == nil && !ok {
 			key, ok, err = someKey(c, "")
 		}

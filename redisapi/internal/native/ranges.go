@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/opened"
-	"github.com/copaldb/copal/internal/resp"
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
@@ -19,11 +17,11 @@ const (
 )
 
 // asked is the range that the arguments name, if the user has the right to all of it.
-func asked(c *command.Call) (r engine.Range, err error) {
+func asked(c *command.Call) (r copaladmin.Range, err error) {
 	if c.Database.Load() != 0 {
 		return r, command.Errorf("ERR ranges are of database 0")
 	}
-	if r, err = engine.AskedRange(c.Args[1], c.Args[2]); err != nil {
+	if r, err = copaladmin.ParseRange(c.Args[1], c.Args[2]); err != nil {
 		return r, command.Errorf("ERR not a range: %v", err)
 	}
 	of := r.Beginning()
@@ -60,16 +58,27 @@ func rangeOf(c *command.Call) error {
 			return command.ErrSyntax
 		}
 	}
+	if after != nil && !r.Has(after) {
+		return command.Errorf("ERR AFTER names a key that is not in the range")
+	}
 	from, n, more := len(c.Buf), 0, false
-	tx := c.EngineTx()
-	for item := range tx.InRange(&r, after, down) {
+	for e, err := range r.Entries(c.Tx, after, down) {
 		if n == int(min(count, rangeMost)) || len(c.Buf)-from >= rangeBytes || !c.GoOn(1) {
 			more = true
 			break
 		}
-		if err := appendItem(c, &c.Reply, tx, &item, noValues); err != nil {
+		if err == nil && e.Collection == "" && !noValues {
+			c.Taken, err = c.Shared.AppendTyped(c.Taken[:0], e.Value, e.Number)
+		}
+		switch {
+		case err != nil && e.Key != nil:
+			return fmt.Errorf("key %q: %w", e.Key, err)
+		case err != nil:
 			return err
 		}
+		c.Array(5)
+		c.Bulk(e.Key)
+		appendEntry(c, &e, !noValues)
 		n++
 	}
 	c.Before(from, func() {
@@ -80,70 +89,72 @@ func rangeOf(c *command.Call) error {
 	return nil
 }
 
-// appendItem appends the reply of COPAL.RANGE for an entry.
-func appendItem(c *command.Call, to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) error {
-	if errors.Is(item.Err, engine.ErrNotInRange) {
-		return command.Errorf("ERR AFTER names a key that is not in the range")
-	}
-	to.Array(5)
-	to.Bulk(item.Key)
-	err := appendEntry(c, to, tx, item, noValue)
-	if err != nil && item.Key != nil {
-		err = fmt.Errorf("key %q: %w", item.Key, err)
-	}
-	return err
-}
-
 // entry is COPAL.ENTRY.
 func entry(c *command.Call) error {
-	item, tx := engine.Item{Key: c.Args[1]}, c.EngineTx()
-	if tx != nil {
-		item.Entry, item.Err = tx.Get(nil, item.Key)
-	} else {
-		item.Entry, item.Err = opened.Engine(c.Shared.DB).Get(nil, item.Key)
+	key, large := c.Args[1], false
+	err := c.Entry(key, func(e *copaladmin.Found) (err error) {
+		if large = e.Large > 0; large {
+			return nil
+		}
+		return replyEntry(c, e)
+	})
+	if large {
+		err = c.AtOneMoment(func() error { return largeEntry(c, key) })
 	}
-	before := len(c.Buf)
-	c.Array(4)
-	err := appendEntry(c, &c.Reply, tx, &item, false)
+	if of := (*copal.CollectionError)(nil); errors.As(err, &of) {
+		e := copaladmin.Found{Entry: copaladmin.Entry{Collection: of.Type}}
+		if e.Expires, err = c.Store.Deadline(key); err == nil {
+			c.Array(4)
+			appendEntry(c, &e, false)
+		}
+	}
 	c.Count(err == nil)
 	if command.IsMissing(err) {
-		c.Cut(before)
 		c.NullArray()
 		return nil
 	}
 	return err
 }
 
-// appendEntry appends type, value, deadline and content type of an entry. It was read in the transaction, unless that
-// is nil.
-func appendEntry(c *command.Call, to *resp.Reply, tx *engine.Tx, item *engine.Item, noValue bool) (err error) {
-	var value []byte
-	var kind string
-	deadline := item.Expiry()
-	switch of := (*copal.CollectionError)(nil); {
-	case item.Err == nil && noValue:
-	case item.Err == nil:
-		if c.Taken, err = c.Shared.AppendTyped(c.Taken[:0], item.Value, item.Schema); err != nil {
+// largeEntry is entry of a value that Look does not read, in a transaction.
+func largeEntry(c *command.Call, key []byte) error {
+	return c.Entry(key, func(e *copaladmin.Found) (err error) {
+		if e.Large == 0 { // by now
+			return replyEntry(c, e)
+		}
+		if c.Taken, err = c.InTypedForm().Load(key); err != nil {
 			return err
 		}
-		value = c.Taken
-	case !errors.As(item.Err, &of):
-		return item.Err
-	case tx != nil:
-		kind = of.Type
-		deadline, err = tx.DeadlineOf(nil, item.Key)
-	default:
-		kind = of.Type
-		deadline, err = opened.Engine(c.Shared.DB).DeadlineOf(nil, nil, item.Key)
-	}
-	if err != nil {
+		c.Array(4)
+		appendEntry(c, e, true)
+		return nil
+	})
+}
+
+// replyEntry replies an entry with its value.
+func replyEntry(c *command.Call, e *copaladmin.Found) (err error) {
+	if c.Taken, err = c.Shared.AppendTyped(c.Taken[:0], e.Value, e.Number); err != nil {
 		return err
 	}
-	to.BulkString(kind)
-	to.Bulk(value)
-	to.Int(int64(deadline))
-	to.BulkString(item.Type)
+	c.Array(4)
+	appendEntry(c, e, true)
 	return nil
+}
+
+// appendEntry appends type, value, deadline and content type of an entry. The value is in c.Taken, if it is shown.
+func appendEntry(c *command.Call, e *copaladmin.Found, shown bool) {
+	c.BulkString(e.Collection)
+	if shown && e.Collection == "" {
+		c.Bulk(c.Taken)
+	} else {
+		c.Bulk(nil)
+	}
+	deadline := int64(0)
+	if !e.Expires.IsZero() {
+		deadline = e.Expires.UnixMilli()
+	}
+	c.Int(deadline)
+	c.BulkString(e.Content)
 }
 
 // delRange is COPAL.DELRANGE.
@@ -152,14 +163,15 @@ func delRange(c *command.Call) error {
 	switch {
 	case err != nil:
 		return err
-	case !r.IsDeletable():
-		return command.Errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
 	case c.Tx != nil:
-		err = c.EngineTx().DeleteRange(r)
+		err = copaladmin.DeleteRange(c.Tx, &r)
 	default:
-		err = opened.Engine(c.Shared.DB).DeleteRange(r, engine.Process)
+		err = copaladmin.DeleteRange(c.Shared.DB, &r)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return command.Errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
+	case err != nil:
 		return err
 	}
 	c.OK()
@@ -169,10 +181,10 @@ func delRange(c *command.Call) error {
 // lenOf is COPAL.LEN.
 func lenOf(c *command.Call) error {
 	n, err := 0, error(nil)
-	if tx := c.EngineTx(); tx != nil {
-		n, err = tx.LenOf(c.Args[1])
+	if c.Tx != nil {
+		n, err = copaladmin.Len(c.Tx, c.Args[1])
 	} else {
-		n, err = opened.Engine(c.Shared.DB).LenOf(c.Args[1])
+		n, err = copaladmin.Len(c.Shared.DB, c.Args[1])
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/redisapi/internal/command"
 	"github.com/copaldb/copal/redisapi/internal/keys"
 )
@@ -9,14 +8,14 @@ import (
 // streamPage is COPAL.STREAM GET: elements of a stream as the store has them, in the order of their names
 // (internal/redisstream).
 func streamPage(c *command.Call) error {
-	key, span, count := c.Args[2], engine.Span{}, int64(RangeCount)
+	key, from, count := c.Args[2], "", int64(RangeCount)
 	for i := 3; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) {
 			return command.ErrSyntax
 		}
 		switch value := c.Args[i+1]; {
 		case command.Is(c.Args[i], "AFTER"):
-			span.Low, span.LowOpen = value, true
+			from = string(value) + "\x00" // the next name
 		case command.Is(c.Args[i], "COUNT"):
 			n, err := command.ParseInt(value)
 			if err != nil || n < 1 {
@@ -27,26 +26,27 @@ func streamPage(c *command.Call) error {
 			return command.ErrSyntax
 		}
 	}
-	var names, values [][]byte
+	if _, err := c.Exists(key, "stream"); err != nil {
+		return err
+	}
+	var names []string
+	var values [][]byte
 	bytes, more := 0, false
-	for item := range c.EngineTx().Collections().All(key, engine.StreamType, span, true) {
-		if item.Err != nil {
-			return item.Err
-		}
+	for name, value := range c.Store.Stream(key).From(from) {
 		if more = int64(len(names)) == count || bytes >= rangeBytes; more {
 			break
 		}
-		if c.Uses(len(item.Key) + len(item.Value)); !c.GoOn(1) {
+		if c.Uses(len(name) + len(value)); !c.GoOn(1) {
 			return c.Err()
 		}
-		names, values = append(names, append([]byte{}, item.Key...)), append(values, append([]byte{}, item.Value...))
-		bytes += len(item.Key) + len(item.Value)
+		names, values = append(names, name), append(values, value)
+		bytes += len(name) + len(value)
 	}
 	c.Array(2)
 	c.Flag(more)
 	c.Array(2 * len(names))
 	for i, name := range names {
-		c.Bulk(name)
+		c.BulkString(name)
 		c.Bulk(values[i])
 	}
 	return nil

@@ -19,7 +19,7 @@ type Incr struct {
 
 // Add adds to the number of a key, and prints the sum.
 func (f *Incr) Add(db *copal.DB, key []byte, out *bufio.Writer) error {
-	raw := admin.Typed(db)
+	raw := admin.Raw(db, admin.Values{})
 	update := raw.Update
 	if f.FSync {
 		update = raw.UpdateFSync

@@ -33,7 +33,7 @@ func (f *Set) Store(db *copal.DB, key, value []byte, out *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
-	raw := admin.Typed(db)
+	raw := admin.Raw(db, admin.Values{})
 	if f.FSync {
 		raw = raw.With(copal.FSync)
 	}

@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
+)
+
+// Range is a range of keys of a store: of keys that are ordered by their bytes, or of a map whose
+// keys have another order, such as integers.
+type Range struct{ of engine.Range }
+
+// ParseRange returns the range that start and rest name, in the form in which the log has the key
+// and the value of a range deletion:
+//
+//	users:    ""                     the keys that begin with users:
+//	users:b   "bytes users:d"        the keys in [users:b, users:d), ordered by their bytes
+//	ages:9    "int ages:30"          the keys of the map ages in [9, 30)
+//	ages:     "int"                  all keys of ages, as integers
+//
+// Bounds may be left out, also of a range that no record can delete.
+func ParseRange(start, rest []byte) (Range, error) {
+	r, err := engine.AskedRange(start, rest)
+	return Range{r}, err
+}
+
+// RangeOf returns the range that a Change deletes, as ParseRange reads it. Range of the Change is set.
+func RangeOf(c *copal.Change) (start, rest []byte) { return c.Key, (*opened.RestOf.Load())(c) }
+
+// Beginning returns the bytes with which all keys of the range begin, such as the copal.MapPrefix
+// of a map; nil for none.
+func (r *Range) Beginning() []byte { return r.of.Beginning() }
+
+// Has reports whether a key is in the range.
+func (r *Range) Has(key []byte) bool { return r.of.Has(key) }
+
+// Entries yields the entries in the range in its order, from the one after a key of the range on,
+// which may be nil; backward from the last to the first. Key and value are valid until the next
+// entry. A collection has its type and its deadline, and no elements. The transaction depends on
+// the entries that were yielded. An error comes with the key of its entry, if it has one.
+func (r *Range) Entries(tx *copal.Tx, after []byte, backward bool) iter.Seq2[Found, error] {
+	return func(yield func(Found, error) bool) {
+		in := engineTx(tx)
+		if in == nil {
+			yield(Found{}, errors.ErrUnsupported)
+			return
+		}
+		for item := range in.InRange(&r.of, after, backward) {
+			if !yield(foundIn(in, &item)) {
+				return
+			}
+		}
+	}
+}
+
+// foundIn is an entry that a walk of a transaction has come to.
+func foundIn(tx *engine.Tx, item *engine.Item) (Found, error) {
+	var of *copal.CollectionError
+	switch {
+	case item.Err == nil:
+		e, err := entryOf(tx.Owner(), item)
+		return Found{e, item.Schema}, err
+	case !errors.As(item.Err, &of):
+		return Found{Entry: Entry{Key: item.Key}}, item.Err
+	}
+	deadline, err := tx.DeadlineOf(nil, item.Key)
+	return Found{Entry: Entry{Key: item.Key, Collection: of.Type, Expires: timeOf(deadline)}}, err
+}
+
+// DeleteRange deletes the entries in a range as one write, which is as durable as Put. The error is
+// errors.ErrUnsupported for a range that lacks a bound and is not ordered by the bytes of its keys.
+func DeleteRange[S Writable](in S, r *Range) error {
+	if !r.of.IsDeletable() {
+		return fmt.Errorf("%w: a range of keys that are not ordered by their bytes is deleted with both bounds, or none", errors.ErrUnsupported)
+	}
+	store, tx, err := writable(in)
+	switch {
+	case err != nil:
+		return err
+	case tx != nil:
+		return tx.DeleteRange(r.of)
+	}
+	return store.DeleteRange(r.of, engine.Process)
+}
+
+// Len returns the number of entries whose keys begin with prefix, without those that have expired.
+// For the present state of a store it is immediate where prefix is the copal.MapPrefix of a map that
+// is declared, or empty.
+func Len[S Writable](in S, prefix []byte) (int, error) {
+	store, tx, err := writable(in)
+	switch {
+	case err != nil:
+		return 0, err
+	case tx != nil:
+		return tx.LenOf(prefix)
+	}
+	return store.LenOf(prefix)
+}
+
+// Writable is where an entry is written: a store, or a transaction.
+type Writable interface{ *copal.DB | *copal.Tx }
+
+// writable returns the engine of a store, or of a transaction, which is nil for a store. The error
+// is errors.ErrUnsupported for a store on another machine.
+func writable[S Writable](in S) (*engine.Store, *engine.Tx, error) {
+	switch in := any(in).(type) {
+	case *copal.Tx:
+		if tx := engineTx(in); tx != nil {
+			return tx.Owner(), tx, nil
+		}
+	case *copal.DB:
+		if opened.DriverOf(in) == nil {
+			return opened.Engine(in), nil, nil
+		}
+	}
+	return nil, nil, errors.ErrUnsupported
+}
+
+// engineTx returns the engine's transaction, nil for a store on another machine.
+func engineTx(tx *copal.Tx) *engine.Tx {
+	if of := opened.Tx.Load(); of != nil {
+		return (*of)(tx)
+	}
+	return nil
+}
