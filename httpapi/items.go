@@ -78,17 +78,10 @@ func (q *request) putItem() error {
 		return err
 	}
 	d, err := q.durableAs()
-	e := admin.Entry{Key: key, Value: value, Content: typeJSON}
-	if err == nil {
-		err = admin.Fit(q.db, &e)
-	}
-	if err == nil {
-		err = admin.DeclareMap(q.db, items)
-	}
-	if err == nil {
-		_, err = admin.Write(q.db, &e, d)
-	}
 	if err != nil {
+		return err
+	}
+	if _, err := q.write(items, &admin.Entry{Key: key, Value: value, Content: typeJSON}, d); err != nil {
 		return err
 	}
 	return q.ok(http.StatusCreated)

@@ -276,16 +276,7 @@ func (o *operation) check() error {
 // direct carries out a put or a delete that depends on nothing.
 func (q *request) direct(o *operation, d copal.Durability) error {
 	e := admin.Entry{Key: o.key, Value: o.value, Content: o.content, Expires: o.expires, Deleted: o.does == "delete"}
-	if !e.Deleted {
-		err := admin.Fit(q.db, &e)
-		if err == nil {
-			err = admin.DeclareMap(q.db, o.name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	done, err := admin.Write(q.db, &e, d)
+	done, err := q.write(o.name, &e, d)
 	switch {
 	case err != nil:
 		return err
@@ -298,6 +289,27 @@ func (q *request) direct(o *operation, d copal.Durability) error {
 	q.w.Header()["Etag"] = []string{etag(done.Seq)}
 	q.status(created(done.Existed))
 	return nil
+}
+
+// write writes an entry of a map. The entry takes the map's form, and the map is declared.
+func (q *request) write(name string, e *admin.Entry, d copal.Durability) (done admin.Result, err error) {
+	if !e.Deleted {
+		if err = admin.Fit(q.db, e); err == nil {
+			err = admin.DeclareMap(q.db, name)
+		}
+		if err != nil {
+			return done, err
+		}
+	}
+	return admin.Write(q.db, e, d)
+}
+
+// putIn stores an entry in the form of its map, in a transaction.
+func (q *request) putIn(tx *copal.Tx, e *admin.Entry) error {
+	if err := admin.Fit(q.db, e); err != nil {
+		return err
+	}
+	return admin.Put(tx, e)
 }
 
 // apply carries out an operation in a transaction.
@@ -344,10 +356,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		now.Deleted = true
 		return outcome{status: http.StatusNoContent}, admin.Put(tx, &now)
 	case "put":
-		if err := admin.Fit(q.db, &now); err != nil {
-			return out, err
-		}
-		return outcome{status: created(exists)}, admin.Put(tx, &now)
+		return outcome{status: created(exists)}, q.putIn(tx, &now)
 	case "add":
 		if now.Value, err = added(value, exists, o.by); err != nil {
 			return out, err
@@ -377,10 +386,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		now.Expires = was.Expires
 	}
 	out = outcome{status: http.StatusOK, value: now.Value}
-	if err := admin.Fit(q.db, &now); err != nil {
-		return out, err
-	}
-	return out, admin.Put(tx, &now)
+	return out, q.putIn(tx, &now)
 }
 
 // replaces reports whether the operation replaces any entry, a collection, too.
