@@ -1,9 +1,10 @@
 package copal
 
 import (
-	"bytes"
 	"iter"
 
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/elements"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -39,6 +40,8 @@ type backend interface {
 	update(at *place, key []byte, d engine.Durability, decide engine.Decide) error
 	redate(at *place, key []byte, deadline uint64, d engine.Durability) error
 	deleteRange(r engine.Range, d engine.Durability) error
+
+	collections(of engine.CollectionType) driver.Collections // of this type, or with "" of each
 }
 
 // refused is the backend of an invalid handle: each read and each write is an error.
@@ -62,6 +65,9 @@ func (b refused) update(*place, []byte, engine.Durability, engine.Decide) error 
 }
 func (b refused) redate(*place, []byte, uint64, engine.Durability) error { return b.err }
 func (b refused) deleteRange(engine.Range, engine.Durability) error      { return b.err }
+func (b refused) collections(engine.CollectionType) driver.Collections {
+	return driver.Refused{Err: b.err}
+}
 
 // ofSnapshot is the backend of a handle of a snapshot, which cannot be written.
 type ofSnapshot struct {
@@ -90,6 +96,10 @@ func (b ofSnapshot) inOrder(at *place, by keycodec.Order, span engine.Span, valu
 }
 func (b ofSnapshot) scan(span engine.Span, values bool) iter.Seq[engine.Item] {
 	return b.view.Scan(span, values)
+}
+
+func (b ofSnapshot) collections(engine.CollectionType) driver.Collections {
+	return elements.OfView(b.view)
 }
 
 // count is the number of items before the first error.
@@ -179,30 +189,10 @@ func (b ofTx) update(at *place, key []byte, d engine.Durability, decide engine.D
 		return err
 	}
 	again, err := b.tx.Get(at.table, key)
-	if err = nested(&again, err, &found.Entry, found.Exists); err == nil {
+	if err = elements.Nested(&again, err, &found.Entry, found.Exists); err == nil {
 		_, err = b.put(at, &w)
 	}
 	return err
-}
-
-// nested returns the error of an update in a transaction whose function has written the entry
-// itself: the new value was made from an outdated one. now and err are a second look at the entry,
-// was is the first.
-func nested(now *engine.Entry, err error, was *engine.Entry, existed bool) error {
-	switch {
-	case err != nil && !isNotFound(err):
-		return err
-	case (err == nil) != existed:
-		return ErrNested
-	case !existed || now.Same(was) && (now.Logged() || alike(now, was)):
-		return nil
-	}
-	return ErrNested
-}
-
-// alike reports whether two writes of a transaction store the same.
-func alike(a, b *engine.Entry) bool {
-	return a.Schema == b.Schema && a.Expiry() == b.Expiry() && bytes.Equal(a.Value, b.Value)
 }
 
 func (b ofTx) redate(at *place, key []byte, deadline uint64, d engine.Durability) error {
@@ -218,3 +208,5 @@ func (b ofTx) deleteRange(r engine.Range, d engine.Durability) error {
 	}
 	return b.tx.DeleteRange(r)
 }
+
+func (b ofTx) collections(engine.CollectionType) driver.Collections { return elements.OfTx(b.tx) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -49,37 +50,24 @@ func (c *Collection) Name() string { return string(c.key) }
 
 // Len returns the number of elements, 0 if there is no collection. It takes O(log n). A read that fails
 // goes to the error handler.
-func (c *Collection) Len() int { return c.count(engine.Span{}) }
-
-// count is the number of elements with sub-keys in a span.
-func (c *Collection) count(span engine.Span) int {
-	var n int64
-	far, is, err := c.far()
-	switch {
-	case err != nil:
-	case is:
-		n, err = far.count(span)
-	default:
-		n, err = c.reader().CountIn(c.key, c.of, span)
-	}
+func (c *Collection) Len() int {
+	n, err := c.all().Count(c.context(), c.it())
 	c.report(err)
-	return int(n)
+	return n
 }
+
+// all has the verbs of collections where the handle reads and writes.
+func (c *Collection) all() driver.Collections { return c.collections(c.of) }
+
+// it is the collection for those verbs.
+func (c *Collection) it() driver.Of { return driver.Of{Key: c.key, Type: c.of} }
 
 // Clear deletes the collection, and reports whether there was one. It is as durable as Map.Set.
 func (c *Collection) Clear() (existed bool, err error) {
 	if err := c.writable(c.by); err != nil {
 		return false, err
 	}
-	switch far, is, err := c.far(); {
-	case err != nil:
-		return false, err
-	case is:
-		return far.Clear(far.ctx, far.of, c.by)
-	case c.tx != nil:
-		return c.tx.tx.Clear(c.key, c.of)
-	}
-	return c.db.store.Clear(c.key, c.of, c.by)
+	return c.all().Clear(c.context(), c.it(), c.by)
 }
 
 // Rename moves the collection, deadline included, to another key, and replaces any value or
@@ -91,15 +79,7 @@ func (c *Collection) rename(to string) error {
 	if err := c.writable(c.by); err != nil {
 		return err
 	}
-	switch far, is, err := c.far(); {
-	case err != nil:
-		return err
-	case is:
-		return far.Rename(far.ctx, far.of, []byte(to), c.by)
-	case c.tx != nil:
-		return c.tx.tx.Rename(c.key, []byte(to), c.of)
-	}
-	return c.db.store.Rename(c.key, []byte(to), c.of, c.by)
+	return c.all().Rename(c.context(), c.it(), []byte(to), c.by)
 }
 
 // Expire replaces the deadline of the collection: it expires as a whole after d, which must be
@@ -130,15 +110,7 @@ func (c *Collection) redate(deadline uint64) error {
 	if err := c.writable(c.by); err != nil {
 		return err
 	}
-	switch far, is, err := c.far(); {
-	case err != nil:
-		return err
-	case is:
-		return far.redate(deadline, c.by)
-	case c.tx != nil:
-		return c.tx.tx.Redate(c.key, c.of, deadline)
-	}
-	return c.db.store.Redate(c.key, c.of, deadline, c.by)
+	return c.all().SetDeadline(c.context(), c.it(), deadline, c.by)
 }
 
 // TTL returns the time that the collection has left to live, 0 without a deadline. The error is
@@ -154,154 +126,110 @@ func (c *Collection) Deadline() (time.Time, error) {
 	return timeOf(deadline), c.missing(err, "")
 }
 
-func (c *Collection) deadline() (uint64, error) {
-	switch far, is, err := c.far(); {
-	case err != nil:
-		return 0, err
-	case is:
-		return far.deadline()
-	}
-	return c.reader().Deadline(c.key, c.of)
-}
-
-// reader reads the present state, the snapshot, or the transaction.
-func (h *handle) reader() engine.Collections {
-	switch {
-	case h.then != nil:
-		return h.then.view.Collections()
-	case h.tx != nil:
-		return h.tx.tx.Collections()
-	}
-	return h.db.store.Collections().Asking(h.takes)
-}
-
-// meant returns the error of an invalid handle.
-func (h *handle) meant() error {
-	if from, ok := h.from.(refused); ok {
-		return from.err
-	}
-	return nil
-}
-
-// update changes an element atomically, and others that follow from it, as decide says.
-func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *engine.Entry) ([]*engine.Edit, error)) error {
-	if err := c.writable(d); err != nil {
-		return err
-	}
-	switch far, is, err := c.far(); {
-	case err != nil:
-		return err
-	case is:
-		return far.update(sub, d, decide)
-	case c.tx == nil:
-		return c.db.store.UpdateElement(c.key, c.of, sub, d, c.takes, decide)
-	}
-	var found *engine.Entry
-	switch e, err := c.get(sub); {
-	case err == nil:
-		found = &e
-	case !isNotFound(err):
-		return err
-	}
-	edits, err := decide(found)
-	if len(edits) == 0 || err != nil {
-		return err
-	}
-	return c.tx.tx.Change(c.key, c.of, func(now *engine.Plan) ([]*engine.Edit, error) {
-		again, err := now.Element(sub)
-		return edits, nested(&again, err, found, found != nil)
-	})
-}
-
-// change makes edits, all or nothing.
-func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*engine.Edit, error)) error {
-	if err := c.writable(d); err != nil {
-		return err
-	}
-	if c.tx != nil {
-		return c.tx.tx.Change(c.key, c.of, plan)
-	}
-	return c.db.store.Change(c.key, c.of, d, plan)
-}
-
-// contend calls try until no other change has overtaken its reads.
-func (c *Collection) contend(try func() (lost bool, err error)) error {
-	if c.tx == nil {
-		return c.db.store.Contend(c.key, try)
-	}
-	for {
-		if lost, err := try(); !lost || err != nil {
-			return err
-		}
-	}
-}
+func (c *Collection) deadline() (uint64, error) { return c.all().DeadlineOf(c.context(), c.it()) }
 
 // edit makes edits that do not depend on the present elements. It returns how many of the edited
 // elements existed.
-func (c *Collection) edit(d engine.Durability, edits ...*engine.Edit) (existed int, err error) {
-	if far, is, err := c.far(); is || err != nil {
-		return far.edit(d, edits, err)
-	}
-	if err := c.change(d, func(*engine.Plan) ([]*engine.Edit, error) { return edits, nil }); err != nil {
+func (c *Collection) edit(edits []driver.Element, d engine.Durability) (existed int, err error) {
+	if err := c.writable(d); err != nil {
 		return 0, err
 	}
-	for _, e := range edits {
-		if e.Existed {
-			existed++
-		}
-	}
-	return existed, nil
+	return c.all().Edit(c.context(), c.it(), edits, d)
 }
 
 // deletions are edits that delete.
-func deletions(subs [][]byte) (edits []*engine.Edit) {
-	for _, sub := range subs {
-		edits = append(edits, &engine.Edit{Sub: sub, Delete: true})
+func deletions(subs [][]byte) []driver.Element {
+	edits := make([]driver.Element, len(subs))
+	for i, sub := range subs {
+		edits[i] = driver.Element{Sub: sub, Delete: true}
 	}
 	return edits
 }
 
-// get reads an element.
-func (c *Collection) get(sub []byte) (e engine.Entry, err error) {
-	switch far, is, err := c.far(); {
-	case err != nil:
-		return e, err
-	case is:
-		return far.get(sub)
+// distinct leaves the last edit of each sub-key. Different members may have the same one, such as times of one instant.
+func distinct(edits []driver.Element) []driver.Element {
+	if len(edits) < 2 {
+		return edits
 	}
-	return c.reader().Get(c.key, c.of, sub)
+	last := make(map[string]int, len(edits))
+	for i, e := range edits {
+		last[string(e.Sub)] = i
+	}
+	n := 0
+	for i, e := range edits {
+		if last[string(e.Sub)] == i {
+			edits[n] = e
+			n++
+		}
+	}
+	return edits[:n]
+}
+
+// update changes an element atomically, as change says.
+func (c *Collection) update(sub []byte, d engine.Durability, change func(*driver.Element) (*driver.Element, error)) error {
+	if err := c.writable(d); err != nil {
+		return err
+	}
+	return c.all().Update(c.context(), c.it(), sub, d, change)
+}
+
+// pop removes the element at an end, which take gets first.
+func (c *Collection) pop(last bool, d engine.Durability, take func(*driver.Element) error) (ok bool, err error) {
+	if err := c.writable(d); err != nil {
+		return false, err
+	}
+	return c.all().Pop(c.context(), c.it(), last, d, take)
+}
+
+// get reads an element.
+func (c *Collection) get(sub []byte) (driver.Element, error) {
+	return c.all().Element(c.context(), c.it(), sub)
 }
 
 // has reports whether there is an element. A read that fails goes to the error handler.
 func (c *Collection) has(sub []byte) bool {
 	_, err := c.get(sub)
-	if err != nil && !isNotFound(err) {
-		c.report(err)
-	}
-	return err == nil
+	return c.found(err)
 }
 
-// items yields elements in the bytewise order of their sub-keys. Errors go to the error handler.
-func (c *Collection) items(span engine.Span, values bool) iter.Seq[engine.Item] {
-	if far, is, err := c.far(); is || err != nil {
-		return c.reported(far.sorted(keycodec.BytesOrder, span, err))
-	}
-	return c.reported(c.reader().All(c.key, c.of, span, values))
+// fields yields the elements whose sort keys are in the span, in an order, without the first skip of them.
+func (c *Collection) fields(by keycodec.Order, span engine.Span, skip int, values bool) iter.Seq[driver.Element] {
+	return c.reported(c.all().Fields(c.context(), c.it(), by, span, skip, values))
 }
 
-// reported passes on items without errors, which go to the error handler.
-//
-//go:noinline
-func (c *Collection) reported(items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
-	return func(yield func(engine.Item) bool) {
-		for item := range items {
-			if item.Err != nil {
-				c.report(item.Err)
-			} else if !yield(item) {
+// ranked yields the elements in places [from, to) of an order.
+func (c *Collection) ranked(by keycodec.Order, from, to int, values bool) iter.Seq[driver.Element] {
+	return func(yield func(driver.Element) bool) {
+		at := max(from, 0)
+		if to <= at {
+			return
+		}
+		for e := range c.fields(by, engine.Span{Down: c.down}, at, values) {
+			if at++; !yield(e) || at == to {
 				return
 			}
 		}
 	}
+}
+
+// reported passes on elements without errors, which go to the error handler.
+//
+//go:noinline
+func (c *Collection) reported(elements iter.Seq2[driver.Element, error]) iter.Seq[driver.Element] {
+	return func(yield func(driver.Element) bool) {
+		for e, err := range elements {
+			if err != nil {
+				c.report(err)
+			} else if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// decode decodes an element into the value that v points to.
+func (c *Collection) decode(values *typed, key []byte, e *driver.Element, v any) error {
+	return values.decode(key, &engine.Entry{Value: e.Value, Schema: e.Schema}, v)
 }
 
 // raw has the encodings of the fields and values of Raw.Hash and Raw.List. It is made at first use,

@@ -66,12 +66,6 @@ func unsupported(what string) error {
 
 func tooLong(key []byte) error { return fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(key)) }
 
-// errBusy is the error of an update that lost to another write of its key every time.
-var errBusy = errors.New("copal: the update was given up: another write of the key came first each time")
-
-// mostConflicts is the number of tries of an update.
-const mostConflicts = 10_000
-
 func (b driven) get(_ *place, key []byte) (engine.Entry, error) {
 	e, err := b.driver.Get(b.ctx, key, false)
 	return entryOf(&e), err
@@ -116,17 +110,15 @@ func entryOf(e *driver.Entry) engine.Entry {
 	return entry
 }
 
-// typeOf is Raw.Type.
-func (b driven) typeOf(key []byte) (string, error) {
-	c, ok := b.driver.(driver.Collections)
-	if !ok {
-		return "", unsupported("collections")
+func (b driven) collections(of engine.CollectionType) driver.Collections {
+	all, ok := b.driver.(driver.Collections)
+	switch {
+	case !ok:
+		return driver.Refused{Err: unsupported("collections")}
+	case of == engine.StreamType: // which drivers have for copies alone
+		return driver.Refused{Err: unsupported("streams")}
 	}
-	of, err := c.Type(b.ctx, key)
-	if err == nil && of == "" {
-		return "value", nil
-	}
-	return string(of), err
+	return all
 }
 
 func (b driven) has(_ *place, key []byte) (bool, error) { return b.driver.Has(b.ctx, key) }
@@ -187,7 +179,7 @@ func (b driven) update(_ *place, key []byte, d engine.Durability, decide engine.
 	if err := b.writable(d); err != nil {
 		return err
 	}
-	for range mostConflicts {
+	return driver.Retry(func() error {
 		now, err := b.driver.Get(b.ctx, key, true)
 		if err != nil && !isNotFound(err) {
 			return err
@@ -197,11 +189,9 @@ func (b driven) update(_ *place, key []byte, d engine.Durability, decide engine.
 		if write, err := decide(found, &w); err != nil || !write || w.Delete && !found.Exists {
 			return err
 		}
-		if _, err = b.writeIf(&w, &now); !errors.Is(err, driver.ErrConflict) {
-			return err
-		}
-	}
-	return errBusy
+		_, err = b.writeIf(&w, &now)
+		return err
+	})
 }
 
 func (b driven) redate(_ *place, key []byte, deadline uint64, d engine.Durability) error {
@@ -309,17 +299,13 @@ func (db *DB) updateFar(d engine.Durability, f func(*Tx) error) error {
 		return err
 	}
 	ctx := context.Background()
-	for range mostConflicts {
+	return driver.Retry(func() error {
 		s, err := sessions.Begin(ctx, false)
 		if err != nil {
 			return err
 		}
-		err = db.run(&farTx{session: s, by: d}, f, func() error { return s.Commit(ctx, d) })
-		if !errors.Is(err, driver.ErrConflict) {
-			return err
-		}
-	}
-	return errBusy
+		return db.run(&farTx{session: s, by: d}, f, func() error { return s.Commit(ctx, d) })
+	})
 }
 
 // farChange is a change that a driver has told.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/elements"
 	"github.com/copaldb/copal/internal/engine"
 )
 
@@ -205,6 +207,14 @@ func (h *handle) write(at *place, w *engine.Write) (existed bool, err error) {
 	}
 	escapes := *w
 	return h.from.write(at, &escapes)
+}
+
+// collections has the verbs of collections of a type, or with "" of each.
+func (h *handle) collections(of engine.CollectionType) driver.Collections {
+	if h.from != nil {
+		return h.from.collections(of)
+	}
+	return elements.Of(h.db.store, h.takes)
 }
 
 // updateEntry applies decide to an entry, as engine.Store.Update does.

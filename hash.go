@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -111,15 +112,20 @@ func (h *HashOf[F, V]) set(field F, v V, d engine.Durability) error {
 	if err != nil {
 		return err
 	}
-	return h.setValue(h.values, sub, &v, d)
+	e, err := h.encode(h.values, sub, &v)
+	if err != nil {
+		return err
+	}
+	_, err = h.edit([]driver.Element{e}, d)
+	return err
 }
 
 // SetAll stores several fields, all or none. A reader sees all of them change at one moment.
 func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
-	edits := make([]*engine.Edit, 0, len(fields))
+	edits := make([]driver.Element, 0, len(fields))
 	for f, v := range fields {
 		sub, err := h.sub(f)
-		var e *engine.Edit
+		var e driver.Element
 		if err == nil {
 			e, err = h.encode(h.values, sub, &v)
 		}
@@ -128,7 +134,9 @@ func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 		}
 		edits = append(edits, e)
 	}
-	return h.setEdits(edits, h.by)
+	slices.SortFunc(edits, func(a, b driver.Element) int { return bytes.Compare(a.Sub, b.Sub) })
+	_, err := h.edit(edits, h.by)
+	return err
 }
 
 // Get returns the value of a field, and whether there is one. A failed read counts as absent, and
@@ -151,7 +159,7 @@ func (h *HashOf[F, V]) Load(field F) (v V, err error) {
 
 func (h *HashOf[F, V]) load(field F) (v V, sub []byte, err error) {
 	if sub, err = h.sub(field); err == nil {
-		err = h.loadValue(h.values, sub, &v)
+		err = h.loadField(h.values, sub, &v)
 	}
 	return v, sub, err
 }
@@ -219,7 +227,7 @@ func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return h.edit(d, deletions(subs)...)
+	return h.edit(deletions(subs), d)
 }
 
 // All yields each field and its value, in the order of keys of an ordered map. Fields that are
@@ -234,8 +242,8 @@ func (h *HashOf[F, V]) Keys() iter.Seq[F] { return h.keys(engine.Span{Down: h.do
 
 func (h *HashOf[F, V]) keys(span engine.Span) iter.Seq[F] {
 	return func(yield func(F) bool) {
-		for sub := range h.subs(h.fields.Order(), span) {
-			if f, err := h.fields.Decode(sub); err != nil {
+		for e := range h.Collection.fields(h.fields.Order(), span, 0, false) {
+			if f, err := h.fields.Decode(e.Sub); err != nil {
 				h.misfit(err)
 			} else if !yield(f) {
 				return
@@ -273,7 +281,8 @@ func (h *HashOf[F, V]) Count(from, to F) (n int) {
 	case err != nil:
 		h.report(err)
 	case h.fields.Order().IsBytes():
-		return h.count(span)
+		n, err = h.all().CountFields(h.context(), h.it(), span)
+		h.report(err)
 	default:
 		for range h.keys(span) {
 			n++
@@ -299,18 +308,18 @@ func (h *HashOf[F, V]) between(from, to *F) iter.Seq2[F, V] {
 			h.report(err)
 			return
 		}
-		h.decoded(h.fieldsIn(h.fields.Order(), span))(yield)
+		h.decoded(h.Collection.fields(h.fields.Order(), span, 0, true))(yield)
 	}
 }
 
-// decoded yields the fields that items are, and their values.
-func (h *HashOf[F, V]) decoded(items iter.Seq[engine.Item]) iter.Seq2[F, V] {
+// decoded yields the fields that elements are, and their values.
+func (h *HashOf[F, V]) decoded(elements iter.Seq[driver.Element]) iter.Seq2[F, V] {
 	return func(yield func(F, V) bool) {
-		for item := range items {
-			f, err := h.fields.Decode(item.Key)
+		for e := range elements {
+			f, err := h.fields.Decode(e.Sub)
 			var v V
 			if err == nil {
-				err = h.values.decode(item.Key, &item.Entry, &v)
+				err = h.decode(h.values, e.Sub, &e, &v)
 			}
 			if err != nil {
 				h.misfit(err)
@@ -351,10 +360,10 @@ func (h *HashOf[F, V]) sub(field F) ([]byte, error) {
 
 // HashOf without its types.
 
-// encode makes an edit of the value that v points to.
-func (c *Collection) encode(values *typed, sub []byte, v any) (*engine.Edit, error) {
+// encode makes an element of the value that v points to.
+func (c *Collection) encode(values *typed, sub []byte, v any) (driver.Element, error) {
 	if values.raw != nil {
-		e := &engine.Edit{Sub: sub, Value: *v.(*[]byte)}
+		e := driver.Element{Sub: sub, Value: *v.(*[]byte)}
 		if values.shape == nil {
 			return e, nil
 		}
@@ -368,62 +377,41 @@ func (c *Collection) encode(values *typed, sub []byte, v any) (*engine.Edit, err
 		if sub != nil {
 			err = typeError(err, "field %q", sub)
 		}
-		return nil, c.strange(err)
+		return driver.Element{}, c.strange(err)
 	}
-	value := buf.value
 	schema, err := values.schema()
 	if err != nil {
-		return nil, err
+		return driver.Element{}, err
 	}
-	return &engine.Edit{Sub: sub, Value: bytes.Clone(value), Schema: schema}, nil
+	return driver.Element{Sub: sub, Value: bytes.Clone(buf.value), Schema: schema}, nil
 }
 
-func (c *Collection) setValue(values *typed, sub []byte, v any, d engine.Durability) error {
-	e, err := c.encode(values, sub, v)
-	if err != nil {
-		return err
-	}
-	return c.setEdits([]*engine.Edit{e}, d)
-}
-
-// setEdits makes edits that come in any order, in the order of their sub-keys.
-func (c *Collection) setEdits(edits []*engine.Edit, d engine.Durability) error {
-	_, err := c.edit(d, inOrder(edits)...)
-	return err
-}
-
-func inOrder(edits []*engine.Edit) []*engine.Edit {
-	slices.SortFunc(edits, func(a, b *engine.Edit) int { return bytes.Compare(a.Sub, b.Sub) })
-	return edits
-}
-
-// loadValue decodes an element into the value that v points to.
-func (c *Collection) loadValue(values *typed, sub []byte, v any) error {
+// loadField decodes a field into the value that v points to.
+func (c *Collection) loadField(values *typed, sub []byte, v any) error {
 	e, err := c.get(sub)
 	if err != nil {
 		return err
 	}
-	return c.decode(values, sub, &e, v)
+	return c.decodeField(values, &e, v)
 }
 
-// decode decodes an element into the value that v points to.
-func (c *Collection) decode(values *typed, sub []byte, e *engine.Entry, v any) error {
-	err := values.decode(sub, e, v)
+func (c *Collection) decodeField(values *typed, e *driver.Element, v any) error {
+	err := c.decode(values, e.Sub, e, v)
 	if err != nil && errors.Is(err, ErrType) {
 		err = c.strange(err)
 	}
 	return err
 }
 
-// updateValue changes an element as decide says. decide gets whether the element exists and a
+// updateValue changes a field as decide says. decide gets whether the field exists and a
 // function that decodes it, and returns the value to encode.
 func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
-	return c.update(sub, d, func(found *engine.Entry) ([]*engine.Edit, error) {
+	return c.update(sub, d, func(found *driver.Element) (*driver.Element, error) {
 		v, what, err := decide(found != nil, func(into any) error {
 			if found == nil {
 				return nil
 			}
-			return c.decode(values, sub, found, into)
+			return c.decodeField(values, found, into)
 		})
 		*exists = what == put || what == keep && found != nil
 		switch {
@@ -431,56 +419,12 @@ func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability,
 			return nil, err
 		case what == put:
 			e, err := c.encode(values, sub, v)
-			return []*engine.Edit{e}, err
+			return &e, err
 		case found == nil:
 			return nil, nil
 		}
-		return []*engine.Edit{{Sub: sub, Delete: true}}, nil
+		return &driver.Element{Sub: sub, Delete: true}, nil
 	})
-}
-
-// fieldsIn yields the elements whose sort keys are in the span.
-func (c *Collection) fieldsIn(by keycodec.Order, span engine.Span) iter.Seq[engine.Item] {
-	return c.reported(c.sorted(by, span, true))
-}
-
-// sorted yields the elements whose sort keys are in the span, in an order.
-func (c *Collection) sorted(by keycodec.Order, span engine.Span, values bool) iter.Seq[engine.Item] {
-	if far, is, err := c.far(); is || err != nil {
-		return far.sorted(by, span, err)
-	}
-	return c.reader().Sorted(c.key, c.of, by, span, values)
-}
-
-// subs yields the sub-keys whose sort keys are in the span, in an order.
-func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		for item := range c.reported(c.sorted(by, span, false)) {
-			if !yield(item.Key) {
-				return
-			}
-		}
-	}
-}
-
-// ranked yields the elements in places [from, to) of an order.
-func (c *Collection) ranked(by keycodec.Order, from, to int, values bool) iter.Seq[engine.Item] {
-	return func(yield func(engine.Item) bool) {
-		from = max(from, 0)
-		if to <= from {
-			return
-		}
-		span := engine.Span{Down: c.down}
-		items, at := c.sorted(by, span, values), 0
-		if by.IsBytes() && c.isNear() {
-			items, at = c.reader().Behind(c.key, c.of, span, int64(from), values), from
-		}
-		for item := range c.reported(items) {
-			if at++; at > from && !yield(item) || at == to {
-				return
-			}
-		}
-	}
 }
 
 // strange is the error of an element that is not of the collection's Go types.

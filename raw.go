@@ -161,18 +161,11 @@ func (r *Raw) Has(key []byte) bool {
 // Type returns the kind of entry under key: "value", or "hash", "list", "set", "zset" or "stream"
 // for a collection. The error is ErrNotFound when there is no entry.
 func (r *Raw) Type(key []byte) (string, error) {
-	if err := r.meant(); err != nil {
-		return "", err
-	}
-	if from, is := r.from.(driven); is {
-		of, err := from.typeOf(key)
-		return of, everywhere.missing(err, key)
-	}
-	c, err := r.reader().Find(key, "")
-	if errors.Is(err, ErrType) {
+	of, err := r.collections("").Type(r.context(), key)
+	if err == nil && of == "" {
 		return "value", nil
 	}
-	return string(c.Type), everywhere.missing(err, key)
+	return string(of), everywhere.missing(err, key)
 }
 
 // Len returns the number of entries, those of maps included. For the present state of the store it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -77,7 +78,16 @@ func (s *SetOf[M]) Add(members ...M) (added int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.addSubs(subs, s.by)
+	edits := make([]driver.Element, len(subs))
+	for i, sub := range subs {
+		edits[i].Sub = sub
+	}
+	edits = distinct(edits)
+	existed, err := s.edit(edits, s.by)
+	if err != nil {
+		return 0, err
+	}
+	return len(edits) - existed, nil
 }
 
 // Delete removes members, all or none, and returns how many of them existed. A set that loses its
@@ -94,7 +104,7 @@ func (s *SetOf[M]) delete(members []M, d engine.Durability) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.edit(d, deletions(subs)...)
+	return s.edit(deletions(subs), d)
 }
 
 // Has reports whether m is a member. A read that fails goes to the error handler.
@@ -125,13 +135,7 @@ func (s *SetOf[M]) Between(from, to M) iter.Seq[M] { return s.between(&from, &to
 //	at := rand.IntN(s.Len())
 //	for member := range s.Ranked(at, at+1) {
 func (s *SetOf[M]) Ranked(from, to int) iter.Seq[M] {
-	return s.decoded(func(yield func([]byte) bool) {
-		for item := range s.ranked(s.members.Order(), from, to, false) {
-			if !yield(item.Key) {
-				return
-			}
-		}
-	})
+	return s.decoded(s.ranked(s.members.Order(), from, to, false))
 }
 
 // between yields the members in [from, to); nil is no bound.
@@ -142,15 +146,15 @@ func (s *SetOf[M]) between(from, to *M) iter.Seq[M] {
 			s.report(err)
 			return
 		}
-		s.decoded(s.subs(s.members.Order(), span))(yield)
+		s.decoded(s.fields(s.members.Order(), span, 0, false))(yield)
 	}
 }
 
-// decoded yields the members that sub-keys are.
-func (s *SetOf[M]) decoded(subs iter.Seq[[]byte]) iter.Seq[M] {
+// decoded yields the members that elements are.
+func (s *SetOf[M]) decoded(elements iter.Seq[driver.Element]) iter.Seq[M] {
 	return func(yield func(M) bool) {
-		for sub := range subs {
-			if m, err := s.members.Decode(sub); err != nil {
+		for e := range elements {
+			if m, err := s.members.Decode(e.Sub); err != nil {
 				s.misfit(err)
 			} else if !yield(m) {
 				return
@@ -169,31 +173,4 @@ func subsOf[M comparable](c *Collection, by *keycodec.Codec[M], list []M) ([][]b
 		}
 	}
 	return subs, nil
-}
-
-// addSubs adds elements without values, and returns how many are new. The others are not written again.
-func (c *Collection) addSubs(subs [][]byte, d engine.Durability) (added int, err error) {
-	last := lastOf(subs)
-	if far, is, err := c.far(); is || err != nil {
-		return far.add(d, last, err)
-	}
-	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-		for i, sub := range subs {
-			if last[string(sub)] != i {
-				continue
-			}
-			switch _, err := now.Element(sub); {
-			case isNotFound(err):
-				edits = append(edits, &engine.Edit{Sub: sub})
-			case err != nil:
-				return nil, err
-			}
-		}
-		added = len(edits)
-		return edits, nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return added, nil
 }

@@ -1,13 +1,10 @@
 package copal
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
-	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
@@ -86,9 +83,6 @@ func (s *SortedSetOf[M]) Backward() *SortedSetOf[M] {
 	return &n
 }
 
-// Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
-func (s *SortedSetOf[M]) Len() int { return s.count(scoreSpan) }
-
 // Set gives a member a score, whether or not it had one. When it returns nil, that survives the
 // death of the process, as Map.Set does. The error is ErrType when the key holds something other
 // than a sorted set. A score that is NaN is an error.
@@ -102,21 +96,23 @@ func (s *SortedSetOf[M]) set(m M, score float64, d engine.Durability) error {
 	if err != nil {
 		return err
 	}
-	return s.setScores(subs, []float64{score}, d)
+	return s.setScores([]driver.Element{{Sub: subs[0], Score: score}}, d)
 }
 
 // SetAll gives several members scores, all or none. Readers see them at one moment.
 func (s *SortedSetOf[M]) SetAll(scores map[M]float64) error {
-	var members []M
-	var list []float64
+	members, edits := make([]M, 0, len(scores)), make([]driver.Element, 0, len(scores))
 	for m, score := range scores {
-		members, list = append(members, m), append(list, score)
+		members, edits = append(members, m), append(edits, driver.Element{Score: score})
 	}
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return err
 	}
-	return s.setScores(subs, list, s.by)
+	for i, sub := range subs {
+		edits[i].Sub = sub
+	}
+	return s.setScores(distinct(edits), s.by)
 }
 
 // Update changes the score of a member atomically, as HashOf.Update does a field: f gets the
@@ -173,21 +169,21 @@ func (s *SortedSetOf[M]) delete(members []M, d engine.Durability) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.unscore(subs, d)
+	return s.edit(deletions(subs), d)
 }
 
 // PopMin removes the member with the lowest score, the first in the order if several have it, and
 // returns it; ok is false if there is none.
-func (s *SortedSetOf[M]) PopMin() (m M, score float64, ok bool, err error) { return s.pop(false) }
+func (s *SortedSetOf[M]) PopMin() (m M, score float64, ok bool, err error) { return s.popEnd(false) }
 
 // PopMax removes the member with the highest score, the last in the order if several have it, and
 // returns it; ok is false if there is none.
-func (s *SortedSetOf[M]) PopMax() (m M, score float64, ok bool, err error) { return s.pop(true) }
+func (s *SortedSetOf[M]) PopMax() (m M, score float64, ok bool, err error) { return s.popEnd(true) }
 
-func (s *SortedSetOf[M]) pop(highest bool) (m M, score float64, ok bool, err error) {
-	ok, err = s.popMember(highest, s.by, func(sub []byte, of float64) (err error) {
-		score = of
-		m, err = s.members.Decode(sub)
+func (s *SortedSetOf[M]) popEnd(highest bool) (m M, score float64, ok bool, err error) {
+	ok, err = s.pop(highest, s.by, func(e *driver.Element) (err error) {
+		score = e.Score
+		m, err = s.members.Decode(e.Sub)
 		if err != nil {
 			err = s.strange(err)
 		}
@@ -222,8 +218,8 @@ func (s *SortedSetOf[M]) load(m M) (score float64, sub []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	score, err = s.scoreOf(subs[0])
-	return score, subs[0], err
+	e, err := s.get(subs[0])
+	return e.Score, subs[0], err
 }
 
 // Has reports whether m is a member. An error is treated as by Get.
@@ -240,7 +236,8 @@ func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 		s.report(err)
 		return 0, false
 	}
-	return s.rankOf(subs[0])
+	rank, err = s.all().Rank(s.context(), s.it(), subs[0], s.down)
+	return rank, s.found(err)
 }
 
 // All yields each member and its score, the lowest score first. It yields the members that existed
@@ -262,7 +259,11 @@ func (s *SortedSetOf[M]) Between(from, to float64) iter.Seq2[M, float64] {
 
 // Ranked yields the members with ranks in [from, to). Those before them are not read.
 func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
-	return s.decoded(s.ranks(from, to))
+	from = max(from, 0)
+	if to <= from {
+		return func(func(M, float64) bool) {}
+	}
+	return s.decoded(s.reported(s.all().Ranked(s.context(), s.it(), from, to, s.down)))
 }
 
 // Count returns the number of members with scores in [from, to), none if one of them is NaN. It
@@ -271,7 +272,9 @@ func (s *SortedSetOf[M]) Count(from, to float64) int {
 	if !(from < to) {
 		return 0
 	}
-	return s.countScores(from, to)
+	n, err := s.all().CountScores(s.context(), s.it(), from, to)
+	s.report(err)
+	return n
 }
 
 // MembersFrom yields the members whose texts are in [from, ∞), each with its score, in the bytewise order
@@ -284,28 +287,28 @@ func (s *SortedSetOf[M]) MembersFrom(from M) iter.Seq2[M, float64] {
 			s.report(err)
 			return
 		}
-		for sub, score := range s.membersFrom(subs[0]) {
-			if m, err := s.members.Decode(sub); err != nil {
-				s.misfit(err)
-			} else if !yield(m, score) {
-				return
-			}
-		}
+		span := engine.Span{Low: subs[0], Down: s.down}
+		s.decoded(s.fields(keycodec.BytesOrder, span, 0, true))(yield)
 	}
 }
 
 // scores yields the members with scores in [from, to); nil is no bound.
 func (s *SortedSetOf[M]) scores(from, to *float64) iter.Seq2[M, float64] {
-	return s.decoded(s.scoresIn(from, to))
+	for _, bound := range []*float64{from, to} {
+		if bound != nil && math.IsNaN(*bound) {
+			return func(func(M, float64) bool) {}
+		}
+	}
+	return s.decoded(s.reported(s.all().Scored(s.context(), s.it(), from, to, s.down)))
 }
 
-// decoded yields the members that sub-keys are.
-func (s *SortedSetOf[M]) decoded(scored iter.Seq2[[]byte, float64]) iter.Seq2[M, float64] {
+// decoded yields the members that elements are.
+func (s *SortedSetOf[M]) decoded(elements iter.Seq[driver.Element]) iter.Seq2[M, float64] {
 	return func(yield func(M, float64) bool) {
-		for sub, score := range scored {
-			if m, err := s.members.Decode(sub); err != nil {
+		for e := range elements {
+			if m, err := s.members.Decode(e.Sub); err != nil {
 				s.misfit(err)
-			} else if !yield(m, score) {
+			} else if !yield(m, e.Score) {
 				return
 			}
 		}
@@ -314,354 +317,35 @@ func (s *SortedSetOf[M]) decoded(scored iter.Seq2[[]byte, float64]) iter.Seq2[M,
 
 // SortedSetOf without its type.
 
-// Of the elements of a sorted set, those in the order of the scores; engine.MemberMark begins those with the scores.
-const (
-	scoreMark  = 's'
-	scoreBytes = 8 // of a sort key
-)
-
-// scoreSpan has all elements in the order of the scores.
-var scoreSpan = engine.PrefixSpan([]byte{scoreMark})
-
-// spanOfScores is the span of the scores in [from, to); nil is no bound. NaN has none.
-func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
-	span = scoreSpan
-	for _, bound := range []struct {
-		score *float64
-		sort  *[]byte
-	}{{from, &span.Low}, {to, &span.High}} {
-		if bound.score == nil {
-			continue
-		}
-		text, err := scoreText(*bound.score)
-		if err != nil {
-			return span, false
-		}
-		*bound.sort = scoreKey(text, nil)
-	}
-	return span, true
-}
-
-// scoreCodec encodes scores. It is made by the first who needs it: a variable of the package would be in every
-// program that opens a store, and with it all that makes codecs of keys.
-func scoreCodec() *keycodec.Codec[float64] {
-	if c := theScoreCodec.Load(); c != nil {
-		return c
-	}
-	c, _ := keycodec.For[float64]() // floats are keys
-	theScoreCodec.Store(c)
-	return c
-}
-
-var theScoreCodec atomic.Pointer[keycodec.Codec[float64]]
-
-var errNaN = errors.New("copal: NaN is no score of a sorted set")
-
-// scoreText returns the stored form of a score. Both zeros have one form.
-func scoreText(score float64) ([]byte, error) {
-	if math.IsNaN(score) {
-		return nil, errNaN
-	}
-	return scoreCodec().Append(nil, score)
-}
-
-func memberKey(member []byte) []byte { return append([]byte{engine.MemberMark}, member...) }
-
-// scoreKey returns the sub-key of a member in the order of scores.
-func scoreKey(text, member []byte) []byte {
-	return append(scoreCodec().Order().AppendSortKey([]byte{scoreMark}, string(text)), member...)
-}
-
-// scoreOf reads the score of a member.
-func (c *Collection) scoreOf(member []byte) (float64, error) {
-	if far, is, err := c.far(); is || err != nil {
-		return far.scoreOf(member, err)
-	}
-	e, err := c.get(memberKey(member))
-	if err != nil {
-		return 0, err
-	}
-	return scoreCodec().Decode(e.Value)
-}
-
-// scoreIn is the text of a score for a change of the collection, nil for none.
-func scoreIn(now *engine.Plan, member []byte) (text []byte, err error) {
-	e, err := now.Element(memberKey(member))
-	if isNotFound(err) {
-		return nil, nil
-	}
-	if err == nil {
-		_, err = scoreCodec().Decode(e.Value)
-	}
-	return e.Value, err
-}
-
-// rescored are the edits that take a member from one score to another; nil is none.
-func rescored(member, from, to []byte) (edits []*engine.Edit) {
-	if bytes.Equal(from, to) {
-		return nil
-	}
-	edits = append(edits, &engine.Edit{Sub: memberKey(member), Value: to, Delete: to == nil})
-	if from != nil {
-		edits = append(edits, &engine.Edit{Sub: scoreKey(from, member), Delete: true})
-	}
-	if to != nil {
-		edits = append(edits, &engine.Edit{Sub: scoreKey(to, member)})
-	}
-	return edits
-}
-
 // setScores gives members scores.
-func (c *Collection) setScores(members [][]byte, scores []float64, d engine.Durability) error {
-	last := lastOf(members)
-	if far, is, err := c.far(); is || err != nil {
-		return far.setScores(last, scores, d, err)
+func (c *Collection) setScores(edits []driver.Element, d engine.Durability) error {
+	if err := c.writable(d); err != nil {
+		return err
 	}
-	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-		for i, member := range members {
-			if last[string(member)] != i {
-				continue
-			}
-			becomes, err := scoreText(scores[i])
-			if err != nil {
-				return nil, err
-			}
-			text, err := scoreIn(now, member)
-			if err != nil {
-				return nil, err
-			}
-			edits = append(edits, rescored(member, text, becomes)...)
+	for _, e := range edits {
+		if math.IsNaN(e.Score) {
+			return driver.ErrNaN
 		}
-		return inOrder(edits), nil
-	})
+	}
+	_, err := c.edit(edits, d)
+	return err
 }
 
 // updateScore changes the score of a member as f says.
 func (c *Collection) updateScore(member []byte, d engine.Durability, f func(*Entry[float64]) error) error {
-	if far, is, err := c.far(); is || err != nil {
-		return far.updateScore(member, d, f, err)
-	}
-	return c.update(memberKey(member), d, func(found *engine.Entry) (edits []*engine.Edit, err error) {
+	return c.update(member, d, func(found *driver.Element) (*driver.Element, error) {
 		e := Entry[float64]{Exists: found != nil, decision: put}
-		var text, becomes []byte
 		if found != nil {
-			text = found.Value
-			e.Value, err = scoreCodec().Decode(text)
+			e.Value = found.Score
 		}
-		if err == nil {
-			err = f(&e)
-		}
-		if err != nil || e.decision == keep {
+		switch err := f(&e); {
+		case err != nil:
 			return nil, err
+		case e.decision == keep, e.decision == remove && !e.Exists:
+			return nil, nil
+		case e.decision == put && math.IsNaN(e.Value):
+			return nil, driver.ErrNaN
 		}
-		if e.decision == put {
-			becomes, err = scoreText(e.Value)
-		}
-		return rescored(member, text, becomes), err
+		return &driver.Element{Sub: member, Score: e.Value, Delete: e.decision == remove}, nil
 	})
-}
-
-// lastOf returns the last index of each sub-key. Different members may have the same one, such as
-// times of one instant.
-func lastOf(subs [][]byte) map[string]int {
-	last := make(map[string]int, len(subs))
-	for i, sub := range subs {
-		last[string(sub)] = i
-	}
-	return last
-}
-
-// unscore removes members.
-func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int, err error) {
-	if _, is, err := c.far(); is || err != nil {
-		return c.edit(d, deletions(members)...)
-	}
-	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-		gone := map[string]bool{}
-		for _, member := range members {
-			text, err := scoreIn(now, member)
-			if err != nil {
-				return nil, err
-			}
-			if text == nil || gone[string(member)] {
-				continue
-			}
-			gone[string(member)] = true
-			edits = append(edits, rescored(member, text, nil)...)
-		}
-		existed = len(gone)
-		return edits, nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return existed, nil
-}
-
-// popMember removes the member at an end of the order, which take gets first, and may refuse; it
-// may be called several times. It is called without locks; so the member is removed if it is still
-// there, otherwise the next is taken.
-func (c *Collection) popMember(highest bool, d engine.Durability, take func(member []byte, score float64) error) (ok bool, err error) {
-	if err := c.writable(d); err != nil {
-		return false, err
-	}
-	if far, is, err := c.far(); is || err != nil {
-		return far.popMember(highest, d, take, err)
-	}
-	err = c.contend(func() (lost bool, err error) {
-		end, err := c.atEnd(highest)
-		if err != nil || end == nil {
-			return false, err
-		}
-		member, score, err := memberOf(end)
-		if err != nil {
-			return false, c.strange(err)
-		}
-		if err := take(member, score); err != nil {
-			return false, err
-		}
-		err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-			text, err := scoreIn(now, member)
-			if ok = err == nil && text != nil && bytes.Equal(scoreKey(text, member), end); !ok {
-				return nil, err
-			}
-			return rescored(member, text, nil), nil
-		})
-		return !ok, err
-	})
-	return ok && err == nil, err
-}
-
-// atEnd returns the sub-key of the first or the last member in the order, nil for none.
-func (c *Collection) atEnd(highest bool) ([]byte, error) {
-	span := scoreSpan
-	span.Down = highest
-	for item := range c.reader().All(c.key, c.of, span, false) {
-		return bytes.Clone(item.Key), item.Err
-	}
-	return nil, nil
-}
-
-// memberOf parses the sub-key of a member in the order of scores.
-func memberOf(sub []byte) (member []byte, score float64, err error) {
-	if len(sub) < 1+scoreBytes {
-		return nil, 0, fmt.Errorf("%q has no score", sub)
-	}
-	text, err := scoreCodec().Order().AppendKey(nil, sub[1:1+scoreBytes])
-	if err == nil {
-		score, err = scoreCodec().Decode(text)
-	}
-	return sub[1+scoreBytes:], score, err
-}
-
-// rankOf counts the members before one.
-func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
-	if far, is, err := c.far(); is || err != nil {
-		rank, err = far.rank(member, c.down, err)
-		return rank, c.found(err)
-	}
-	score, err := c.scoreOf(member)
-	if err != nil {
-		if !isNotFound(err) {
-			c.report(err)
-		}
-		return 0, false
-	}
-	text, _ := scoreText(score) // which it came from
-	span := scoreSpan
-	if c.down {
-		span.Low, span.LowOpen = scoreKey(text, member), true
-	} else {
-		span.High, span.HighOpen = scoreKey(text, member), true
-	}
-	n, err := c.reader().CountIn(c.key, c.of, span)
-	c.report(err)
-	return int(n), err == nil
-}
-
-// scoresIn yields the members with scores in [from, to); nil is no bound.
-func (c *Collection) scoresIn(from, to *float64) iter.Seq2[[]byte, float64] {
-	span, ok := spanOfScores(from, to)
-	if !ok {
-		return func(func([]byte, float64) bool) {}
-	}
-	if far, is, err := c.far(); is || err != nil {
-		return c.scored(far.scored(from, to, c.down, err))
-	}
-	return c.placed(span, 0, math.MaxInt)
-}
-
-// ranks yields the members with ranks in [from, to).
-func (c *Collection) ranks(from, to int) iter.Seq2[[]byte, float64] {
-	from = max(from, 0)
-	if to <= from {
-		return func(func([]byte, float64) bool) {}
-	}
-	if far, is, err := c.far(); is || err != nil {
-		return c.scored(far.ranked(from, to, c.down, err))
-	}
-	return c.placed(scoreSpan, from, to)
-}
-
-// countScores counts the members with scores in [from, to).
-func (c *Collection) countScores(from, to float64) int {
-	if far, is, err := c.far(); is || err != nil {
-		n, err := far.countScores(from, to, err)
-		c.report(err)
-		return n
-	}
-	span, _ := spanOfScores(&from, &to)
-	return c.count(span)
-}
-
-// membersFrom yields the members from one on, in the order of their bytes.
-func (c *Collection) membersFrom(from []byte) iter.Seq2[[]byte, float64] {
-	if far, is, err := c.far(); is || err != nil {
-		return c.scored(far.membersFrom(from, c.down, err))
-	}
-	return func(yield func([]byte, float64) bool) {
-		span := engine.PrefixSpan(memberKey(nil))
-		span.Low, span.Down = memberKey(from), c.down
-		for item := range c.items(span, true) {
-			if score, err := scoreCodec().Decode(item.Value); err != nil {
-				c.misfit(err)
-			} else if !yield(item.Key[1:], score) {
-				return
-			}
-		}
-	}
-}
-
-// placed yields the members in a span of the order, from a rank there up to another.
-func (c *Collection) placed(span engine.Span, from, to int) iter.Seq2[[]byte, float64] {
-	return func(yield func([]byte, float64) bool) {
-		span.Down = c.down
-		rank := from
-		for item := range c.reported(c.reader().Behind(c.key, c.of, span, int64(from), false)) {
-			rank++
-			member, score, err := memberOf(item.Key)
-			if err != nil {
-				c.misfit(err)
-				continue
-			}
-			if !yield(member, score) || rank == to {
-				return
-			}
-		}
-	}
-}
-
-// scored passes on members without errors, which go to the error handler.
-func (c *Collection) scored(members iter.Seq2[driver.Element, error]) iter.Seq2[[]byte, float64] {
-	return func(yield func([]byte, float64) bool) {
-		for e, err := range members {
-			if err != nil {
-				c.report(err)
-				return
-			}
-			if !yield(e.Sub, e.Score) {
-				return
-			}
-		}
-	}
 }

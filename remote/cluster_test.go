@@ -106,14 +106,14 @@ func TestClusterMovesSlots(t *testing.T) {
 func TestClusterMovesWhatIsWalkedOver(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
-	d := inCluster.driverOf(t, c.Nodes[0].Address).(driver.Collections)
+	d := inCluster.driverOf(t, c.Nodes[0].Address).(driver.Whole)
 	hash := driver.Of{Key: []byte("h"), Type: engine.HashType}
 	const count = 5000
 	var edits []driver.Element
 	for i := range count {
 		edits = append(edits, driver.Element{Sub: fmt.Append(nil, i), Value: []byte("v")})
 	}
-	if _, err := d.Edit(t.Context(), hash, edits, nil, engine.Process); err != nil {
+	if _, err := d.Edit(t.Context(), hash, edits, engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	slot, err := c.Slot("h")

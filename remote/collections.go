@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keycodec"
 )
 
 // Collections are those of Redis: a hash, a set, a sorted set, a list. A change that depends on the
@@ -74,6 +75,33 @@ func (r *redis) Rename(ctx context.Context, of driver.Of, to []byte, d engine.Du
 	return err
 }
 
+func (r *redis) SetDeadline(ctx context.Context, of driver.Of, deadline uint64, d engine.Durability) error {
+	if err := r.is(ctx, of); err != nil {
+		return err
+	}
+	return r.Redate(ctx, of.Key, deadline, d)
+}
+
+func (r *redis) DeadlineOf(ctx context.Context, of driver.Of) (uint64, error) {
+	if err := r.is(ctx, of); err != nil {
+		return 0, err
+	}
+	return r.Deadline(ctx, of.Key)
+}
+
+// is returns an error if there is no such collection.
+func (r *redis) is(ctx context.Context, of driver.Of) error {
+	switch is, err := r.Type(ctx, of.Key); {
+	case err != nil:
+		return err
+	case is == "":
+		return engine.ErrType
+	case is != of.Type:
+		return &engine.CollectionError{Key: of.Key, Type: string(is)}
+	}
+	return nil
+}
+
 func (r *redis) Element(ctx context.Context, of driver.Of, sub []byte) (driver.Element, error) {
 	m, err := r.get(ctx, read(kinds[of.Type].get, of.Key, string(sub)))
 	e := driver.Element{Sub: append([]byte{}, sub...)}
@@ -101,7 +129,7 @@ func (r *redis) Elements(ctx context.Context, of driver.Of) iter.Seq2[driver.Ele
 	case engine.ListType:
 		return r.Between(ctx, of, 0, math.MaxInt, false)
 	case engine.SortedSetType:
-		return r.Ranked(ctx, of, 0, -1, false)
+		return r.Ranked(ctx, of, 0, math.MaxInt, false)
 	case engine.HashType, engine.SetType:
 	default:
 		return func(yield func(driver.Element, error) bool) {
@@ -134,23 +162,12 @@ func (r *redis) Elements(ctx context.Context, of driver.Of) iter.Seq2[driver.Ele
 	}
 }
 
-func (r *redis) Edit(ctx context.Context, of driver.Of, edits []driver.Element, was *driver.Element, d engine.Durability) (existed int, err error) {
+func (r *redis) Edit(ctx context.Context, of driver.Of, edits []driver.Element, d engine.Durability) (existed int, err error) {
 	var replies []rueidis.RedisMessage
 	list, news := r.edits(of, edits)
 	switch {
 	case len(list) == 0:
 		return 0, nil
-	case was != nil:
-		replies, err = r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
-			now, err := r.Element(ctx, of, edits[0].Sub)
-			if missing(err) != nil {
-				return nil, err
-			}
-			if (now.Sub == nil) != (was.Sub == nil) || !bytes.Equal(now.Value, was.Value) || now.Schema != was.Schema || now.Score != was.Score {
-				return nil, driver.ErrConflict
-			}
-			return list, nil
-		})
 	case len(list) == 1 || r.inside != nil:
 		replies, err = r.change(ctx, d, list...)
 	default:
@@ -170,6 +187,90 @@ func (r *redis) Edit(ctx context.Context, of driver.Of, edits []driver.Element, 
 		existed += int(n)
 	}
 	return existed, nil
+}
+
+func (r *redis) Update(ctx context.Context, of driver.Of, sub []byte, d engine.Durability, change func(*driver.Element) (*driver.Element, error)) error {
+	return driver.Retry(func() error {
+		was, err := r.Element(ctx, of, sub)
+		var found *driver.Element
+		switch {
+		case err == nil:
+			e := was
+			found = &e
+		case !errors.Is(err, engine.ErrNotFound):
+			return err
+		}
+		next, err := change(found)
+		if err != nil || next == nil {
+			return err
+		}
+		return r.exchange(ctx, of, &was, next, d)
+	})
+}
+
+// exchange makes an edit if its element is still was or, if that is the zero Element, still missing. Otherwise the
+// error is ErrConflict.
+func (r *redis) exchange(ctx context.Context, of driver.Of, was, next *driver.Element, d engine.Durability) error {
+	list, _ := r.edits(of, []driver.Element{*next})
+	_, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
+		now, err := r.Element(ctx, of, next.Sub)
+		if missing(err) != nil {
+			return nil, err
+		}
+		if (now.Sub == nil) != (was.Sub == nil) || !bytes.Equal(now.Value, was.Value) || now.Schema != was.Schema || now.Score != was.Score {
+			return nil, driver.ErrConflict
+		}
+		return list, nil
+	})
+	return r.fits(ctx, of.Key, err)
+}
+
+// Pop reads the element, and removes it if it is still the same.
+func (r *redis) Pop(ctx context.Context, of driver.Of, last bool, d engine.Durability, take func(*driver.Element) error) (ok bool, err error) {
+	err = driver.Retry(func() error {
+		was, err := r.end(ctx, of, last)
+		if err == nil {
+			e := was
+			err = take(&e)
+		}
+		switch {
+		case err != nil:
+			return err
+		case of.Type == engine.ListType:
+			return r.popElement(ctx, of, last, was, d)
+		}
+		return r.exchange(ctx, of, &was, &driver.Element{Sub: was.Sub, Delete: true}, d)
+	})
+	if errors.Is(err, engine.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// end returns the first or the last element of a list or a sorted set.
+func (r *redis) end(ctx context.Context, of driver.Of, last bool) (driver.Element, error) {
+	if of.Type == engine.ListType {
+		return r.At(ctx, of, indexOf(last))
+	}
+	for e, err := range r.Ranked(ctx, of, 0, 1, last) {
+		return e, err
+	}
+	return driver.Element{}, engine.ErrNotFound
+}
+
+// Fields reads all elements and sorts them: the server has no order of fields and members.
+func (r *redis) Fields(ctx context.Context, of driver.Of, by keycodec.Order, span engine.Span, skip int, values bool) iter.Seq2[driver.Element, error] {
+	return driver.InSpan(r.Elements(ctx, of), by, span, skip)
+}
+
+func (r *redis) CountFields(ctx context.Context, of driver.Of, span engine.Span) (n int, err error) {
+	for _, err := range r.Fields(ctx, of, keycodec.BytesOrder, span, 0, false) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // edits are the commands for edits: one for each run of edits of one sort. news is, for those that set, how many
@@ -231,13 +332,10 @@ func (r *redis) Ranked(ctx context.Context, of driver.Of, from, to int, down boo
 	if down {
 		name = "ZREVRANGE"
 	}
-	if from = max(from, 0); to >= 0 && to <= from {
+	if from = max(from, 0); to <= from {
 		return none
 	}
-	if to > 0 {
-		to--
-	}
-	return r.members(ctx, of, read(name, of.Key, itoa(from), itoa(to), "WITHSCORES"))
+	return r.members(ctx, of, read(name, of.Key, itoa(from), itoa(to-1), "WITHSCORES"))
 }
 
 func (r *redis) Scored(ctx context.Context, of driver.Of, low, high *float64, down bool) iter.Seq2[driver.Element, error] {

@@ -84,14 +84,14 @@ func (o ordered) streamPage(ctx context.Context, key []byte, args []string) (mor
 }
 
 // Edit sets and deletes elements, of a stream only sets them.
-func (o ordered) Edit(ctx context.Context, of driver.Of, edits []driver.Element, was *driver.Element, d engine.Durability) (existed int, err error) {
+func (o ordered) Edit(ctx context.Context, of driver.Of, edits []driver.Element, d engine.Durability) (existed int, err error) {
 	if of.Type != engine.StreamType {
-		return o.redis.Edit(ctx, of, edits, was, d)
+		return o.redis.Edit(ctx, of, edits, d)
 	}
 	c := write("COPAL.STREAM", of.Key)
 	c.words = []string{"SET"}
 	for _, e := range edits {
-		if e.Delete || was != nil {
+		if e.Delete {
 			return 0, errors.ErrUnsupported
 		}
 		c.args = append(c.args, string(e.Sub), string(e.Value))

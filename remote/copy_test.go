@@ -79,13 +79,13 @@ func TestServedMore(t *testing.T) {
 		t.Errorf("%q are missing", want)
 	}
 
-	collections := d.(driver.Collections)
+	collections := d.(driver.Whole)
 	of := driver.Of{Key: []byte("s"), Type: engine.StreamType}
 	var elements []driver.Element
 	for i := range 2500 {
 		elements = append(elements, driver.Element{Sub: fmt.Appendf(nil, "e%04d", i), Value: fmt.Append(nil, i)})
 	}
-	if _, err := collections.Edit(t.Context(), of, elements, nil, engine.Process); err != nil {
+	if _, err := collections.Edit(t.Context(), of, elements, engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	for e, err := range collections.Elements(t.Context(), of) {
@@ -97,7 +97,7 @@ func TestServedMore(t *testing.T) {
 	if len(elements) > 0 {
 		t.Errorf("%d elements are missing", len(elements))
 	}
-	if _, err := collections.Edit(t.Context(), of, []driver.Element{{Sub: []byte("e0001"), Delete: true}}, nil, engine.Process); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := collections.Edit(t.Context(), of, []driver.Element{{Sub: []byte("e0001"), Delete: true}}, engine.Process); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 	of.Key = []byte("1")
@@ -106,7 +106,7 @@ func TestServedMore(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := collections.Edit(t.Context(), of, []driver.Element{{Sub: []byte("a")}}, nil, engine.Power); !errors.Is(err, copal.ErrType) {
+	if _, err := collections.Edit(t.Context(), of, []driver.Element{{Sub: []byte("a")}}, engine.Power); !errors.Is(err, copal.ErrType) {
 		t.Error(err)
 	}
 	ended, end := context.WithCancel(t.Context())

@@ -188,7 +188,7 @@ func TestFSync(t *testing.T) {
 
 func edit(t *testing.T, d driver.Driver, key []byte) error {
 	edits := []driver.Element{{Sub: []byte("a")}, {Sub: []byte("b"), Delete: true}, {Sub: []byte("c")}}
-	_, err := d.(driver.Collections).Edit(t.Context(), driver.Of{Key: key, Type: engine.SetType}, edits, nil, engine.Power)
+	_, err := d.(driver.Collections).Edit(t.Context(), driver.Of{Key: key, Type: engine.SetType}, edits, engine.Power)
 	return err
 }
 
@@ -249,13 +249,13 @@ func TestConflicts(t *testing.T) {
 		}
 		all := d.(driver.Collections)
 		set := driver.Of{Key: key, Type: engine.SetType}
-		if _, err := all.Edit(ctx, set, []driver.Element{{Sub: []byte("m")}}, nil, engine.Process); err != nil {
+		if _, err := all.Edit(ctx, set, []driver.Element{{Sub: []byte("m")}}, engine.Process); err != nil {
 			t.Fatal(err)
 		}
 		for name, err := range map[string]error{
 			"Get":  one(d.Get(ctx, key, true)),
 			"swap": one(d.Write(ctx, &driver.Write{Key: key, Value: []byte("c"), If: &was})),
-			"Push": one(all.Push(ctx, driver.Of{Key: key, Type: engine.ListType}, []driver.Element{{}}, true, engine.Process)),
+			"Push": one(all.Push(ctx, driver.Of{Key: key, Type: engine.ListType}, []driver.Element{{}}, true, true, engine.Process)),
 		} {
 			var other *engine.CollectionError
 			if !errors.As(err, &other) || other.Type != "set" || string(other.Key) != "key" {
@@ -307,7 +307,7 @@ func TestWalksOverARestart(t *testing.T) {
 	if err := d.WriteAll(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.(driver.Collections).Edit(t.Context(), hash, edits, nil, engine.Process); err != nil {
+	if _, err := d.(driver.Collections).Edit(t.Context(), hash, edits, engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	restart := func(n int) {
@@ -328,7 +328,7 @@ func TestWalksOverARestart(t *testing.T) {
 		restart(len(keys))
 	}
 	fields := map[string]int{}
-	for e, err := range d.(driver.Collections).Elements(t.Context(), hash) {
+	for e, err := range d.(driver.Whole).Elements(t.Context(), hash) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,10 @@ func (r *redis) values(list []driver.Element) (args []string) {
 	return args
 }
 
-func (r *redis) Push(ctx context.Context, of driver.Of, list []driver.Element, front bool, d engine.Durability) (length int, err error) {
+func (r *redis) Push(ctx context.Context, of driver.Of, list []driver.Element, front, _ bool, d engine.Durability) (length int, err error) {
+	if len(list) == 0 {
+		return r.Count(ctx, of)
+	}
 	name := "RPUSH"
 	if front {
 		name = "LPUSH"
@@ -127,10 +130,12 @@ func (r *redis) Replace(ctx context.Context, of driver.Of, index int, e driver.E
 	return r.fits(ctx, of.Key, err)
 }
 
-func (r *redis) Pop(ctx context.Context, of driver.Of, front bool, was driver.Element, d engine.Durability) error {
-	name, index := "RPOP", -1
-	if front {
-		name, index = "LPOP", 0
+// popElement removes the element at an end if it is still the one given, as At returned it; otherwise the error is
+// ErrConflict.
+func (r *redis) popElement(ctx context.Context, of driver.Of, last bool, was driver.Element, d engine.Durability) error {
+	name, index := "LPOP", indexOf(last)
+	if last {
+		name = "RPOP"
 	}
 	_, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
 		now, err := r.At(ctx, of, index)
@@ -143,6 +148,14 @@ func (r *redis) Pop(ctx context.Context, of driver.Of, front bool, was driver.El
 		return []command{write(name, of.Key)}, nil
 	})
 	return err
+}
+
+// indexOf is the index of the first or the last element.
+func indexOf(last bool) int {
+	if last {
+		return -1
+	}
+	return 0
 }
 
 // Trim removes elements. Those after a part in the middle are pushed again.

@@ -30,15 +30,15 @@ var writes = []struct {
 		return err
 	}, "EXISTS", "cut-here"},
 	{"Push", func(ctx context.Context, d driver.Driver, key []byte) error {
-		_, err := d.(driver.Collections).Push(ctx, driver.Of{Key: key, Type: engine.ListType}, []driver.Element{{Value: []byte("cut-here")}}, true, engine.Process)
+		_, err := d.(driver.Collections).Push(ctx, driver.Of{Key: key, Type: engine.ListType}, []driver.Element{{Value: []byte("cut-here")}}, true, true, engine.Process)
 		return err
 	}, "LLEN", "cut-here"},
 	{"Insert", func(ctx context.Context, d driver.Driver, key []byte) error {
 		return d.(driver.Collections).Insert(ctx, driver.Of{Key: key, Type: engine.ListType}, 0, []driver.Element{{Value: []byte("cut-here")}}, engine.Process)
 	}, "LLEN", "EXEC"},
-	{"Edit", func(ctx context.Context, d driver.Driver, key []byte) error {
-		_, err := d.(driver.Collections).Edit(ctx, driver.Of{Key: key, Type: engine.SetType}, []driver.Element{{Sub: []byte("cut-here")}}, &driver.Element{}, engine.Process)
-		return err
+	{"Update", func(ctx context.Context, d driver.Driver, key []byte) error {
+		of, next := driver.Of{Key: key, Type: engine.SetType}, driver.Element{Sub: []byte("cut-here")}
+		return d.(driver.Collections).Update(ctx, of, next.Sub, engine.Process, func(*driver.Element) (*driver.Element, error) { return &next, nil })
 	}, "SCARD", "EXEC"},
 	{"WriteAll", func(ctx context.Context, d driver.Driver, key []byte) error {
 		return d.WriteAll(ctx, []*driver.Write{{Key: key, Value: []byte("cut-here")}, {Key: append([]byte("x"), key...), Delete: true}})

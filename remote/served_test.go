@@ -301,9 +301,8 @@ func TestEachWriteDeclaresAnew(t *testing.T) {
 			return d.WriteAll(t.Context(), []*driver.Write{{Key: []byte("a"), Delete: true}, {Key: []byte("b"), Value: []byte{4}, Schema: number}})
 		},
 		"edit": func(t *testing.T, d driver.Driver, number uint64) error {
-			of := driver.Of{Key: []byte("h"), Type: engine.HashType}
-			_, err := d.(driver.Collections).Edit(t.Context(), of, []driver.Element{{Sub: []byte("f"), Value: []byte{4}, Schema: number}}, &driver.Element{}, engine.Process)
-			return err
+			of, next := driver.Of{Key: []byte("h"), Type: engine.HashType}, driver.Element{Sub: []byte("f"), Value: []byte{4}, Schema: number}
+			return d.(driver.Collections).Update(t.Context(), of, next.Sub, engine.Process, func(*driver.Element) (*driver.Element, error) { return &next, nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -501,8 +500,8 @@ func TestSchemaUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := []driver.Element{{Sub: []byte("f"), Value: e.Value, Schema: e.Schema}}
-	_, err = d.Edit(t.Context(), driver.Of{Key: []byte("h"), Type: engine.HashType}, one, nil, engine.Process)
-	_, also := d.Push(t.Context(), driver.Of{Key: []byte("l"), Type: engine.ListType}, one, false, engine.Process)
+	_, err = d.Edit(t.Context(), driver.Of{Key: []byte("h"), Type: engine.HashType}, one, engine.Process)
+	_, also := d.Push(t.Context(), driver.Of{Key: []byte("l"), Type: engine.ListType}, one, false, true, engine.Process)
 	if err := errors.Join(err, also); err != nil {
 		t.Fatal(err)
 	}

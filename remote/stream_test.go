@@ -41,15 +41,15 @@ func TestNoStreams(t *testing.T) {
 func TestForeignCollections(t *testing.T) {
 	each(t, func(t *testing.T, at target) {
 		d := at.driver(t)
-		collections := d.(driver.Collections)
+		collections := d.(driver.Whole)
 		of := driver.Of{Key: []byte("k"), Type: "ReJSON-RL"}
 		edits := []driver.Element{{Sub: []byte("e")}, {Sub: []byte("f"), Delete: true}}
 		errs := map[string]error{}
 		_, errs["Count"] = collections.Count(t.Context(), of)
 		_, errs["Element"] = collections.Element(t.Context(), of, []byte("e"))
-		_, errs["Edit"] = collections.Edit(t.Context(), of, edits, nil, engine.Process)
-		_, errs["Edit of one"] = collections.Edit(t.Context(), of, edits[:1], nil, engine.Process)
-		_, errs["Edit of what was"] = collections.Edit(t.Context(), of, edits, &driver.Element{}, engine.Process)
+		_, errs["Edit"] = collections.Edit(t.Context(), of, edits, engine.Process)
+		_, errs["Edit of one"] = collections.Edit(t.Context(), of, edits[:1], engine.Process)
+		errs["Update"] = collections.Update(t.Context(), of, edits[0].Sub, engine.Process, func(*driver.Element) (*driver.Element, error) { return &edits[0], nil })
 		for _, err := range collections.Elements(t.Context(), of) {
 			errs["Elements"] = err
 		}

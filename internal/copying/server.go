@@ -91,7 +91,7 @@ func (s server) entryOf(e *driver.Entry) (admin.Entry, error) {
 // elementsOf yields the elements of a collection in a session, or now.
 func (s server) elementsOf(ctx context.Context, in driver.Driver, e *admin.Entry) iter.Seq2[admin.Element, error] {
 	return func(yield func(admin.Element, error) bool) {
-		collections, ok := in.(driver.Collections)
+		collections, ok := in.(driver.Whole)
 		if !ok {
 			yield(admin.Element{}, fmt.Errorf("the server has no collections: %w", errors.ErrUnsupported))
 			return
@@ -356,9 +356,9 @@ func (s server) putCollection(ctx context.Context, e *admin.Entry, elements iter
 			}
 		}
 		if e.Collection == string(engine.ListType) {
-			_, err = collections.Push(ctx, of(e), edits, false, engine.Process)
+			_, err = collections.Push(ctx, of(e), edits, false, false, engine.Process)
 		} else {
-			_, err = collections.Edit(ctx, of(e), edits, nil, engine.Process)
+			_, err = collections.Edit(ctx, of(e), edits, engine.Process)
 		}
 		return err
 	})

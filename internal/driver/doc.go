@@ -7,6 +7,6 @@
 //
 // Driver has the methods of every store. Features of some stores are interfaces of their own, which
 // the driver implements or not: Sorted, Schemas, Caching, Collections, Sessions, Feed, Informing.
-// If one is not implemented, the verbs that need it are errors.ErrUnsupported. Noticing, Maps and
-// Dumps are for copies of whole stores.
+// If one is not implemented, the verbs that need it are errors.ErrUnsupported. Noticing, Maps, Dumps
+// and Whole are for copies of whole stores. Package elements implements Collections for the engine.
 package driver

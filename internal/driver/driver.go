@@ -100,99 +100,6 @@ type Caching interface {
 	GetKept(ctx context.Context, key []byte) (e Entry, made *atomic.Value, err error)
 }
 
-// Of names a collection.
-type Of struct {
-	Key  []byte
-	Type engine.CollectionType
-}
-
-// Element is an element of a collection:
-//
-//	hash         Sub is the field, Value its value
-//	set          Sub is the member
-//	sorted set   Sub is the member, Score its score
-//	list         Value is the element; it has no Sub
-//	stream       Sub and Value are those of internal/redisstream. Only Elements and Edit know them, of a driver that has
-//	             Sessions; Edit only sets, and tells of none whether it existed
-type Element struct {
-	Sub, Value []byte
-	Schema     uint64 // of Value
-	Score      float64
-	Delete     bool // of an edit
-}
-
-// Collections is a driver that keeps many elements under one key. Every call but Type and Clear returns a
-// *engine.CollectionError or engine.ErrType when the key holds something else. A collection without elements does
-// not exist.
-type Collections interface {
-	// Type returns the type of the key, "" for a value. The error is engine.ErrNotFound when there
-	// is no entry.
-	Type(ctx context.Context, key []byte) (engine.CollectionType, error)
-
-	// Count returns the number of elements, 0 when there is no collection.
-	Count(ctx context.Context, of Of) (int, error)
-
-	// Clear deletes the collection, and reports whether there was one.
-	Clear(ctx context.Context, of Of, d engine.Durability) (existed bool, err error)
-
-	// Rename moves the collection and its deadline to another key, and replaces any entry of that
-	// key. The error is engine.ErrNotFound when there is no collection.
-	Rename(ctx context.Context, of Of, to []byte, d engine.Durability) error
-
-	// Element returns one element of a hash, a set or a sorted set. The error is engine.ErrNotFound when there is none.
-	Element(ctx context.Context, of Of, sub []byte) (Element, error)
-
-	// Elements yields all elements: of a list first to last, of a sorted set by score and member, of others in no
-	// order.
-	Elements(ctx context.Context, of Of) iter.Seq2[Element, error]
-
-	// Edit sets and deletes elements of a hash, a set or a sorted set, all or none, and returns how many of them
-	// existed. Unless was is nil, there is one edit, and it is made only if its element is still *was, or, if *was is
-	// the zero Element, still missing; otherwise the error is ErrConflict.
-	Edit(ctx context.Context, of Of, edits []Element, was *Element, d engine.Durability) (existed int, err error)
-
-	// Ranked yields the members of a sorted set with ranks in [from, to), the first rank 0, counted from the highest
-	// score if down. To is -1 for no bound.
-	Ranked(ctx context.Context, of Of, from, to int, down bool) iter.Seq2[Element, error]
-
-	// Scored yields the members of a sorted set with scores in [low, high), or [low, +Inf] if high is nil, from the
-	// highest if down. Low is nil for no bound.
-	Scored(ctx context.Context, of Of, low, high *float64, down bool) iter.Seq2[Element, error]
-
-	// Rank returns the rank of a member of a sorted set, from 0. The error is engine.ErrNotFound when it is none.
-	Rank(ctx context.Context, of Of, member []byte, down bool) (int, error)
-
-	// CountScores returns the number of members of a sorted set with scores in [low, high).
-	CountScores(ctx context.Context, of Of, low, high float64) (int, error)
-
-	// The verbs of lists. An index counts from the end if it is negative. The error of an index that does not exist is
-	// engine.ErrNotFound.
-
-	// At returns the element at an index.
-	At(ctx context.Context, of Of, index int) (Element, error)
-
-	// Between yields the elements with indexes in [from, to). Bounds beyond the ends mean the ends.
-	Between(ctx context.Context, of Of, from, to int, down bool) iter.Seq2[Element, error]
-
-	// Push puts elements at an end, all or none, and returns the length of the list then. In front they come one after
-	// the other, so the last of them is the first of the list.
-	Push(ctx context.Context, of Of, list []Element, front bool, d engine.Durability) (length int, err error)
-
-	// Insert puts elements before the element at an index, or after the last one if the index is
-	// the length.
-	Insert(ctx context.Context, of Of, index int, list []Element, d engine.Durability) error
-
-	// Replace sets the element at an index.
-	Replace(ctx context.Context, of Of, index int, e Element, d engine.Durability) error
-
-	// Pop removes the element at an end if it is still the one given, as At returned it; otherwise the error is
-	// ErrConflict.
-	Pop(ctx context.Context, of Of, front bool, was Element, d engine.Durability) error
-
-	// Trim removes the elements with indexes in [from, to).
-	Trim(ctx context.Context, of Of, from, to int, d engine.Durability) error
-}
-
 // Sessions is a driver that has snapshots and transactions.
 type Sessions interface {
 	// Snapshot begins a session that reads one moment, and never changes.
@@ -208,7 +115,7 @@ type Sessions interface {
 type Session interface {
 	Driver
 	Sorted
-	Collections
+	Whole
 
 	// Commit makes the writes count, all of them or, with an error, none. The error is ErrConflict when something that
 	// the session has read has changed: the caller may begin anew.

@@ -10,7 +10,7 @@ import (
 // arrows has, for each package of the library, its servers and its tests, and for each part of the command, the other
 // packages of the module that it imports. Those of outer may import any.
 var arrows = map[string][]string{
-	".":                             {"codec", "internal/backup", "internal/cache", "internal/compaction", "internal/detach", "internal/driver", "internal/engine", "internal/feed", "internal/files", "internal/keycodec", "internal/opened", "internal/positions", "internal/record", "internal/render", "internal/seglog", "internal/store", "internal/stream", "internal/vfs"},
+	".":                             {"codec", "internal/backup", "internal/cache", "internal/compaction", "internal/detach", "internal/driver", "internal/elements", "internal/engine", "internal/feed", "internal/files", "internal/keycodec", "internal/opened", "internal/record", "internal/render", "internal/seglog", "internal/store", "internal/stream", "internal/vfs"},
 	"access":                        {".", "internal/sparing"},
 	"admin":                         {".", "codec", "internal/backup", "internal/driver", "internal/engine", "internal/files", "internal/keycodec", "internal/opened", "internal/pairs", "internal/render", "internal/repair", "internal/seglog", "internal/stream", "internal/vfs"},
 	"codec":                         {"internal/jsontext", "internal/promoted"},
@@ -29,7 +29,8 @@ var arrows = map[string][]string{
 	"internal/crashtest":            {"internal/files", "internal/tail", "internal/vfs"},
 	"internal/detach":               {},
 	"internal/disktest":             {},
-	"internal/driver":               {"internal/engine"},
+	"internal/driver":               {"internal/engine", "internal/keycodec"},
+	"internal/elements":             {"internal/driver", "internal/engine", "internal/keycodec", "internal/positions"},
 	"internal/engine":               {"internal/cache", "internal/checkpoint", "internal/clock", "internal/collection", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/span", "internal/sysmem", "internal/vfs", "internal/warm"},
 	"internal/exposition":           {},
 	"internal/feed":                 {"internal/collection", "internal/record", "internal/seglog", "internal/engine"},
@@ -109,7 +110,7 @@ var arrows = map[string][]string{
 	"redisapi/internal/sortedsets":  {".", "internal/resp", "redisapi/internal/command", "redisapi/internal/elements"},
 	"redisapi/internal/streams":     {".", "internal/redisstream", "redisapi/internal/command"},
 	"redisapi/internal/strings":     {".", "internal/hyperloglog", "redisapi/internal/command"},
-	"remote":                        {".", "internal/driver", "internal/engine", "internal/wire"},
+	"remote":                        {".", "internal/driver", "internal/engine", "internal/keycodec", "internal/wire"},
 
 	"cmd/copal/internal/changes":   {".", "admin", "cmd/copal/internal/cli", "cmd/copal/internal/fields", "internal/ndjson"},
 	"cmd/copal/internal/cli":       {".", "admin", "cmd/copal/internal/socket", "internal/copying", "internal/files", "internal/glob", "internal/ndjson", "internal/opened", "internal/seglog", "internal/vfs", "remote"},
