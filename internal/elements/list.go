@@ -185,7 +185,7 @@ func (c *Collections) popElement(of driver.Of, last bool, d engine.Durability, t
 			return nil, err
 		}
 		e, err := now.Element(at)
-		if ok = err == nil && e.Same(&first); !ok {
+		if ok = err == nil && Nested(&e, nil, &first, true) == nil; !ok {
 			return nil, err
 		}
 		return []*engine.Edit{{Sub: at, Delete: true}}, nil
