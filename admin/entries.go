@@ -98,16 +98,32 @@ type Element struct {
 
 // Elements yields the elements of the collection under key, in bytewise order of their names, and
 // none if there is no collection. An element that cannot be read comes as an error, and Elements
-// goes on. Name and value are the caller's own.
-func Elements(s *copal.Snapshot, key []byte) iter.Seq2[Element, error] {
-	view, store := (*opened.View.Load())(s)
-	return elements(view.Collections(), store, key)
+// goes on. Name and value are the caller's own. A transaction depends on the elements then, and for
+// one on another machine the only error is errors.ErrUnsupported.
+func Elements[S Moment](in S, key []byte) iter.Seq2[Element, error] {
+	return ElementsFrom(in, key, nil)
 }
 
-// elements are those of a view, or of a transaction.
-func elements(of engine.Collections, store *engine.Store, key []byte) iter.Seq2[Element, error] {
+// ElementsFrom is Elements from a name on.
+func ElementsFrom[S Moment](in S, key, name []byte) iter.Seq2[Element, error] {
+	switch in := any(in).(type) {
+	case *copal.Snapshot:
+		view, store := (*opened.View.Load())(in)
+		return elements(view.Collections(), store, key, name)
+	case *copal.Tx:
+		if tx := engineTx(in); tx != nil {
+			return elements(tx.Collections(), tx.Owner(), key, name)
+		}
+	}
+	return func(yield func(Element, error) bool) { yield(Element{}, errors.ErrUnsupported) }
+}
+
+// Moment is where Elements reads a collection: a snapshot, or a transaction.
+type Moment interface{ *copal.Snapshot | *copal.Tx }
+
+func elements(of engine.Collections, store *engine.Store, key, from []byte) iter.Seq2[Element, error] {
 	return func(yield func(Element, error) bool) {
-		for item := range of.All(key, "", engine.Span{}, true) {
+		for item := range of.All(key, "", engine.Span{Low: from}, true) {
 			e, err := Element{Name: bytes.Clone(item.Key)}, item.Err
 			if err == nil {
 				err = e.take(store, key, &item.Entry)

@@ -106,7 +106,7 @@ func (e *Found) IsRendered(db *copal.DB) bool { return opened.Renderers(db).Of(e
 type Result struct {
 	Seq     uint64 // the number of the record of the write, or of the last record of the store if there is none
 	Existed bool   // there was an entry
-	Changed bool   // the write has a record
+	Changed bool   // an entry was set, or one was deleted
 }
 
 // Write is Put of one entry which is as durable as d. If e.Deleted is set, it deletes the entry. A

@@ -112,7 +112,7 @@ func TestLook(t *testing.T) {
 
 // An entry that a transaction has written has a number after the commit, and none before; each
 // entry of a group has its own.
-func TestPutIn(t *testing.T) {
+func TestPutInTransaction(t *testing.T) {
 	db := openMemory(t)
 	var last *copal.Tx
 	err := db.Update(func(tx *copal.Tx) error {

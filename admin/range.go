@@ -2,7 +2,6 @@ package admin
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/copaldb/copal"
@@ -11,8 +10,17 @@ import (
 )
 
 // Range is a range of keys of a store: of keys that are ordered by their bytes, or of a map whose
-// keys have another order, such as integers.
-type Range struct{ of engine.Range }
+// keys have another order, such as integers. ParseRange returns one; the zero Range has no keys.
+type Range struct {
+	of     engine.Range
+	parsed bool
+}
+
+// ErrUnbounded is the error of DeleteRange for a range that lacks a bound and is not ordered by the
+// bytes of its keys: no record can delete it.
+var ErrUnbounded = errors.New("copal: a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
+
+var errNoRange = errors.New("copal: a Range that ParseRange has not returned")
 
 // ParseRange returns the range that start and rest name, in the form in which the log has the key
 // and the value of a range deletion:
@@ -25,27 +33,40 @@ type Range struct{ of engine.Range }
 // Bounds may be left out, also of a range that no record can delete.
 func ParseRange(start, rest []byte) (Range, error) {
 	r, err := engine.AskedRange(start, rest)
-	return Range{r}, err
+	if err != nil {
+		return Range{}, err
+	}
+	return Range{r, true}, nil
 }
 
-// RangeOf returns the range that a Change deletes, as ParseRange reads it. Range of the Change is set.
-func RangeOf(c *copal.Change) (start, rest []byte) { return c.Key, (*opened.RestOf.Load())(c) }
+// RangeOf returns the range that a Change deletes, as ParseRange reads it. Range of the Change is
+// set: a watch has yielded it.
+func RangeOf(c *copal.Change) (start, rest []byte) {
+	if of := opened.RestOf.Load(); of != nil {
+		rest = (*of)(c)
+	}
+	return c.Key, rest
+}
 
 // Beginning returns the bytes with which all keys of the range begin, such as the copal.MapPrefix
 // of a map; nil for none.
 func (r *Range) Beginning() []byte { return r.of.Beginning() }
 
 // Has reports whether a key is in the range.
-func (r *Range) Has(key []byte) bool { return r.of.Has(key) }
+func (r *Range) Has(key []byte) bool { return r.parsed && r.of.Has(key) }
 
 // Entries yields the entries in the range in its order, from the one after a key of the range on,
 // which may be nil; backward from the last to the first. Key and value are valid until the next
-// entry. A collection has its type and its deadline, and no elements. The transaction depends on
-// the entries that were yielded. An error comes with the key of its entry, if it has one.
+// entry. A collection has its type and its deadline, and no elements. after is nil or a key that the
+// range Has. The transaction depends on the entries that were yielded. An error comes with the key of its entry, if it has one.
 func (r *Range) Entries(tx *copal.Tx, after []byte, backward bool) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		in := engineTx(tx)
-		if in == nil {
+		switch {
+		case !r.parsed:
+			yield(Found{}, errNoRange)
+			return
+		case in == nil:
 			yield(Found{}, errors.ErrUnsupported)
 			return
 		}
@@ -71,11 +92,14 @@ func foundIn(tx *engine.Tx, item *engine.Item) (Found, error) {
 	return Found{Entry: Entry{Key: item.Key, Collection: of.Type, Expires: timeOf(deadline)}}, err
 }
 
-// DeleteRange deletes the entries in a range as one write, which is as durable as Put. The error is
-// errors.ErrUnsupported for a range that lacks a bound and is not ordered by the bytes of its keys.
+// DeleteRange deletes the entries in a range as one write, which is as durable as Put. The error may
+// be ErrUnbounded, or errors.ErrUnsupported for a store on another machine.
 func DeleteRange[S Writable](in S, r *Range) error {
-	if !r.of.IsDeletable() {
-		return fmt.Errorf("%w: a range of keys that are not ordered by their bytes is deleted with both bounds, or none", errors.ErrUnsupported)
+	switch {
+	case !r.parsed:
+		return errNoRange
+	case !r.of.IsDeletable():
+		return ErrUnbounded
 	}
 	store, tx, err := writable(in)
 	switch {

@@ -72,8 +72,29 @@ func TestRange(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := admin.DeleteRange(db, &open); !errors.Is(err, errors.ErrUnsupported) {
+	if err := admin.DeleteRange(db, &open); !errors.Is(err, admin.ErrUnbounded) {
 		t.Error("a record deletes a range of integers without an end:", err)
+	}
+	wrong, err := admin.ParseRange([]byte("ages:9"), []byte("no order"))
+	if err == nil {
+		t.Error("an order without a name is accepted")
+	}
+	if err := admin.DeleteRange(db, &wrong); err == nil {
+		t.Error("a range that could not be parsed is deleted")
+	}
+	if wrong.Has([]byte("ages:9")) {
+		t.Error("a range that could not be parsed has a key")
+	}
+	err = db.View(func(tx *copal.Tx) error {
+		for found, err := range wrong.Entries(tx, nil, false) {
+			if err == nil {
+				t.Errorf("a range that could not be parsed yields %q", found.Key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 	all, err := admin.ParseRange([]byte("ages:"), nil)
 	if err != nil {

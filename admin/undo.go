@@ -150,7 +150,7 @@ func (u *undoing) unchanged(d *Difference, is, was *Entry) error {
 	case is.Collection == "" || was != nil && was.Collection == is.Collection:
 		return nil
 	}
-	for both, err := range pairs.Of(Elements(u.now, d.Key), elements(u.tx.Collections(), u.store, d.Key), nameOf, ends) {
+	for both, err := range pairs.Of(Elements(u.now, d.Key), elements(u.tx.Collections(), u.store, d.Key, nil), nameOf, ends) {
 		if err != nil {
 			return err
 		}

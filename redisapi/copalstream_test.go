@@ -1,7 +1,10 @@
 package redisapi
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -169,6 +172,58 @@ func TestMapsByName(t *testing.T) {
 	for name := range s.DB.Maps() {
 		if name != "a" && name != "b:c" {
 			t.Errorf("there is a map %q", name)
+		}
+	}
+}
+
+// A page has the elements as they are stored, and fails at one that cannot be read, so no copy
+// loses it.
+func TestStreamPagesOfOddElements(t *testing.T) {
+	dir := t.TempDir()
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, address := newServer(t, func(s *Server) { s.DB.Close(); s.DB = db })
+	p := dial(t, address)
+
+	typed := copaladmin.Element{Name: []byte("m"), Value: []byte("\x02"), Codec: "binary", Schema: "int"}
+	if err := copaladmin.PutElements(s.DB, &copaladmin.Entry{Key: []byte("typed"), Collection: "stream"}, []copaladmin.Element{typed}, true); err != nil {
+		t.Fatal(err)
+	}
+	p.want("COPAL.STREAM GET typed", `[0 ["m" "\x02"]]`)
+
+	p.do("XADD damaged 1-1 f needle1-1")
+	p.do("XADD damaged 1-2 f needle1-2")
+	p.do("XADD damaged 1-3 f needle1-3")
+	if err := s.DB.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	text, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(logs[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("N"), int64(bytes.Index(text, []byte("needle1-2")))); err != nil {
+		t.Fatal(err)
+	}
+	for _, begin := range []string{"", "COPAL.BEGIN SNAPSHOT", "COPAL.BEGIN"} {
+		if begin != "" {
+			p.do(begin)
+		}
+		if reply := p.do("COPAL.STREAM GET damaged"); !strings.Contains(reply, "checksum") {
+			t.Errorf("%q: %s", begin, reply)
+		}
+		if begin != "" {
+			p.want("COPAL.ROLLBACK", "OK")
 		}
 	}
 }

@@ -136,11 +136,11 @@ func keysLike(c *command.Call) error {
 			}
 			return nil
 		}
-		maps := func() (n int) {
-			for range c.Shared.DB.Maps() {
-				n++
+		maps := func() (names []string) {
+			for name := range c.Shared.DB.Maps() {
+				names = append(names, name)
 			}
-			return n
+			return names
 		}
 		sorted := len(prefix) > 0
 		if !sorted {
@@ -149,7 +149,7 @@ func keysLike(c *command.Call) error {
 			if few = errors.Is(err, errors.ErrUnsupported); err != nil && !few {
 				return err
 			}
-			if sorted = !few && maps() != before; sorted { // keys of a map that was declared meanwhile may have come twice
+			if sorted = !few && !slices.Equal(maps(), before); sorted { // keys of a map that was declared meanwhile may have come twice
 				c.Cut(from)
 				n = 0
 			}

@@ -1,6 +1,9 @@
 package native
 
 import (
+	"bytes"
+
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/redisapi/internal/command"
 	"github.com/copaldb/copal/redisapi/internal/keys"
 )
@@ -8,14 +11,14 @@ import (
 // streamPage is COPAL.STREAM GET: elements of a stream as the store has them, in the order of their names
 // (internal/redisstream).
 func streamPage(c *command.Call) error {
-	key, from, count := c.Args[2], "", int64(RangeCount)
+	key, from, count := c.Args[2], []byte(nil), int64(RangeCount)
 	for i := 3; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) {
 			return command.ErrSyntax
 		}
 		switch value := c.Args[i+1]; {
 		case command.Is(c.Args[i], "AFTER"):
-			from = string(value) + "\x00" // the next name
+			from = append(bytes.Clone(value), 0) // the next name
 		case command.Is(c.Args[i], "COUNT"):
 			n, err := command.ParseInt(value)
 			if err != nil || n < 1 {
@@ -29,25 +32,27 @@ func streamPage(c *command.Call) error {
 	if _, err := c.Exists(key, "stream"); err != nil {
 		return err
 	}
-	var names []string
-	var values [][]byte
-	bytes, more := 0, false
-	for name, value := range c.Store.Stream(key).From(from) {
-		if more = int64(len(names)) == count || bytes >= rangeBytes; more {
+	var page []copaladmin.Element
+	size, more := 0, false
+	for e, err := range copaladmin.ElementsFrom(c.Tx, key, from) {
+		if err != nil {
+			return err
+		}
+		if more = int64(len(page)) == count || size >= rangeBytes; more {
 			break
 		}
-		if c.Uses(len(name) + len(value)); !c.GoOn(1) {
+		if c.Uses(len(e.Name) + len(e.Value)); !c.GoOn(1) {
 			return c.Err()
 		}
-		names, values = append(names, name), append(values, value)
-		bytes += len(name) + len(value)
+		page = append(page, e)
+		size += len(e.Name) + len(e.Value)
 	}
 	c.Array(2)
 	c.Flag(more)
-	c.Array(2 * len(names))
-	for i, name := range names {
-		c.BulkString(name)
-		c.Bulk(values[i])
+	c.Array(2 * len(page))
+	for _, e := range page {
+		c.Bulk(e.Name)
+		c.Bulk(e.Value)
 	}
 	return nil
 }
