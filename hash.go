@@ -135,7 +135,7 @@ func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 		edits = append(edits, e)
 	}
 	slices.SortFunc(edits, func(a, b driver.Element) int { return bytes.Compare(a.Sub, b.Sub) })
-	_, err := h.edit(edits, h.by)
+	_, err := h.edit(distinct(edits), h.by)
 	return err
 }
 

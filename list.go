@@ -141,7 +141,10 @@ func (l *ListOf[V]) PopFront() (v V, ok bool, err error) { return l.popEnd(false
 func (l *ListOf[V]) PopBack() (v V, ok bool, err error) { return l.popEnd(true, l.by) }
 
 func (l *ListOf[V]) popEnd(last bool, d engine.Durability) (v V, ok bool, err error) {
-	ok, err = l.pop(last, d, func(e *driver.Element) error { return l.decode(l.values, l.key, e, &v) })
+	ok, err = l.pop(last, d, func(e *driver.Element) error {
+		v = *new(V) // without the element that another call has popped meanwhile
+		return l.decode(l.values, l.key, e, &v)
+	})
 	if err != nil || !ok {
 		return *new(V), false, err
 	}

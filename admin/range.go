@@ -58,7 +58,8 @@ func (r *Range) Has(key []byte) bool { return r.parsed && r.of.Has(key) }
 // Entries yields the entries in the range in its order, from the one after a key of the range on,
 // which may be nil; backward from the last to the first. Key and value are valid until the next
 // entry. A collection has its type and its deadline, and no elements. after is nil or a key that the
-// range Has. The transaction depends on the entries that were yielded. An error comes with the key of its entry, if it has one.
+// range Has. The transaction depends on the entries that were yielded. An error comes with the key of
+// its entry, if it has one.
 func (r *Range) Entries(tx *copal.Tx, after []byte, backward bool) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		in := engineTx(tx)

@@ -176,7 +176,7 @@ func TestMapsByName(t *testing.T) {
 	}
 }
 
-// A page has the elements as they are stored, and fails at one that cannot be read, so no copy
+// A page has the stored elements unchanged, and fails at one that cannot be read, so no copy
 // loses it.
 func TestStreamPagesOfOddElements(t *testing.T) {
 	dir := t.TempDir()

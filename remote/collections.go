@@ -229,11 +229,14 @@ func (r *redis) exchange(ctx context.Context, of driver.Of, was, next *driver.El
 func (r *redis) Pop(ctx context.Context, of driver.Of, last bool, d engine.Durability, take func(*driver.Element) error) (ok bool, err error) {
 	err = driver.Retry(func() error {
 		was, err := r.end(ctx, of, last)
-		if err == nil {
-			e := was
-			err = take(&e)
+		if ok = err == nil; !ok {
+			if errors.Is(err, engine.ErrNotFound) {
+				err = nil
+			}
+			return err
 		}
-		switch {
+		e := was
+		switch err := take(&e); {
 		case err != nil:
 			return err
 		case of.Type == engine.ListType:
@@ -241,10 +244,7 @@ func (r *redis) Pop(ctx context.Context, of driver.Of, last bool, d engine.Durab
 		}
 		return r.exchange(ctx, of, &was, &driver.Element{Sub: was.Sub, Delete: true}, d)
 	})
-	if errors.Is(err, engine.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return ok && err == nil, err
 }
 
 // end returns the first or the last element of a list or a sorted set.

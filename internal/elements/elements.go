@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -98,7 +99,7 @@ func (c *Collections) Type(_ context.Context, key []byte) (engine.CollectionType
 
 func (c *Collections) Count(ctx context.Context, of driver.Of) (int, error) {
 	if of.Type == engine.SortedSetType {
-		return c.CountFields(ctx, of, scoreSpan)
+		return c.CountFields(ctx, of, scoreSpan())
 	}
 	return c.CountFields(ctx, of, engine.Span{})
 }
@@ -153,6 +154,9 @@ func keyOf(of driver.Of, sub []byte) []byte {
 func elementOf(of driver.Of, sub []byte, e *engine.Entry) (driver.Element, error) {
 	if of.Type == engine.SortedSetType {
 		score, err := scoreCodec().Decode(e.Value)
+		if err != nil {
+			err = fmt.Errorf("%w: in sorted set %q: %w", engine.ErrType, of.Key, err)
+		}
 		return driver.Element{Sub: sub, Score: score}, err
 	}
 	return driver.Element{Sub: sub, Value: e.Value, Schema: e.Schema}, nil

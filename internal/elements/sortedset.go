@@ -19,12 +19,12 @@ const (
 	scoreBytes = 8 // of a sort key
 )
 
-// scoreSpan has all elements in the order of the scores.
-var scoreSpan = engine.PrefixSpan([]byte{scoreMark})
+// scoreSpan returns the span of all elements in the order of the scores.
+func scoreSpan() engine.Span { return engine.PrefixSpan([]byte{scoreMark}) }
 
 // spanOfScores is the span of the scores in [from, to); nil is no bound. NaN has none.
 func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
-	span = scoreSpan
+	span = scoreSpan()
 	for _, bound := range []struct {
 		score *float64
 		sort  *[]byte
@@ -182,7 +182,7 @@ func (c *Collections) popMember(of driver.Of, last bool, d engine.Durability, ta
 
 // end returns the sub-key of the first or the last member in the order, nil for none.
 func (c *Collections) end(of driver.Of, last bool) ([]byte, error) {
-	span := scoreSpan
+	span := scoreSpan()
 	span.Down = last
 	for item := range c.reader().All(of.Key, of.Type, span, false) {
 		return bytes.Clone(item.Key), item.Err
@@ -196,7 +196,7 @@ func (c *Collections) Rank(ctx context.Context, of driver.Of, member []byte, dow
 		return 0, err
 	}
 	text, _ := scoreText(e.Score) // from which it was decoded
-	span := scoreSpan
+	span := scoreSpan()
 	if down {
 		span.Low, span.LowOpen = scoreKey(text, member), true
 	} else {
@@ -214,7 +214,7 @@ func (c *Collections) CountScores(ctx context.Context, of driver.Of, low, high f
 }
 
 func (c *Collections) Ranked(_ context.Context, of driver.Of, from, to int, down bool) iter.Seq2[driver.Element, error] {
-	return c.placed(of, scoreSpan, max(from, 0), to, down)
+	return c.placed(of, scoreSpan(), max(from, 0), to, down)
 }
 
 func (c *Collections) Scored(_ context.Context, of driver.Of, low, high *float64, down bool) iter.Seq2[driver.Element, error] {
