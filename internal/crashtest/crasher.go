@@ -187,7 +187,7 @@ func (c *Crasher[S, B, T]) kill(mem *vfs.Mem, book B, where string, depth int) {
 // Tear opens the states that a kill within a copy may leave. If only a few boundaries are crashed,
 // some copies are torn nevertheless, each in about one way.
 func (c *Crasher[S, B, T]) Tear(mem *vfs.Mem, book B, op vfs.Op, depth int) {
-	odds := 20
+	odds := 10
 	if Long() {
 		odds = 5
 	}

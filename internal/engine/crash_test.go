@@ -394,7 +394,7 @@ func longTest() bool { return crashtest.Long() }
 func TestCrashModel(t *testing.T) { logtest.BothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
-	want, limit, sparse := 1_000, 8, 15
+	want, limit, sparse := 3_000, 8, 6
 	if longTest() {
 		want, limit, sparse = 2_500_000, 40, 0
 	}

@@ -204,25 +204,24 @@ func mortalScript(rng *rand.Rand, n int) []step {
 //     record.
 func TestCrashModelDeadlines(t *testing.T) { logtest.BothWays(t, crashModelDeadlines) }
 
-func crashModelDeadlines(t *testing.T) { crashDeadlines(t, nil) }
+func crashModelDeadlines(t *testing.T) { crashDeadlines(t, 1_600, 12, nil) }
 
 // TestCrashModelEnds is the same where the end of an entry is a record. Whatever survives, each of these belongs to
 // the entry that its key had then, and no entry has two.
 func TestCrashModelEnds(t *testing.T) { logtest.BothWays(t, crashModelEnds) }
 
 func crashModelEnds(t *testing.T) {
-	crashDeadlines(t, func(o *Options) { o.SegmentBytes, o.ExpiryEvents = 400, true })
+	crashDeadlines(t, 800, 30, func(o *Options) { o.SegmentBytes, o.ExpiryEvents = 400, true })
 }
 
-func crashDeadlines(t *testing.T, options func(*Options)) {
-	want := 800
+func crashDeadlines(t *testing.T, want, sparse int, options func(*Options)) {
 	if longTest() {
 		want = 1_000_000
 	}
 	states, scripts := 0, 0
 	for seed := uint64(1); states < want || seed <= 3; seed++ { // each size of the ring
 		c := compactionCrasher(t, seed)
-		c.clock, c.Again, c.Sparse = logtest.NewClock(), 500, 30
+		c.clock, c.Again, c.Sparse = logtest.NewClock(), 500, sparse
 		if options != nil {
 			c.options, c.judge = options, wantEnds
 		}

@@ -223,7 +223,7 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want, least := 100, 3
+	want, least := 400, 3
 	if longTest() {
 		want = 1_000_000
 	}
@@ -236,7 +236,7 @@ func crashModelGroups(t *testing.T) {
 			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
 			o.NoSnapshot = seed%4 == 3
 		}
-		c.Again, c.Sparse = 500, 240
+		c.Again, c.Sparse = 500, 120
 		c.Run(vfs.NewCrashMem(), newOracle(nil), groupScript(c.Rng, 40))
 		states, torn, scripts, compacted = states+c.States, torn+c.Torn, scripts+1, compacted+c.compacted
 		if c.Failure != "" {

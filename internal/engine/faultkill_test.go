@@ -72,7 +72,7 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 }
 
 func faultsAfterKills(t *testing.T, script []step) {
-	most := 2 // of one kind
+	most := 5 // of one kind
 	if longTest() {
 		most = 1 << 30
 	}

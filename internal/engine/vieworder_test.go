@@ -255,7 +255,7 @@ func viewsAgainstTheirEntries(t *testing.T, asked bool) {
 		}
 	}
 	const writers, keys = 3, 120
-	rounds := 120
+	rounds := 250
 	if testing.Short() {
 		rounds = 80
 	}
