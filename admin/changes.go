@@ -9,8 +9,9 @@ import (
 
 // Changes counts how often each entry with a key in [from, to) has changed between two snapshots of
 // db, of which then is the older one. nil is no bound. The returned function gives the number for a
-// key. A transaction that changes an entry counts once. A range deletion counts for all keys of the
-// range, also where it found no entry.
+// key in [from, to). A transaction that changes an entry counts once, and once more for each range
+// with the key that it also deletes. A range deletion counts for all keys of the range, also where
+// it found no entry.
 //
 // Changes reads the log between the two, and keeps the changed keys in memory. The errors are those
 // of DB.Watch, such as copal.ErrHistoryLost.

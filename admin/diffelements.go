@@ -24,8 +24,9 @@ type ElementDifference struct {
 // in bytewise order of their names. If only one of them has a collection, or their types differ,
 // all elements differ: first come those of a, then those of b.
 //
-// For a list at two moments of one store it yields the elements that were added, removed or set;
-// for lists of two stores it compares the elements by their indexes. Errors are as in Diff.
+// For a list at two moments of one store it yields the elements that were added, removed or set. An
+// element whose position was renewed to make room is yielded as removed and as added. For lists of
+// two stores it compares the elements by their indexes. Errors are as in Diff.
 func DiffElements(a, b *copal.Snapshot, key []byte) iter.Seq2[ElementDifference, error] {
 	return func(yield func(ElementDifference, error) bool) {
 		x, y := collectionIn(a, key), collectionIn(b, key)

@@ -1,3 +1,3 @@
-// Package admin is for maintenance: it checks and repairs a store that no process has open, moves
-// entries between stores unchanged, compares snapshots, and undoes changes.
+// Package admin has functions for tools and servers: checking, repairing and restoring a directory,
+// reading and writing entries in their stored form, comparing snapshots, and undoing changes.
 package admin

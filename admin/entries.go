@@ -88,9 +88,11 @@ func schemaOf(store *engine.Store, key []byte, number uint64) (codec, text strin
 	return schema.Codec, schema.Text, nil
 }
 
-// Element is an element of a collection as a store keeps it.
+// Element is an element of a collection as a store keeps it. Its Name is the field of a hash, the
+// member of a set or the position in a list; a sorted set has two elements per member (see package
+// internal/elements).
 type Element struct {
-	Name   []byte // its name in the collection; in a hash, the field
+	Name   []byte // its name in the collection
 	Value  []byte // as Codec has encoded it
 	Codec  string // Codec and Schema are as in Entry
 	Schema string
@@ -98,8 +100,8 @@ type Element struct {
 
 // Elements yields the elements of the collection under key, in bytewise order of their names, and
 // none if there is no collection. An element that cannot be read comes as an error, and Elements
-// goes on. Name and value are the caller's own. A transaction depends on the elements then, and for
-// one on another machine the only error is errors.ErrUnsupported.
+// goes on. Name and value are the caller's own. A transaction depends on the elements that it reads.
+// For one on another machine the only error is errors.ErrUnsupported.
 func Elements[S Moment](in S, key []byte) iter.Seq2[Element, error] {
 	return ElementsFrom(in, key, nil)
 }
@@ -145,11 +147,13 @@ func (e *Element) take(store *engine.Store, key []byte, from *engine.Entry) (err
 // Put stores entries, from another store or this one, all or none of them, and replaces the present
 // entries of their keys. Of several entries with one key the last counts. Put ignores Seq and Time.
 // An entry whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set
-// or, in a transaction, as that; there it reads whether an entry exists that it deletes.
+// or, in a transaction, as that; there it reads whether an entry exists that it deletes. Put keeps
+// none of the entries' bytes.
 //
 // The errors are those of Map.Set, and one for a Codec that is no possible name of a codec, or a
-// Content that no record can have. Put does not check that a value fits its schema; the first read
-// does.
+// Content that no record can have. For a store on another machine it is errors.ErrUnsupported; for
+// an entry with a Collection, copal.ErrType. Put does not check that a value fits its schema; the
+// first read does.
 func Put[S Writable](in S, entries ...*Entry) error {
 	store, tx, err := writable(in)
 	if err != nil {

@@ -27,7 +27,8 @@ import (
 // one of the map's, if the map is open or the log has the type of its keys. A codec that does not
 // parse keeps JSON as raw bytes, which an open map's type must be able to read.
 //
-// The error for JSON that does not fit is a *MisfitError.
+// The error for a key or value that does not fit is a *MisfitError. db must be a store on this
+// machine.
 func Fit(db *copal.DB, e *Entry) error {
 	value, schema, err := fit(db, e.Key, e.Value)
 	if err != nil || schema == 0 {
@@ -39,7 +40,8 @@ func Fit(db *copal.DB, e *Entry) error {
 }
 
 // IsTyped reports whether the map that a key belongs to has typed values, so that it reads neither
-// collections nor arbitrary bytes.
+// collections nor arbitrary bytes. It also returns true for a key that is not valid in its map; call
+// CheckKey first.
 func IsTyped(db *copal.DB, key []byte) (bool, error) {
 	_, _, err := fit(db, key, nil) // nothing is no JSON
 	if errors.Is(err, copal.ErrType) {
@@ -77,7 +79,8 @@ func spelled(forms *engine.Forms, key []byte) error {
 	return misfit(key, fmt.Errorf("it is no key of map %q, which has keys in the order %s, such as %q", forms.Map, forms.Keys, order.Example(own)))
 }
 
-// MisfitError is the reason why a value or a key does not fit its map. It is copal.ErrType.
+// MisfitError is the reason why a value or a key does not fit its map. errors.Is(err, copal.ErrType)
+// is true for it.
 type MisfitError struct {
 	Key   []byte
 	Field string // that does not fit, as "address.lines.2"; "" for all of the value, or the key

@@ -14,8 +14,8 @@ import (
 // Window is the readable part of a store's past: see copal.WithHistory and copal.WithHistoryBytes.
 type Window struct {
 	Seq  uint64        // copal.DB.AsOfSeq shows this moment and all that follow
-	Time time.Time     // of it; the zero Time for a store without a window that was never compacted, which shows all of its life
-	Keep time.Duration // for how long replaced records are kept; copal.Forever, and 0 for no window
+	Time time.Time     // of that moment; zero without a window in a store that was never compacted: all is readable
+	Keep time.Duration // how long replaced records are kept; copal.Forever for all time, 0 without a window
 
 	Bytes int64 // of the log that are enough, though they are younger; 0 for no such bound
 }
@@ -36,7 +36,8 @@ func History(db *copal.DB) (Window, bool) {
 }
 
 // BeginHistory writes the settings of copal.WithHistory and WithHistoryBytes, given to Open, to the
-// log at once. Without it the first write does so.
+// log at once. Without it the first write does so. The error is copal.ErrReadOnly for a read-only
+// store, or one of a write.
 func BeginHistory(db *copal.DB) error {
 	s := opened.Engine(db)
 	if s.ReadOnly() {

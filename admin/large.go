@@ -50,8 +50,8 @@ type LargeWriter struct {
 	db *copal.DB
 }
 
-// Create begins a value under key. When ctx ends before the Commit, it is given up. The errors are those of
-// copal.Raw.Create. The caller closes the writer.
+// Create begins a value under key. When ctx ends before the Commit, the value is discarded. The
+// errors are those of copal.Raw.Create. The caller closes the writer.
 func Create(ctx context.Context, db *copal.DB, key []byte) (*LargeWriter, error) {
 	w, err := stream.Create(ctx, opened.Engine(db), key, seglog.PartBytes)
 	if err != nil {

@@ -16,13 +16,13 @@ type Source interface {
 	*copal.DB | *copal.Snapshot | *copal.Tx
 }
 
-// Look calls f with the entry under key, and returns the error of f. Its Value may be the bytes of
-// the mapped file, or those of the transaction: f must not change it, and must not use it after it
-// has returned. A value of more than 1 MiB is not read; Large is its length then, and Open reads
-// it. In a transaction, an entry that the transaction has written has no Seq and no Time.
+// Look calls f with the entry under key, and returns the error of f. e.Value may be the bytes of the
+// mapped file, or those of the transaction: f must not change them, and must not use them after it
+// has returned. A value of more than 1 MiB is not read; e.Large is its length, and Open reads it. In
+// a transaction, an entry that the transaction has written has no Seq and no Time.
 //
-// The errors are those of copal.Raw.Load. A transaction depends on the entry then, as on any that it reads.
-// For a store on another machine the error is errors.ErrUnsupported.
+// The errors are those of copal.Raw.Load. A transaction depends on the entry, as on any that it
+// reads. For a store on another machine the error is errors.ErrUnsupported.
 func Look[S Source](in S, key []byte, f func(e *Found) error) error {
 	var store *engine.Store
 	found := func(r *seglog.Record) error {
@@ -109,8 +109,8 @@ type Result struct {
 	Changed bool   // an entry was set, or one was deleted
 }
 
-// Write is Put of one entry which is as durable as d. If e.Deleted is set, it deletes the entry. A
-// deletion without an entry changes nothing.
+// Write is Put of one entry with durability d; Async is treated as Write. If e.Deleted is set, it
+// deletes the entry. A deletion without an entry changes nothing.
 func Write(db *copal.DB, e *Entry, d copal.Durability) (r Result, err error) {
 	store, _, err := writable(db)
 	if err != nil {

@@ -16,8 +16,8 @@ type Range struct {
 	parsed bool
 }
 
-// ErrUnbounded is the error of DeleteRange for a range that lacks a bound and is not ordered by the
-// bytes of its keys: no record can delete it.
+// ErrUnbounded is returned by DeleteRange for a range with exactly one bound in an order other than
+// bytewise: no record can delete it.
 var ErrUnbounded = errors.New("copal: a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
 
 var errNoRange = errors.New("copal: a Range that ParseRange has not returned")
@@ -39,8 +39,8 @@ func ParseRange(start, rest []byte) (Range, error) {
 	return Range{r, true}, nil
 }
 
-// RangeOf returns the range that a Change deletes, as ParseRange reads it. Range of the Change is
-// set: a watch has yielded it.
+// RangeOf returns the arguments of ParseRange for the range of c, which a watch has yielded and
+// whose Range must be true.
 func RangeOf(c *copal.Change) (start, rest []byte) {
 	if of := opened.RestOf.Load(); of != nil {
 		rest = (*of)(c)
@@ -55,11 +55,13 @@ func (r *Range) Beginning() []byte { return r.of.Beginning() }
 // Has reports whether a key is in the range.
 func (r *Range) Has(key []byte) bool { return r.parsed && r.of.Has(key) }
 
-// Entries yields the entries in the range in its order, from the one after a key of the range on,
-// which may be nil; backward from the last to the first. Key and value are valid until the next
-// entry. A collection has its type and its deadline, and no elements. after is nil or a key that the
-// range Has. The transaction depends on the entries that were yielded. An error comes with the key of
-// its entry, if it has one.
+// Entries yields the entries of r in its order, backward from the last to the first. If after is
+// not nil, it begins after that key, for which Has must be true. Key and value are valid until the
+// next entry. A collection has its type and its deadline, and no elements. The transaction depends
+// on the entries that were yielded.
+//
+// Errors include errors.ErrUnsupported for a store on another machine, and one for the zero Range.
+// The error of an entry comes with its key, if that is known.
 func (r *Range) Entries(tx *copal.Tx, after []byte, backward bool) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
 		in := engineTx(tx)
@@ -112,9 +114,10 @@ func DeleteRange[S Writable](in S, r *Range) error {
 	return store.DeleteRange(r.of, engine.Process)
 }
 
-// Len returns the number of entries whose keys begin with prefix, without those that have expired.
-// For the present state of a store it is immediate where prefix is the copal.MapPrefix of a map that
-// is declared, or empty.
+// Len returns the number of entries in a store, or in a transaction, whose keys begin with prefix,
+// without those that have expired. It is immediate for a store if prefix is empty, or the
+// copal.MapPrefix of a map that is declared; otherwise, and in a transaction, it takes a walk. The
+// error is errors.ErrUnsupported for a store on another machine.
 func Len[S Writable](in S, prefix []byte) (int, error) {
 	store, tx, err := writable(in)
 	switch {
@@ -126,7 +129,7 @@ func Len[S Writable](in S, prefix []byte) (int, error) {
 	return store.LenOf(prefix)
 }
 
-// Writable is where an entry is written: a store, or a transaction.
+// Writable is a store or a transaction, in which entries are written. Len takes the same types.
 type Writable interface{ *copal.DB | *copal.Tx }
 
 // writable returns the engine of a store, or of a transaction, which is nil for a store. The error

@@ -14,7 +14,7 @@ import (
 // RepairReport is the result of Repair: the records that it saved, and those that it could not.
 type RepairReport struct {
 	Intact  int64       // intact records of the damaged store: those that Check counts, and those that only Repair finds
-	Saved   int64       // records of the new store: Intact less the losses below
+	Saved   int64       // intact records that count in the new store
 	Lost    []Loss      // places that held a record and hold no intact one, in the order of the log
 	Passed  []Loss      // intact records left out because the manifest is lost, and compaction may have dropped them
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
@@ -22,7 +22,7 @@ type RepairReport struct {
 	Raw     int64       // values whose schema is lost: they are raw bytes now, which a typed read takes as JSON
 }
 
-// Loss is a part of a file that holds no intact record.
+// Loss is a part of a file that was not taken over.
 type Loss struct {
 	File   string
 	Offset int64
@@ -83,10 +83,10 @@ func Repair(ctx context.Context, dir, into string, progress func(done, total int
 	return repairStore(ctx, dir, into, repair.Options{Progress: progress}, opts)
 }
 
-// RepairInPlace is Repair with the new store in the place of the damaged one, which is kept beside
-// it under the name that is returned, dir and ".damaged". An interrupted call leaves either a store
-// whose Open returns ErrUnfinished, or the damaged one, and the next call completes the work. On
-// Linux there is never a moment without a directory at dir.
+// RepairInPlace is Repair with the new store in the place of the damaged one. That is kept as
+// dir.damaged, or dir.damaged-2 and so on if that name is taken; damaged is the name. An interrupted
+// call leaves either a store whose Open returns ErrUnfinished, or the damaged one, and the next call
+// completes the work. On Linux there is never a moment without a directory at dir.
 func RepairInPlace(ctx context.Context, dir string, progress func(done, total int64), opts ...copal.Option) (r RepairReport, damaged string, err error) {
 	disk, err := opened.Disk(opts)
 	if err == nil {

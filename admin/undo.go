@@ -39,9 +39,10 @@ type UndoReport struct {
 // A map that was dropped comes back with its types, if then is of DB.AsOf or DB.AsOfSeq. If it has been opened since
 // with keys of another order, the error is copal.ErrType. A map that is new stays, without its entries.
 //
-// With an error nothing has been undone. Errors are an entry that cannot be read, the end of the
-// context, and copal.ErrHandle for a snapshot of another store. The entries that Undo writes are
-// kept in memory meanwhile.
+// After an error no entry has changed, except for copal.ErrReadOnly after an I/O failure, as with
+// Map.Set; but a dropped map may be declared again. Errors are those of DB.Update, the error of an
+// entry that cannot be read, the end of the context, and copal.ErrHandle for a snapshot of another
+// store. The entries that Undo writes are kept in memory meanwhile.
 func Undo(ctx context.Context, db *copal.DB, then, now *copal.Snapshot, from, to []byte) (UndoReport, error) {
 	store := opened.Engine(db)
 	past, of := (*opened.View.Load())(then)

@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// Values is how a server takes and shows the values of its clients. The zero Values takes values as
-// Fit does, and shows them as copal.Raw.Load does.
+// Values defines how values of clients are encoded and shown. The zero Values encodes values as Fit
+// does, and shows them as copal.Raw.Load does.
 type Values struct {
 	// Take returns the stored form of a value, and the number of its schema. Take and Show are both
 	// set, or neither.
@@ -23,7 +23,8 @@ type Values struct {
 // Raw returns the raw entries of a store, which takes and shows values as v says, and so do its
 // collections and its handles. A value that does not fit is a *MisfitError unless v has a Take; a
 // Batch returns it from Commit. Without Take, values for a store on another machine go there
-// unchanged: the process that has the store knows its types. Such a store charges for itself.
+// unchanged: the process that has the store knows its types. Such a store charges for itself. Raw
+// panics if only one of Take and Show is set.
 func Raw(db *copal.DB, v Values) *copal.Raw {
 	if (v.Take == nil) != (v.Show == nil) {
 		panic("copal: Values need both of Take and Show, or neither")

@@ -144,7 +144,8 @@ const mostConflicts = 10_000
 // errBusy is the error of an update that lost to another write of its key every time.
 var errBusy = errors.New("copal: the update was given up: another write of the key came first each time")
 
-// Retry calls a change that depends on what it has read until its error is not ErrConflict.
+// Retry calls change, which depends on its own reads, until it returns an error other than ErrConflict, or nil. After
+// 10,000 conflicts it returns errBusy.
 func Retry(change func() error) error {
 	for range mostConflicts {
 		if err := change(); !errors.Is(err, ErrConflict) {
@@ -154,8 +155,9 @@ func Retry(change func() error) error {
 	return errBusy
 }
 
-// InSpan yields the elements whose sort keys are in the span, in an order, without the first skip of them. It reads all
-// of them first: it is for drivers that know no such order.
+// InSpan yields the elements whose sort keys are in the span, in an order, without the first skip of them. If span.Down
+// is set, the order is reversed. It reads all elements first: it is for drivers that know no such order. After an error
+// of all it yields only that error.
 func InSpan(all iter.Seq2[Element, error], by keycodec.Order, span engine.Span, skip int) iter.Seq2[Element, error] {
 	type placed struct {
 		Element
@@ -184,7 +186,7 @@ func InSpan(all iter.Seq2[Element, error], by keycodec.Order, span engine.Span, 
 	}
 }
 
-// Refused is a store each of whose verbs of collections returns Err.
+// Refused implements Collections; every method returns Err.
 type Refused struct{ Err error }
 
 var _ Collections = Refused{}

@@ -76,7 +76,7 @@ type Write struct {
 	If *Entry
 }
 
-// ErrConflict says that the entry is not the one that was read.
+// ErrConflict is returned if the entry has changed since it was read.
 var ErrConflict = errors.New("copal: the entry was written meanwhile")
 
 // Sorted is a driver that knows the order of keys.
@@ -136,8 +136,8 @@ type Feed interface {
 	Now(ctx context.Context) (uint64, error)
 
 	// Watch yields the changes after a sequence number, until ctx is done or the store has no more.
-	// Its last pair has an error then, seglog.ErrHistoryLost if compaction has removed later
-	// changes. With Until it ends without one.
+	// The last pair has the error, seglog.ErrHistoryLost if compaction has removed later changes.
+	// With Until it ends without an error.
 	Watch(ctx context.Context, what Watching) iter.Seq2[Change, error]
 }
 
@@ -150,7 +150,7 @@ type Noticing interface {
 
 // Notices are keys that have changed. They are for one goroutine.
 type Notices interface {
-	// Take returns the keys that were heard of since the last call. Missed says that others have changed, too.
+	// Take returns the keys that were heard of since the last call. missed is true if others may have changed, too.
 	Take() (keys map[string]struct{}, missed bool)
 
 	// Wait returns when Take may have something to return, or with the error of ctx.
@@ -185,27 +185,41 @@ type Informing interface {
 
 // Watching is the settings of Watch.
 type Watching struct {
-	Prefix []byte
-	Key    []byte // only this, unless nil
-	After  uint64
-	Until  *uint64
+	Prefix []byte        // of the keys that are watched
+	Key    []byte        // the only key that is watched, unless nil
+	After  uint64        // the changes begin after this sequence number
+	Until  *uint64       // the last sequence number, nil for no end
 	Old    bool          // with the values before
 	Idle   time.Duration // how often to report that there was no change, 0 for never
 }
 
-// Change is a change for package copal. Times are in Unix milliseconds.
+// Change is a change for package copal: see copal.Change. Times are in Unix milliseconds.
 type Change struct {
-	Key, To                                      []byte
-	Deleted, Expired, Range, Dropped, Idle, More bool
-	Seq, Time, Deadline                          uint64
-	Collection                                   engine.CollectionType
-	Element, From                                []byte
-	Created                                      bool
+	Key     []byte // of the entry, or the beginning of a Range
+	To      []byte // the end of a Range, nil for none
+	Deleted bool   // there is no entry, or no element, any more
+	Expired bool   // it was deleted by its deadline
+	Range   bool   // all entries with keys in the range were deleted
+	Dropped bool   // the range is a map that was dropped
+	Idle    bool   // no change: every change up to Seq has been yielded
+	More    bool   // further changes follow with the same Seq
 
-	Value, Old        []byte
-	Schema, OldSchema uint64
-	HasOld            bool                  // there was an entry before
-	ValueErr, OldErr  error                 // why Value or Old cannot be read, nil if it can
-	Covers            func(key []byte) bool // of a Range
-	Rest              []byte                // of a Range: with Key, the arguments of engine.RangeOf
+	Seq      uint64 // the sequence number by which the change counts
+	Time     uint64 // of the change
+	Deadline uint64 // of the entry, 0 for none
+
+	Collection engine.CollectionType // "" if the change is not of a collection
+	Element    []byte                // the changed element of the collection, nil for none
+	From       []byte                // the key before a renaming, nil for none
+	Created    bool                  // the collection is new
+
+	Value     []byte                // of the entry or element
+	Old       []byte                // Value before the change, with Watching.Old
+	Schema    uint64                // of Value
+	OldSchema uint64                // of Old
+	HasOld    bool                  // there was an entry before
+	ValueErr  error                 // why Value cannot be read, nil if it can
+	OldErr    error                 // why Old cannot be read, nil if it can
+	Covers    func(key []byte) bool // of a Range: whether it has the key
+	Rest      []byte                // of a Range: with Key, the arguments of engine.RangeOf
 }

@@ -4,8 +4,8 @@
 //
 //	hash         the field                          its value
 //	set          the member                         nothing
-//	sorted set   m, the member                      its score
-//	             s, its score as it sorts, member   nothing
+//	sorted set   'm' + member                       its score
+//	             's' + sort key of score + member   nothing
 //	list         a position (package positions)     the element
 //	stream       as a hash
 package elements

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// Collections has the verbs. They never wait for a context. A view takes no writes: the caller refuses them.
+// Collections has the verbs. No method waits for ctx. A view takes no writes: the caller refuses them.
 type Collections struct {
 	store *engine.Store
 	view  *engine.View
@@ -23,7 +23,7 @@ type Collections struct {
 
 var _ driver.Collections = (*Collections)(nil)
 
-// Of returns the collections of the present state. Reads ask takes, unless it is nil.
+// Of returns the collections of the present state. Reads call takes, unless it is nil, before they join a large value.
 func Of(s *engine.Store, takes engine.Takes) *Collections {
 	return &Collections{store: s, takes: takes}
 }
@@ -52,7 +52,7 @@ func (c *Collections) change(of driver.Of, d engine.Durability, plan func(*engin
 	return c.store.Change(of.Key, of.Type, d, plan)
 }
 
-// update changes an element atomically, and others that follow from it, as decide says.
+// update changes an element atomically, and others that follow from it, with the edits of decide.
 func (c *Collections) update(of driver.Of, sub []byte, d engine.Durability, decide func(found *engine.Entry) ([]*engine.Edit, error)) error {
 	if c.tx == nil {
 		return c.store.UpdateElement(of.Key, of.Type, sub, d, c.takes, decide)
@@ -142,7 +142,7 @@ func (c *Collections) Element(_ context.Context, of driver.Of, sub []byte) (driv
 	return elementOf(of, sub, &e)
 }
 
-// keyOf is the sub-key of the element that has a field's value or a member's score.
+// keyOf returns the sub-key of the element that has a field's value or a member's score.
 func keyOf(of driver.Of, sub []byte) []byte {
 	if of.Type == engine.SortedSetType {
 		return memberKey(sub)
@@ -150,7 +150,7 @@ func keyOf(of driver.Of, sub []byte) []byte {
 	return sub
 }
 
-// elementOf is the element that keyOf leads to.
+// elementOf returns the element that keyOf leads to.
 func elementOf(of driver.Of, sub []byte, e *engine.Entry) (driver.Element, error) {
 	if of.Type == engine.SortedSetType {
 		score, err := scoreCodec().Decode(e.Value)
@@ -181,7 +181,7 @@ func (c *Collections) Edit(_ context.Context, of driver.Of, list []driver.Elemen
 	return existed, nil
 }
 
-// editsOf are edits of elements under their subs.
+// editsOf returns edits of elements under their subs.
 func editsOf(list []driver.Element) []*engine.Edit {
 	edits, all := make([]*engine.Edit, len(list)), make([]engine.Edit, len(list))
 	for i := range list {

@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/positions"
 )
 
-// indexed says which of the elements of a list an index means: the one so far from the beginning of the span.
+// indexed returns the span and offset of index: the element of the list is so far from the beginning of the span.
 func indexed(index int) (span engine.Span, at int64) {
 	if index < 0 {
 		return engine.Span{Down: true}, -int64(index + 1)
@@ -63,7 +63,8 @@ func (c *Collections) Insert(_ context.Context, of driver.Of, index int, list []
 	})
 }
 
-// around are the positions of the element at an index and of the one before, nil for none at the ends.
+// around returns the positions before and at index, nil beyond an end. The error is engine.ErrNotFound if index is
+// neither one of the list nor its length.
 func around(now *engine.Plan, index int) (low, high []byte, err error) {
 	span, n := indexed(index)
 	if high, err = now.At(span, n); isNotFound(err) && index > 0 { // there may be one before
@@ -198,7 +199,7 @@ func (c *Collections) At(_ context.Context, of driver.Of, index int) (driver.Ele
 	return driver.Element{Value: e.Value, Schema: e.Schema}, err
 }
 
-// entryAt reads the element at an index. One that goes between the two looks is looked for again.
+// entryAt reads the element at an index. If it disappears before it is read, entryAt looks again.
 func (c *Collections) entryAt(of driver.Of, index int) (e engine.Entry, err error) {
 	span, n := indexed(index)
 	var last []byte

@@ -6,9 +6,10 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Nested returns the error of an update in a transaction whose function has written the entry or
-// element itself: the new value was made from an outdated one. now and err are a second look at the
-// entry, was is the first.
+// Nested returns engine.ErrNested if now differs from was: the function of an update in a transaction
+// has written the entry or element itself, so the new value was made from an outdated one. now and
+// err are a second look at the entry, was and existed the first. Nested returns err if it is neither
+// nil nor ErrNotFound, and otherwise nil.
 func Nested(now *engine.Entry, err error, was *engine.Entry, existed bool) error {
 	switch {
 	case err != nil && !isNotFound(err):

@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// Of the elements of a sorted set, those in the order of the scores; engine.MemberMark begins those with the scores.
+// scoreMark begins sub-keys in score order; engine.MemberMark begins those of the elements with the scores.
 const (
 	scoreMark  = 's'
 	scoreBytes = 8 // of a sort key
@@ -22,7 +22,7 @@ const (
 // scoreSpan returns the span of all elements in the order of the scores.
 func scoreSpan() engine.Span { return engine.PrefixSpan([]byte{scoreMark}) }
 
-// spanOfScores is the span of the scores in [from, to); nil is no bound. NaN has none.
+// spanOfScores returns the span of the scores in [from, to); nil is no bound. NaN has none.
 func spanOfScores(from, to *float64) (span engine.Span, ok bool) {
 	span = scoreSpan()
 	for _, bound := range []struct {
@@ -85,7 +85,7 @@ func memberOf(of driver.Of, sub []byte) (e driver.Element, err error) {
 	return e, nil
 }
 
-// scoreIn is the text of a score for a change of the collection, nil for none.
+// scoreIn returns the text of a score for a change of the collection, nil for none.
 func scoreIn(now *engine.Plan, member []byte) (text []byte, err error) {
 	e, err := now.Element(memberKey(member))
 	if isNotFound(err) {
@@ -97,7 +97,7 @@ func scoreIn(now *engine.Plan, member []byte) (text []byte, err error) {
 	return e.Value, err
 }
 
-// rescored are the edits that take a member from one score to another; nil is none.
+// rescored returns the edits that take a member from one score to another; nil is none.
 func rescored(member, from, to []byte) (edits []*engine.Edit) {
 	if bytes.Equal(from, to) {
 		return nil
@@ -225,7 +225,7 @@ func (c *Collections) Scored(_ context.Context, of driver.Of, low, high *float64
 	return c.placed(of, span, 0, math.MaxInt, down)
 }
 
-// placed yields the members in a span of the order, from a rank there up to another.
+// placed yields the members in a span of the order, with ranks in [from, to) there.
 func (c *Collections) placed(of driver.Of, span engine.Span, from, to int, down bool) iter.Seq2[driver.Element, error] {
 	span.Down = down
 	return func(yield func(driver.Element, error) bool) {

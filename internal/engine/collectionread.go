@@ -207,7 +207,7 @@ func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool
 	return keys.Err()
 }
 
-// prefix is how many bytes of the key of an element stand before the sub-key.
+// prefix returns the length of an element's key without the sub-key.
 func (w *passage) prefix() int {
 	var room [32]byte
 	return len(collection.AppendElement(room[:0], w.id, nil))

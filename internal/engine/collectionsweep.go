@@ -111,7 +111,7 @@ func (s *Store) keepSweeping() {
 	}
 }
 
-// missedIn says that elements stay until the store is opened anew.
+// missedIn reports err and leaves elements until the next Open.
 func (s *Store) missedIn(err error) {
 	s.log.ReportError("taking out what deleted collections have left", err)
 	s.sweeper.missed.Store(true)

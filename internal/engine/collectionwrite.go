@@ -250,7 +250,7 @@ func (s *Store) tryWithKey(h *lockedKey, elements *Table, f func(*Tx) error) (se
 // variable for the sake of tests.
 var keyLookedAt = func() {}
 
-// look finds out what stands under the key, which the log has.
+// look reads the record of h.key, as logged, and sets h.table, h.meta, h.at and h.id.
 func (h *lockedKey) look(s *Store) error {
 	in, err := s.use()
 	if err != nil {
@@ -282,7 +282,7 @@ func (h *lockedKey) entry(e *seglog.Record, t *Table, hash uint64, key, buf []by
 	return t.readNow(e, hash, key, buf)
 }
 
-// run takes the locks, and does what f says.
+// run locks the keys, calls f and commits.
 func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uint64, error) {
 	s := tx.store
 	in, err := s.useForWrite()

@@ -629,7 +629,7 @@ func (s *Store) expireDue() (next uint64, err error) {
 	return s.nextDeadlineLocked(), nil
 }
 
-// tell calls the functions for expired entries.
+// tell calls the WithOnExpire functions. It returns ErrClosed if the store is closing.
 func (s *Store) tell() error {
 	for _, f := range s.expirer.take() {
 		select {

@@ -50,14 +50,14 @@ func (s *Store) beginFolding() {
 	s.goroutines.Go(func() { s.keepFolding(s.stop) })
 }
 
-// endFolding prevents the start of another goroutine.
+// endFolding keeps keepFolding from being started.
 func (s *Store) endFolding() {
 	s.orders.mu.Lock()
 	s.orders.ended = true
 	s.orders.mu.Unlock()
 }
 
-// keepFolding is that goroutine. It ends when stop is closed.
+// keepFolding is the goroutine that folds. It ends when stop is closed.
 func (s *Store) keepFolding(stop <-chan struct{}) {
 	for {
 		select {

@@ -143,7 +143,7 @@ func (r *Range) ownSpan(t *Table, by keycodec.Order) (sp Span, ok bool) {
 	}
 }
 
-// The record of a range deletion has a key and, unless the range is a prefix, a value:
+// record returns the record that deletes r. It has a key and, unless the range is a prefix, a value:
 //
 //	users:            all keys that begin so
 //	users:b  bytes users:d    the keys in [users:b, users:d), by their bytes

@@ -32,7 +32,8 @@ func (r *Range) Asked() (start, rest []byte) {
 	return start, rest
 }
 
-// AskedRange returns the range that Asked names. It checks the bytes, and keeps none of them.
+// AskedRange parses a range in the form of Range.Asked. The error is record.ErrSyntax or ErrVersion, or one for a
+// bound too long for a key. It copies start and rest.
 func AskedRange(start, rest []byte) (Range, error) {
 	start, rest = bytes.Clone(start), bytes.Clone(rest)
 	r, err := RangeOf(start, rest)

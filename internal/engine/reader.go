@@ -213,7 +213,7 @@ func (r *reader) read(e *seglog.Record, f *sight, key, buf []byte) (err error) {
 	return r.alive(e, f)
 }
 
-// alive returns ErrNotFound for a record of a view that had expired. A record found now was alive at the look.
+// alive sets f.expiry, and returns ErrNotFound if the record had expired in the view. One found now was alive.
 func (r *reader) alive(e *seglog.Record, f *sight) error {
 	if f.expiry = e.Expiry; r.view != nil && r.view.expired(e.Expiry) {
 		*e, *f = seglog.Record{}, sight{}

@@ -355,7 +355,7 @@ func (w *snapshotWriter) publish() error {
 	return nil
 }
 
-// checkpoint.Due reports whether it is time to take a snapshot: when reading the log after a crash would take
+// snapshotDue reports whether it is time to take a snapshot: when reading the log after a crash would take
 // longer than reading two segments, and the new records outweigh writing the index; or when compaction has
 // replaced as much that must stay until the next snapshot. While a group is under way that begins at the end of
 // the last one, another could cover no more than that.

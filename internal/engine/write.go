@@ -404,8 +404,7 @@ func (s *Store) appendFor(t *Table, recs ...*seglog.Pending) error {
 // view returns b as a string, valid as long as b does not change.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. Only an entry that
-// is logged can be deleted.
+// writeNowLocked appends w with durability Process. Only an entry that is logged can be deleted.
 func (s *Store) writeNowLocked(now *state, w *Write, p *seglog.Pending) error {
 	arena := arenas.Get().(*[]byte)
 	defer giveArena(arena)

@@ -38,8 +38,8 @@ func ValueOf(text []byte) (v Value) {
 // IsZero reports whether there is no value.
 func (v *Value) IsZero() bool { return v.text == nil }
 
-// Compare compares two numbers by their values, two strings by their bytes, and other JSON for equality
-// alone: then ok is false unless they are equal.
+// Compare compares numbers by value (see mostDigits) and strings by bytes. Any other values are equal
+// or not: ok is false if they are not.
 func (v *Value) Compare(other *Value) (order int, ok bool) {
 	switch {
 	case v.word && other.word:

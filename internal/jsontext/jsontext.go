@@ -10,15 +10,17 @@ import (
 )
 
 // encoding/json changes text that it does not understand: half a surrogate and bytes that are not
-// UTF-8 become U+FFFD. Here both are errors.
+// UTF-8 become U+FFFD. Here half a surrogate is an error; EachField also rejects text that is not
+// UTF-8.
 
 var errSyntax = errors.New("it is not a JSON object")
 
 // blank is the characters allowed between the parts of an object.
 const blank = " \t\r\n"
 
-// EachField calls f for the fields of the object that text is. A value is its bytes in text, and
-// may be no JSON unless text is. The errors are those of f, and one for a text that is no object.
+// EachField calls f for each field of the JSON object in text. A value is its bytes in text, and is
+// not checked. EachField returns the error of f, or one for text that is not UTF-8, or malformed
+// outside of the values.
 func EachField(text []byte, f func(name string, value []byte) error) error {
 	b := bytes.TrimSpace(text)
 	if len(b) < 2 || b[0] != '{' || b[len(b)-1] != '}' {
@@ -104,7 +106,8 @@ func stringLength(b []byte) int {
 	return 0
 }
 
-// Unquote returns the string of the JSON string in b.
+// Unquote decodes the JSON string b. It returns an error if b is not exactly one valid string, and
+// passes on bytes that are not UTF-8.
 func Unquote(b []byte) (string, error) {
 	if len(b) < 2 || b[0] != '"' || stringLength(b) != len(b) {
 		return "", fmt.Errorf("%s is not a string", Excerpt(b))

@@ -10,7 +10,8 @@ import (
 type Pair[T any] struct{ A, B *T }
 
 // Of yields the pair of each name of two walks, each of which is in bytewise order of its names. An
-// error comes with the pair of its name. It is the last pair if ends returns true for it.
+// error comes with the pair of its name. It is the last pair if ends returns true for it. If both
+// fail at one name, the error of a is yielded.
 func Of[T any](a, b iter.Seq2[T, error], name func(*T) []byte, ends func(error) bool) iter.Seq2[Pair[T], error] {
 	return func(yield func(Pair[T], error) bool) {
 		x, y := begin(a, name), begin(b, name)
