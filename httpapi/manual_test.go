@@ -23,7 +23,7 @@ func manual(page string) string {
 		}
 	}
 	for _, group := range groups {
-		made := "| route | what it does | takes | answers |\n|---|---|---|---|\n"
+		made := "| route | effect | takes | answers |\n|---|---|---|---|\n"
 		for _, r := range routes {
 			if r.group != group {
 				continue

@@ -17,7 +17,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// piped runs f in a bubble with a server whose connections are pipes. What settles returns when all of them wait.
+// piped runs f in a synctest bubble, with a server whose connections are pipes. dial connects a
+// client.
 func piped(t *testing.T, f func(t *testing.T, s *Server, dial func() *peer)) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := copal.OpenMemory()
@@ -119,7 +120,7 @@ func TestSortedSetsBlock(t *testing.T) {
 				a, b := dial(), dial()
 				a.do("HELLO " + version)
 				a.begin(c.request)
-				b.begin("BLPOP z 0") // waits for another type, and does not hold up anybody
+				b.begin("BLPOP z 0") // waits for another type, and delays no other client
 				a2 := dial()
 				a2.begin("BZPOPMIN z 0")
 				if err := s.DB.Raw().SortedSet([]byte("z")).SetAll(map[string]float64{"a": 1, "b": 2, "c": 2.5, "d": 2.25}); err != nil {
@@ -167,12 +168,13 @@ func TestMovesGoOn(t *testing.T) {
 	})
 }
 
-// A command that comes later than those that wait is served later, also while what they wait for has come.
+// Clients that wait for a key are served in the order in which they came, even if a later one asks
+// when an element is there already.
 func TestNoneIsOvertaken(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		a, b := dial(), dial()
 		a.begin("BLPOP k 0")
-		s.waiting.mu.Lock() // so that nobody is served yet
+		s.waiting.mu.Lock() // so that no client is served yet
 		if err := s.DB.Raw().List([]byte("k")).PushBack([]byte("1")); err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +187,8 @@ func TestNoneIsOvertaken(t *testing.T) {
 	})
 }
 
-// What comes between the first look of a client and its place in the queue is not missed.
+// A client that begins to wait does not miss an element that arrives between its first look and its
+// place in the queue.
 func TestLooksAgainInTheQueue(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		a := dial()
@@ -195,7 +198,7 @@ func TestLooksAgainInTheQueue(t *testing.T) {
 			runtime.Gosched()
 		}
 		err := s.DB.Raw().List([]byte("k")).PushBack([]byte("1"))
-		for range 1000 { // the feed tells of it, and nobody waits yet
+		for range 1000 { // the feed reports it while no client waits yet
 			runtime.Gosched()
 		}
 		s.waiting.mu.Unlock()
@@ -301,7 +304,7 @@ func TestUnblock(t *testing.T) {
 	})
 }
 
-// What a client sends while it waits is carried out when it has been served.
+// Requests that a client sends while it waits are carried out after it has been served.
 func TestPipelineWhileWaiting(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		a, b := dial(), dial()
@@ -313,7 +316,7 @@ func TestPipelineWhileWaiting(t *testing.T) {
 		}
 		a.send("ECHO " + string(long))
 		b.want("RPUSH k 1 2", "2")
-		go io.WriteString(a.nc, "LPOP k\r\n") // the server writes replies, which nobody reads yet
+		go io.WriteString(a.nc, "LPOP k\r\n") // the replies of the server are not read yet
 		a.wantNext(`["k" "1"]`)
 		a.wantNext(`"1"`)
 		a.wantNext(`"` + string(long) + `"`)
@@ -342,7 +345,8 @@ func TestClientsThatGo(t *testing.T) {
 	})
 }
 
-// Sockets tell that a client has gone, whatever it has sent before.
+// The server notices that a waiting client has closed its socket, with or without another request
+// in the pipeline.
 func TestSocketsThatClose(t *testing.T) {
 	s, address := newServer(t)
 	for _, pipeline := range []bool{false, true} {

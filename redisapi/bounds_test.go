@@ -29,8 +29,8 @@ XRANGE x - +|XREVRANGE x + - COUNT 100000|XREAD STREAMS x 0|XREADGROUP GROUP g c
 SETRANGE k 500000000 x|SETBIT k 4000000000 1|BITFIELD k SET u8 #500000000 1|APPEND k APPENDED|BITOP OR d k k2|BITOP NOT d k|GETSET k x|SET k x GET|MGET k k k k k k|GETRANGE k 0 -1
 LCS k k|LCS k k LEN|LCS small small2|LCS small small2 IDX|DUMP h|DUMP x|COPY h d|COPY k d|RENAME h h3|KEYS *|COPAL.RANGE *|COPAL.STREAM GET x|COPAL.ENTRY k|MEMORY USAGE h SAMPLES 0|OBJECT ENCODING s`
 
-// No command takes more memory than the clients may have, whatever it is asked for: it fails then, and leaves all as it
-// was.
+// No command takes more memory than clients may have. A command that needs more fails, and changes
+// nothing.
 func TestEveryCommandIsBounded(t *testing.T) {
 	const memory = 3 << 20
 	var log logs
@@ -150,7 +150,8 @@ func TestWorkEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// What a transaction queues is charged, and given back.
+// Queued requests are charged to the memory of clients until EXEC or DISCARD. The names of channels
+// are charged, too.
 func TestQueueIsCharged(t *testing.T) {
 	s, address := newServer(t, func(s *Server) { s.ClientMemory = 8 << 20 })
 	p := dial(t, address)
@@ -183,7 +184,8 @@ func TestQueueIsCharged(t *testing.T) {
 	t.Error("names of channels are not charged")
 }
 
-// Strings of a dump may be 256 times as long as they are in it. RESTORE takes no more memory than the clients have.
+// The strings of this dump are 88 times as long as in their compressed form. RESTORE fails instead
+// of exceeding the memory of clients.
 func TestDumpThatGrows(t *testing.T) {
 	s, address := newServer(t, func(s *Server) { s.ClientMemory = 16 << 20 })
 	packed := []byte{0, 'x'}
@@ -231,8 +233,8 @@ func TestManyArguments(t *testing.T) {
 	p.wantNext("(error) ERR the memory for requests and replies of clients is used up")
 }
 
-// A value that a command reads as a whole is charged before it is in memory, whoever reads it. Its length is known
-// without that.
+// A value that a command reads as a whole is charged before it is in memory, because its length is
+// known.
 func TestLargeValuesAreCharged(t *testing.T) {
 	const size = 16 << 20
 	s, address := newServer(t, onDisk(t, copal.WithMaxMemory(16<<20)), func(s *Server) { s.ClientMemory = 8 << 20 })

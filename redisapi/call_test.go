@@ -6,8 +6,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// A transaction that fails at its end, for a read that had no error of its own, leaves nothing of the reply that was
-// begun.
+// If a transaction fails at its end, for a read that had no error of its own, the reply that was
+// begun is discarded.
 func TestReplyOfFailedTransaction(t *testing.T) {
 	for _, how := range []command.How{command.Looking, command.Changing} {
 		cmd := &command.Row{Name: "zz", Arity: 1, How: how, Run: func(c *command.Call) error {

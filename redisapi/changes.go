@@ -13,10 +13,11 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// changesBytes is how many bytes of changes wait for a client, unless a single one has more.
+// changesBytes limits the bytes of changes that wait for a client. A single change may have more.
 const changesBytes = 1 << 20
 
-// changes are the feed of COPAL.FEED. A goroutine reads the watch, and keeps some changes as they are replied.
+// changes is the feed of a client after COPAL.FEED OPEN. A goroutine reads the watch, and keeps
+// encoded changes until the client asks for them.
 type changes struct {
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when the goroutine has ended
@@ -81,8 +82,8 @@ func (f *changes) wakeLocked() {
 	}
 }
 
-// appendChange returns the reply of a change: names and values of the fields other than zero. Values are as
-// Raw.Load shows them. Where one cannot be read, there is an error in its place.
+// appendChange returns a change in the form of its reply: the names and values of the fields other
+// than zero. Values are those of Raw.Load. A value that cannot be read is replaced by its error.
 func appendChange(change *copal.Change, g *access.Grant) []byte {
 	var list resp.Reply
 	n := 0
@@ -152,5 +153,5 @@ func appendChange(change *copal.Change, g *access.Grant) []byte {
 	return append(out.Buf, list.Buf...)
 }
 
-// notNil is a value, which may be empty, as one that is there.
+// notNil returns a copy of value that is not nil, so that an empty value is shown.
 func notNil(value []byte) []byte { return append([]byte{}, value...) }

@@ -31,7 +31,7 @@ func (p *peer) next(n int) string {
 	return strings.Join(out, " ")
 }
 
-// The feed tells each change from the moment of OPEN on, of whatever door, once and in order, and waits for them.
+// A feed returns each change since OPEN once and in order, and waits for changes.
 func TestFeedOfChanges(t *testing.T) {
 	s, address := newServer(t)
 	p, q := dial(t, address), dial(t, address)
@@ -70,7 +70,7 @@ func TestFeedOfChanges(t *testing.T) {
 	p.want("COPAL.FEED NEXT", "(error) ERR COPAL.FEED is not open")
 }
 
-// A feed goes on behind a number, ends at another, and tells of a prefix or a key alone.
+// AFTER and UNTIL bound a feed by sequence numbers. PREFIX and KEY restrict it to some keys.
 func TestFeedBounds(t *testing.T) {
 	s, address := newServer(t)
 	p, q := dial(t, address), dial(t, address)
@@ -152,7 +152,8 @@ func TestFeedBounds(t *testing.T) {
 	p.want("COPAL.FEED NEXT COUNT 9223372036854775807 BLOCK 1", "[]")
 }
 
-// A client that does not read has the server keep about a MiB for it, and gets all changes in the end.
+// The server keeps about a MiB of changes for a client that does not read. The client gets all
+// changes in the end.
 func TestFeedOfSlowClient(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		p := dial()
@@ -233,7 +234,7 @@ func TestFeedWaits(t *testing.T) {
 	}
 }
 
-// What a program with the types writes is told as other doors show it.
+// A feed shows a value that a program has stored in a typed map as JSON.
 func TestFeedOfTypedMap(t *testing.T) {
 	s, address := newServer(t)
 	people, err := copal.OpenMap[string, person](s.DB, "people")

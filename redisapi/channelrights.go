@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// Channels have no rights, but for those of notifications: their names and messages are about keys.
+// Only channels of notifications are restricted, because their names and messages are about keys.
 
 // invalidated is the channel of client tracking for clients that speak RESP2.
 const invalidated = "__redis__:invalidate"
@@ -24,8 +24,8 @@ func isOfNotices(channel []byte) bool {
 	return bytes.HasPrefix(channel, ofKeys) || bytes.HasPrefix(channel, ofEvents) || string(channel) == invalidated
 }
 
-// mayPublish returns an error where a user must not send messages to a channel: a notification is believed by those
-// that hear it.
+// mayPublish returns an error if a user must not send messages to a channel, because its listeners
+// take every message for a notification.
 func mayPublish(g *access.Grant, user string, channel []byte) error {
 	if isOfNotices(channel) && !g.MayAdminister() {
 		return command.Errorf("NOPERM User %s has no permissions to access the '%.128s' channel", user, channel)
@@ -33,8 +33,8 @@ func mayPublish(g *access.Grant, user string, channel []byte) error {
 	return nil
 }
 
-// maySee reports whether a user may see that there is a channel. One that names a key is for those that may read
-// the key.
+// maySee reports whether a user may see that a channel exists. If its name has a key, the user
+// needs the right to read the key.
 func maySee(g *access.Grant, channel []byte) bool {
 	rest, is := bytes.CutPrefix(channel, ofKeys)
 	if !is {

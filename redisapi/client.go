@@ -28,8 +28,8 @@ type lent struct {
 	batch   *copal.Batch // empty; nil before it was needed
 }
 
-// client is a connection. Its fields belong to the goroutine that serves it, but for those that say
-// otherwise.
+// client is a connection. Its fields belong to the goroutine that serves it, unless their comments
+// name another owner.
 type client struct {
 	command.Call // the command that runs
 	input
@@ -45,7 +45,7 @@ type client struct {
 	stay     stay        // where the server has users
 	stays    func() bool // ends waiting for the grant to be revoked; nil without
 	silence  silence
-	from     int       // where in Buf the reply begins to the command that runs
+	from     int       // the beginning in Buf of the reply to the command that runs
 	unsynced bool      // it has written entries that must be on the disk before the reply
 	clock    time.Time // when the last of the arrived commands ended, zero for none
 	charged  charges
@@ -136,7 +136,7 @@ func (c *client) durable(d copal.Durability) {
 	c.Connect()
 }
 
-// limit sets how long requests may be: short ones until it is known who the client is.
+// limit sets the greatest length of requests, which is small until the client has a grant.
 func (c *client) limit() {
 	c.parser.Limits = resp.Limits{Args: 10, Bulk: 16 << 10}
 	if c.Grant.Load() != nil {
@@ -144,7 +144,7 @@ func (c *client) limit() {
 	}
 }
 
-// farewellTime is how long the replies of clients that end may take to be read.
+// farewellTime is the time that clients have to read their replies when the server shuts down.
 const farewellTime = 10 * time.Second
 
 // end asks the client to end after the requests that have arrived.
@@ -208,7 +208,7 @@ func (c *client) safely(f func() error) (err error) {
 	return f()
 }
 
-// cut closes the connection, without a word of farewell by TLS, which might take long.
+// cut closes the connection without the closing message of TLS, which might take long.
 func (c *client) cut() {
 	if secure, ok := c.nc.(*tls.Conn); ok {
 		secure.NetConn().Close()
@@ -273,7 +273,8 @@ func (c *client) mistaken(protocol string) error {
 	return errors.Join(resp.ProtocolError("a line of "+protocol), c.flush())
 }
 
-// refuse replies an error to bytes that are no request. The client ends with the error that refuse returns.
+// refuse replies with an error to bytes that are not a request. The client ends with the error that
+// refuse returns.
 func (c *client) refuse(err error) error {
 	if errors.Is(err, resp.ErrBinary) {
 		c.s.foreigner(c, "binary")
@@ -284,8 +285,8 @@ func (c *client) refuse(err error) error {
 	return errors.Join(err, c.flush())
 }
 
-// flush sends the replies, with one write, or has them wait. Writes of a client that wants them on the disk are
-// there before.
+// flush sends the replies with one write, or leaves them to the outbox. Before that it syncs the
+// writes of a client that asks for it.
 func (c *client) flush() error {
 	c.from = 0
 	if len(c.Buf) == 0 && !c.silence.tookBack && !c.holds {
@@ -293,7 +294,7 @@ func (c *client) flush() error {
 	}
 	c.Turn.End()
 	if err := c.sync(); err != nil {
-		// Which of the replies were those of writes does not matter any more: the store refuses all others.
+		// All replies are dropped, not only those to writes: the store refuses all other writes.
 		if len(c.Buf) > 0 {
 			c.Cut(0)
 			c.Error("ERR the disk has failed, and it is not known whether the last writes are on it: " + err.Error())
@@ -304,7 +305,7 @@ func (c *client) flush() error {
 	return c.deliver()
 }
 
-// writeBytes is how much a client has to read within the time after which it is idle.
+// writeBytes is the number of bytes that a client has to read within IdleTimeout.
 const writeBytes = 1 << 20
 
 // Wrote notes that the client asks for a write.
@@ -324,8 +325,8 @@ func (c *client) sync() error {
 	return err
 }
 
-// read adds to the bytes that have arrived. A connection that has ended is io.EOF, and a server that
-// shuts down os.ErrDeadlineExceeded.
+// read adds to the bytes that have arrived. The error is io.EOF if the connection has ended, and
+// os.ErrDeadlineExceeded if the server shuts down.
 func (c *client) read() error {
 	c.in = c.in[:copy(c.in, c.in[c.off:])]
 	c.off = 0
@@ -358,7 +359,7 @@ func (c *client) idle() error {
 	return c.arrived(c.socket.read())
 }
 
-// beforeRead begins the time in which the client has to send something, unless it waits for others.
+// beforeRead sets the deadline for the next bytes of a client that does not wait for others.
 func (c *client) beforeRead() error {
 	t, inSession := c.s.IdleTimeout, c.session.Load() != nil
 	if most := c.s.SessionTimeout; inSession && most > 0 && (t <= 0 || most < t) {
@@ -446,7 +447,7 @@ func (s *Server) foreigner(c *client, protocol string) {
 		"protocol", protocol, "client", c.id, "address", c.nc.RemoteAddr().String())
 }
 
-// CutOff closes the connection, as no reply describes the work of the command.
+// CutOff closes the connection, because no reply describes the work of the command.
 //
 //go:noinline
 func (c *client) CutOff(err error) {
@@ -475,7 +476,8 @@ func (c *client) endChanges() {
 	}
 }
 
-// endSession ends the session of the client, if there is one, and returns why its writes do not count.
+// endSession ends the session of the client, if there is one, and returns the error for which its
+// writes do not count.
 func (c *client) endSession(commits bool) error {
 	s := c.session.Swap(nil)
 	if s == nil {
@@ -495,7 +497,7 @@ func (c *client) forgetWatches() {
 	c.Charge(&c.charged.watches, 0)
 }
 
-// memory is the memory of the client. Others call it.
+// memory returns the memory of the client by its use. Other goroutines call it.
 func (c *client) memory() clientMemory {
 	c.outbox.mu.Lock()
 	parts := len(c.outbox.pending)
@@ -512,7 +514,7 @@ func (c *client) openAccount() {
 	c.Grows = c.replyGrows
 }
 
-// chargeBuffer is charge of a buffer of requests or replies, of which small ones are free.
+// chargeBuffer charges a buffer of requests or replies. Small buffers are free.
 func (c *client) chargeBuffer(what *atomic.Int64, size int) error {
 	if size <= freeBytes {
 		size = 0
@@ -533,7 +535,7 @@ func (c *client) argumentsGrow(bytes int) error {
 	return c.Charge(&c.charged.arguments, int64(bytes))
 }
 
-// dropReplies gives the memory of replies back that have been sent, or wait now.
+// dropReplies releases the memory of replies that are sent, or in the outbox.
 func (c *client) dropReplies() {
 	if cap(c.Buf) > command.KeptBytes {
 		c.Buf = nil

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// describe is the line that CLIENT LIST has for the client, with the fields of Redis 7.2 in their
-// order. Others may call it.
+// describe returns the line of the client in CLIENT LIST, with the fields of Redis 7.2 in their
+// order. Other goroutines may call it.
 func (c *client) describe() string {
 	now := time.Now()
 	text := func(s *string) string {
@@ -51,8 +51,8 @@ func (c *client) describe() string {
 		ran, c.user(), redirect, version, text(c.libName.Load()), text(c.libVersion.Load()))
 }
 
-// trackFlags are the flags of a client that tracks keys, and the client that gets the messages, 0 for
-// itself; -1 says that it does not track.
+// trackFlags returns the flags of a client that tracks keys, and the client that gets the messages:
+// 0 for itself, and -1 if it does not track.
 func (c *client) trackFlags() (flags string, redirect int64) {
 	t := &c.s.tracking
 	t.mu.Lock()
@@ -70,7 +70,7 @@ func (c *client) trackFlags() (flags string, redirect int64) {
 	return flags, c.trackOptions.redirect
 }
 
-// descriptor is the number of the connection's file, -1 where it has none.
+// descriptor returns the file descriptor of the connection, or -1 if it has none.
 func (c *client) descriptor() (fd int) {
 	fd = -1
 	nc := c.nc

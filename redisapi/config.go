@@ -37,7 +37,8 @@ func configCommands() command.Family {
 	)
 }
 
-// setting is a row of CONFIG GET. set returns the error in a value; nil is for settings that are fixed.
+// setting is a row of CONFIG GET. set returns the error in a value, and is nil for settings that
+// are fixed.
 type setting struct {
 	name  string
 	value func(*Server) string
@@ -86,7 +87,8 @@ var settings = append([]setting{
 	{"tracking-table-max-keys", fixed(strconv.Itoa(mostTracked)), nil},
 }, kept()...)
 
-// setInt is the set of a whole number. It changes nothing without a server.
+// setInt returns the set function of a whole number. Without a server the function only checks the
+// value.
 func setInt(low, high int64, set func(*Server, int64)) func(*Server, string) string {
 	return func(s *Server, text string) string {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -118,7 +120,7 @@ func (c *client) configGet() error {
 	return nil
 }
 
-// configSet looks at all settings before it changes one.
+// configSet checks all settings before it changes one.
 func (c *client) configSet() error {
 	args := c.Args[2:]
 	if len(args)%2 != 0 {
@@ -216,7 +218,8 @@ func kept() (list []setting) {
 	return list
 }
 
-// unlike returns the error in a value in place of another, which is yes or no, a number, or a text.
+// unlike returns the error in a value that is of another kind than the default: yes or no, a
+// number, or a text.
 func unlike(byDefault, text string) string {
 	_, err := strconv.ParseInt(byDefault, 10, 64)
 	switch {

@@ -244,7 +244,7 @@ func (c *client) clientInfo() error {
 	return nil
 }
 
-// all are the clients of a server, in the order of their numbers.
+// all returns the clients of a server, in the order of their numbers.
 func (s *Server) all() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (c *client) clientList() error {
 	return nil
 }
 
-// ofType is a condition by the type of a client, as CLIENT LIST and CLIENT KILL name it.
+// ofType returns a condition for the type of a client, as CLIENT LIST and CLIENT KILL name it.
 func ofType(kind []byte) (func(*client) bool, error) {
 	switch {
 	case command.Is(kind, "NORMAL"), command.Is(kind, "PUBSUB"):
@@ -303,7 +303,7 @@ func ofType(kind []byte) (func(*client) bool, error) {
 	return nil, command.Errorf("ERR Unknown client type '%.128s'", kind)
 }
 
-// clientKill is CLIENT KILL address, and with conditions all of which must hold.
+// clientKill is CLIENT KILL, with an address or with conditions that must all hold.
 func (c *client) clientKill() error {
 	old := len(c.Args) == 3
 	skipMe := !old

@@ -108,7 +108,7 @@ func (s *typedStore) fill() {
 	}
 }
 
-// stored is what a reader of the store with the types sees.
+// stored lists the entries, fields and elements that a program with the types reads.
 func (s *typedStore) stored() string {
 	var list []string
 	for key, p := range s.people.All() {
@@ -126,8 +126,8 @@ func (s *typedStore) stored() string {
 	return strings.Join(list, ",")
 }
 
-// Each command that COPAL.TYPED knows passes values in the typed form, and a program with the types reads what it has
-// written. In the replies A is Ada, and B is Bob.
+// Each command that COPAL.TYPED accepts passes values in the typed form, and a program with the
+// types reads the result. In the table, A is the value of Ada, and B the value of Bob.
 func TestTypedCommands(t *testing.T) {
 	const untouched = "ada Ada,bob Bob,|,ada Ada,bob Bob,|,Ada,Bob"
 	in := func(people, hash, list string) string {
@@ -248,8 +248,8 @@ func (p *peer) in(how, words string) string {
 	return p.do(words)
 }
 
-// A value of an earlier type keeps the schema by which it was written, and a program with the type of today reads it.
-// The store keeps exactly what came, whatever the map stores today.
+// A value keeps the schema with which it was written, and a program with a newer type reads it.
+// COPAL.TYPED SET stores the given bytes, whatever schema the map uses today.
 func TestTypedKeepsSchemas(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
@@ -276,7 +276,7 @@ func TestTypedKeepsSchemas(t *testing.T) {
 	p.want("COPAL.TYPED GET people:eve", earlier)
 	p.want("COPAL.TYPED MGET people:ada people:bob", "["+earlier+" "+today+"]")
 	p.want("GET people:eve", `"{\"Name\":\"Ada\"}"`)
-	// Without a schema it is what SET of another door stores.
+	// A value without a schema is stored as by SET.
 	p.want(`COPAL.TYPED SET people:raw "\x00\x00\x00\x00\x00\x00\x00\x00{\"Name\":\"R\"}"`, "OK")
 	if raw, err := people.Load("raw"); err != nil || raw.Name != "R" {
 		t.Errorf("%v, %v", raw, err)
@@ -351,7 +351,7 @@ func TestTypedBlocks(t *testing.T) {
 	})
 }
 
-// In a numbered database the keys are those of the database.
+// COPAL.TYPED and COPAL.LEN use the selected database. Ranges and feeds are only of database 0.
 func TestTypedInDatabases(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
@@ -370,7 +370,8 @@ func TestTypedInDatabases(t *testing.T) {
 	p.want("COPAL.LEN a", "0")
 }
 
-// A client tells a schema before it sends values of it. Programs that write such values share it.
+// A client registers a schema before it sends values of it. Programs that use the same schema share
+// it.
 func TestSchemas(t *testing.T) {
 	s := newTypedStore(t, reversed{})
 	for n, schema := range copaladmin.Schemas(s.db, -1) {
@@ -400,7 +401,8 @@ func TestSchemas(t *testing.T) {
 	} {
 		s.want(words, "(error) "+reply)
 	}
-	// What pretends to be a value of a schema is none, and is shown as an error.
+	// Values with an invalid schema, or with one of an unknown codec, are stored. GET returns their
+	// bytes, and a typed map returns ErrType.
 	garbage := wire.SchemaName("binary", "no schema")
 	s.want(`COPAL.SCHEMA SET binary "no schema"`, fmt.Sprintf("%q", garbage[:]))
 	s.want(fmt.Sprintf("COPAL.TYPED SET k %q", string(garbage[:])+"value"), "OK")

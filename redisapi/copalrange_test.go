@@ -54,7 +54,7 @@ func (p *peer) pages(words string, count int) (keys []string) {
 	}
 }
 
-// entryKeys are the keys of a list of entries, as they are quoted.
+// entryKeys returns the keys in a list of entries, in quotes.
 func entryKeys(list string) (keys []string) {
 	for _, each := range strings.Split(list, `[`) {
 		if key, _, ok := strings.Cut(each, ` "`); ok {
@@ -64,7 +64,7 @@ func entryKeys(list string) (keys []string) {
 	return keys
 }
 
-// checkRanges compares ranges of a map with what its keys are, in the order of the keys.
+// checkRanges fills a map, and compares its ranges with the keys in the order of compare.
 func checkRanges[K comparable](t *testing.T, s *Server, p *peer, name string, keys []K, compare func(a, b K) int) {
 	t.Helper()
 	m, err := copal.OpenMap[K, int](s.DB, name, copal.Ordered())
@@ -209,7 +209,7 @@ func TestRangeEntries(t *testing.T) {
 	p.do("COPAL.ROLLBACK")
 	p.want(`COPAL.LEN ""`, "4")
 	p.want(`COPAL.LEN b`, "1")
-	// A reply ends behind a MiB of values, and says that there are more.
+	// A reply ends after a MiB of values, and reports that the range has more.
 	for i := range 8 {
 		if err := s.DB.Raw().Set(fmt.Appendf(nil, "large:%d", i), make([]byte, 400<<10)); err != nil {
 			t.Fatal(err)
@@ -265,7 +265,7 @@ func TestDelRange(t *testing.T) {
 	}
 }
 
-// What is no range is an error, whatever stands in its place, and nothing is deleted.
+// An invalid range is an error, and nothing is deleted.
 func TestHostileRanges(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
@@ -360,7 +360,7 @@ func TestRangeRights(t *testing.T) {
 	q.want(`COPAL.LEN ""`, "4")
 }
 
-// Each command tells that the store is closed.
+// Each command returns an error when the store is closed.
 func TestRangeOfClosedStore(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)

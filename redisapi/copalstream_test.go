@@ -16,7 +16,7 @@ import (
 	"github.com/copaldb/copal/internal/redisstream"
 )
 
-// COPAL.STREAM moves a stream with all that is of it, and others wait for what comes.
+// COPAL.STREAM GET and SET copy all elements of a stream. SET wakes clients that wait for entries.
 func TestStreamElements(t *testing.T) {
 	s, address := newServer(t)
 	p := dial(t, address)
@@ -42,7 +42,7 @@ func TestStreamElements(t *testing.T) {
 			names++
 		}
 	}
-	if names != 7 { // two entries, the head, the group, the consumer, and what is pending twice
+	if names != 7 { // two entries, the head, the group, the consumer, and the pending entry twice
 		t.Errorf("there were %d elements", names)
 	}
 	snapshot, err := s.DB.Snapshot()
@@ -67,7 +67,7 @@ func TestStreamElements(t *testing.T) {
 	p.want(fmt.Sprintf("COPAL.STREAM SET to %q %q", redisstream.EntryName(redisstream.ID{MS: 2}), "\x01f\x01w"), "OK")
 	waits.wantNext(`[["to" [["2-0" ["f" "w"]]]]]`)
 
-	// A reply ends behind a MiB, and says that there is more.
+	// A reply ends after a MiB, and reports that the stream has more.
 	for i := range 4 {
 		p.do(fmt.Sprintf("COPAL.STREAM SET long %d %s", i, strings.Repeat("x", 600_000)))
 	}

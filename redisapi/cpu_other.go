@@ -4,5 +4,5 @@ package redisapi
 
 import "time"
 
-// processorTime is the processor time of the process, which is not known here.
+// processorTime returns 0, because the processor time of the process is not known here.
 func processorTime() (user, system time.Duration) { return 0, 0 }

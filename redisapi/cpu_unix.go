@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is the processor time of the process.
+// processorTime returns the processor time of the process.
 func processorTime() (user, system time.Duration) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -189,7 +189,7 @@ func TestSortHasMovableKeys(t *testing.T) {
 	p.want("COMMAND GETKEYSANDFLAGS SORT_RO k BY w_* GET x_*", `[["k" [RO access]]]`)
 }
 
-// What changes together is one message of BCAST, with each key once.
+// Keys that change together are in one message of BCAST, each once. A long list is divided.
 func TestBroadcastTogether(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		a, b := dial(), dial()

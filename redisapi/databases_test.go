@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
-// What a client does in one database leaves the others as they are, whatever keys there are: also keys of database 0
-// that stand around those of the others.
+// Commands in one database leave the others unchanged. Among the keys are some of database 0 that
+// sort next to those of other databases.
 func TestDatabasesAgainstAModel(t *testing.T) {
 	s, address := newServer(t)
 	c := dial(t, address)
@@ -146,7 +146,7 @@ func TestDatabaseIsAMap(t *testing.T) {
 	}
 }
 
-// What is told of keys names the database, and calls them as clients do.
+// Notifications name the database. They and other messages show keys without its prefix.
 func TestDatabasesAreTold(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		s.notifies(notifyAll | notifyKeyspace | notifyKeyevent | notifyMiss)
@@ -176,7 +176,7 @@ func TestDatabasesAreTold(t *testing.T) {
 		other.want("LRANGE list 0 -1", `["zero"]`)
 		waiter.send("BZMPOP 0 1 scores MIN")
 		synctest.Wait()
-		if err := s.DB.Raw().SortedSet(command.Key(1, []byte("scores"))).Set("a", 1); err != nil { // another door
+		if err := s.DB.Raw().SortedSet(command.Key(1, []byte("scores"))).Set("a", 1); err != nil { // by the program itself
 			t.Fatal(err)
 		}
 		waiter.wantNext(`["scores" [["a" "1"]]]`)

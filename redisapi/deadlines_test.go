@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// The options of EXPIRE compare the deadline that there is with the one that is given: the same one is neither later
-// nor earlier, and no deadline is later than any.
+// The options of EXPIRE compare the old deadline with the new one: equal deadlines are neither
+// later nor earlier, and a missing deadline is later than any.
 func TestExpireOptions(t *testing.T) {
 	const year = "4102444800" // 2100
 	for _, x := range []struct{ had, option, at, reply, has string }{

@@ -127,7 +127,8 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 	return err
 }
 
-// takesInSession returns an error for a command that has no place in the session, or no room.
+// takesInSession returns an error for a command that is not allowed in the session, or for which it
+// has no memory.
 func (c *client) takesInSession(s *session, cmd *command.Row, args [][]byte) error {
 	if err := s.takes(cmd); err != nil || !s.keeps(cmd, args) {
 		return err
@@ -147,8 +148,8 @@ func (c *client) reject(cmd *command.Row, err error) error {
 // makesCollections are the families whose commands write collections.
 var makesCollections = map[string]bool{"hash": true, "list": true, "set": true, "sorted-set": true, "geo": true, "stream": true}
 
-// judgeKeys returns an error for keys that the user may not have, or the store does not take, before anything is
-// written.
+// judgeKeys returns an error for keys that the user may not use or the store does not accept. It is
+// called before anything is written.
 func (c *client) judgeKeys() error {
 	err := c.mayDo()
 	if c.Row.Flags&command.Write == 0 {
@@ -177,7 +178,7 @@ func (c *client) fail(err error) {
 	c.Error(text)
 }
 
-// inside are the arguments of a command with raw keys.
+// inside returns the arguments of a command with raw keys.
 func (c *client) inside(cmd *command.Row, args [][]byte) [][]byte {
 	if c.Database.Load() == 0 {
 		return args
@@ -187,7 +188,7 @@ func (c *client) inside(cmd *command.Row, args [][]byte) [][]byte {
 	return raw
 }
 
-// note keeps the figures of a command that has run. The args of one that has waited are nil.
+// note updates the figures of a command that has run. args is nil for a command that has waited.
 func (c *client) note(cmd *command.Row, args [][]byte, began, ended time.Time, failed bool) {
 	took := ended.Sub(began)
 	f := &c.s.figures[cmd.Number]
@@ -208,7 +209,7 @@ func (c *client) note(cmd *command.Row, args [][]byte, began, ended time.Time, f
 	}
 }
 
-// silence says which replies a client does not get.
+// silence marks the replies that a client does not get.
 type silence struct {
 	off              bool
 	skips, skipsNext bool // that to this command, or to the next

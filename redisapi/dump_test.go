@@ -29,7 +29,7 @@ func dumpable() (requests []string) {
 	return append(list, "ZADD inf inf a -inf b", "RPUSH wide "+strings.Repeat("w", 20_000)+" x")
 }
 
-// contents is what a key holds, in an order.
+// contents returns the value of a key, in sorted order if its type has none.
 func (p *peer) contents(key string) string {
 	switch kind := p.do("TYPE " + key); kind {
 	case "string":
@@ -95,7 +95,7 @@ func TestDumpsAreRestored(t *testing.T) {
 	p.want("EXISTS z5", "0")
 }
 
-// What this server dumps Redis restores, and the other way round.
+// Redis restores the dumps of this server, and this server those of Redis.
 func TestDumpsOfRedis(t *testing.T) {
 	theirs := redisServer(t)
 	_, ours := newServer(t)
@@ -108,7 +108,7 @@ func TestDumpsOfRedis(t *testing.T) {
 	dumpsAlike(t, a, b)
 }
 
-// What a typed map would not read is refused.
+// RESTORE and SORT refuse to store a value that a typed map could not read.
 func TestRestoreJudges(t *testing.T) {
 	s, address := newServer(t)
 	typed(t, s)
@@ -138,7 +138,8 @@ func typed(t *testing.T, s *Server) {
 	}
 }
 
-// Clients that wait for entries of a stream get those of one that is restored in its place.
+// Clients that wait for entries of a stream get the entries of a stream that RESTORE puts in its
+// place.
 func TestRestoreServesReaders(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		read, grouped, lost, control := dial(), dial(), dial(), dial()
@@ -154,7 +155,7 @@ func TestRestoreServesReaders(t *testing.T) {
 		grouped.wantNext(`[["s" [["9-1" ["f" "v"]]]]]`)
 		lost.wantNext("(error) NOGROUP No such key 's' or consumer group 'other' in XREADGROUP with GROUP option")
 		control.want("PTTL s", "5000")
-		// One that has nothing new serves nobody.
+		// A restored stream without new entries serves no client.
 		read.begin("XREAD BLOCK 0 STREAMS s 9-1")
 		control.want("RESTORE s 0 "+dump+" REPLACE", "OK")
 		control.want("PTTL s", "-1")
@@ -164,7 +165,8 @@ func TestRestoreServesReaders(t *testing.T) {
 		}
 		control.want("XADD s 9-2 f w", `"9-2"`)
 		read.wantNext(`[["s" [["9-2" ["f" "w"]]]]]`)
-		// Past deadlines leave nothing, and those who read a group learn it.
+		// A deadline in the past deletes the key, and a client that waits for entries of a group
+		// gets an error.
 		grouped.begin("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
 		grouped.wantNext(`[["s" [["9-1" ["f" "v"]] ["9-2" ["f" "w"]]]]]`)
 		grouped.begin("XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
@@ -174,8 +176,8 @@ func TestRestoreServesReaders(t *testing.T) {
 	})
 }
 
-// A dump of a stream with any byte changed is refused, or makes a stream that all commands take, and that is dumped and
-// restored as it is.
+// A dump of a stream with one changed byte is refused, or restores a stream that all commands
+// accept. Such a stream has the same contents after another DUMP and RESTORE.
 func TestRestoreFlippedStreams(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)

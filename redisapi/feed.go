@@ -13,7 +13,7 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// news is the part of a server for messages: those of clients, and those about changes.
+// news is the part of a server for messages between clients, and for messages about changes.
 type news struct {
 	audience audience
 	feed     feed
@@ -23,10 +23,10 @@ type news struct {
 	monitors monitors
 }
 
-// feed is the watch of the store's changes that a server has while it is needed: clients that wait for a key or
-// track keys, and keyspace notifications.
-// It reports changes of other programs and servers, too. It ends with the first change that is not needed, so that
-// clients that wait often do not begin and end it each time.
+// feed is the server's watch of the store's changes. It runs while clients wait for a key or track
+// keys, or while keyspace notifications are on. It reports changes of other programs and servers,
+// too. It ends with the first change that is not needed, so that clients that wait often do not
+// begin and end it each time.
 type feed struct {
 	needs    atomic.Int64
 	mu       sync.Mutex // guards running, stopped and cancel
@@ -76,7 +76,8 @@ func (f *feed) run(s *Server, ctx context.Context, changes iter.Seq2[copal.Chang
 	}
 }
 
-// tell reports changes until there are no more, which is an error, or the feed has no users.
+// tell reports changes until the watch fails, and returns its error. It returns nil if the feed has
+// no users.
 func (f *feed) tell(s *Server, changes iter.Seq2[copal.Change, error]) error {
 	for c, err := range changes {
 		if err != nil {
@@ -113,7 +114,7 @@ func (f *feed) stop() {
 	f.ended.Wait()
 }
 
-// told reports a change to those that need it.
+// told reports a change to the clients that need it.
 func (s *Server) told(c *copal.Change) {
 	if c.Expired && c.Element == nil {
 		s.counts.expired.Add(1)

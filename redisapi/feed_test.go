@@ -53,7 +53,7 @@ func TestNotifications(t *testing.T) {
 				}
 			}
 		}
-		// A transaction of another door tells what it did, and of its own key space.
+		// A transaction of the program sends notifications of the classes that are on.
 		s.notifies(notifyKeyspace | notifyString | notifyMiss)
 		err := s.DB.Update(func(tx *copal.Tx) error {
 			tx.Raw().Hash([]byte("h")).Set("f", []byte("1"))
@@ -76,8 +76,8 @@ func TestNotifications(t *testing.T) {
 	})
 }
 
-// What happened before notifications began, or before a client listened, is told to nobody, also where the feed
-// comes late.
+// A change from before notifications began, or before a client subscribed, sends it no message,
+// even if the feed reports the change late.
 func TestEarlierEventsAreNotTold(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		listener, b := dial(), dial()
@@ -165,7 +165,7 @@ func TestTracking(t *testing.T) {
 		a.want("CLIENT TRACKINGINFO", `{"flags": ~["on"] "redirect": 0 "prefixes": []}`)
 		a.want("CLIENT GETREDIR", "0")
 		b.do("MSET x 1 y 1 z 1")
-		synctest.Wait() // the feed has told it, before a reads
+		synctest.Wait() // the feed has reported it, before a reads
 		a.want("GET x", `"1"`)
 		a.want("MGET y none", `["1" nil]`)
 		b.do("SET z 2") // which a has not read
@@ -202,7 +202,8 @@ func TestTracking(t *testing.T) {
 	})
 }
 
-// A client that tracks keys is told that any may have changed when some changes could not be told.
+// When the feed has lost changes, a client that tracks keys gets the message that any key may have
+// changed.
 func TestTrackingOverLostChanges(t *testing.T) {
 	for _, lost := range []error{copal.ErrHistoryLost, copal.ErrCorrupt} {
 		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
@@ -222,7 +223,7 @@ func TestTrackingOverLostChanges(t *testing.T) {
 			a.want("CLIENT TRACKING ON", "OK")
 			b.do("SET x 1")
 			a.want("GET x", `"1"`)
-			b.do("SET x 2") // which nobody tells
+			b.do("SET x 2") // which the feed does not report
 			close(fail)
 			a.wantNext(`>["invalidate" nil]`)
 			a.want("GET x", `"2"`)
@@ -299,7 +300,7 @@ func TestTrackingOptions(t *testing.T) {
 	})
 }
 
-// A message about a key does not overtake the reply that has its value of before.
+// A message about a key comes after a reply with its earlier value.
 func TestTrackedValuesAreNotStale(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		goOn := make(chan struct{})
@@ -328,7 +329,7 @@ func TestTrackedValuesAreNotStale(t *testing.T) {
 	})
 }
 
-// The keys that are remembered are bounded by their bytes, too, and one that is forgotten is told as changed.
+// The bytes of tracked keys are bounded, too. The server invalidates a key before it forgets it.
 func TestTrackedKeysAreBounded(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		a := dial()
@@ -356,7 +357,7 @@ func TestTrackedKeysAreBounded(t *testing.T) {
 	})
 }
 
-// FLUSHALL forgets the keys that were remembered with their bytes: those that are read later have the whole room.
+// FLUSHALL forgets the tracked keys and their bytes, so that later keys have all of the room.
 func TestTrackedKeysAfterFlush(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		a := dial()

@@ -33,7 +33,7 @@ type statistics struct {
 	_      [64]byte
 }
 
-// figures are those of a command.
+// figures has the counts and the durations of one command.
 type figures struct {
 	calls, rejected, failed atomic.Int64
 	took                    exposition.Histogram // of those that have not waited
@@ -87,7 +87,7 @@ const (
 	slowArgBytes = 128 // of an argument
 )
 
-// limit sets how many are kept, unless it is negative, and returns that.
+// limit sets the number of commands that are kept, unless n is negative, and returns the number.
 func (l *slowlog) limit(n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,8 +135,8 @@ type counts struct {
 	expired               atomic.Int64 // entries, while changes are read for another reason
 }
 
-// rates are commands and bytes a second: between the latest question for them and the one before, which came a second
-// earlier at least. The first answer is about the time since the start.
+// rates are commands and bytes per second between the last two samples, which are at least a second
+// apart. The first sample is about the time since the start.
 type rates struct {
 	mu           sync.Mutex
 	at           time.Time
@@ -147,7 +147,7 @@ type rates struct {
 	everComputed bool
 }
 
-// sample returns commands, and KiB that came and went, a second.
+// sample returns the commands, and the KiB received and sent, per second.
 func (r *rates) sample(started time.Time, n *counts) (commands, in, out float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

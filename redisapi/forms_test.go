@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// forms are further requests that TestLikeRedis sends, those of a line mostly about the same keys: K stands for one of
-// few keys, G for a key of places, M for a member or a field, N for a whole number, V for a value, and F for a score:
-// redis-server 7.0 shows those that it cannot show exactly otherwise than 7.2. The replies of those with ~ have no
-// order.
+// forms are further requests of TestLikeRedis. Those of one line mostly use the same keys. The
+// letters are replaced: K by one of a few keys, G by a key of places, M by a member or a field, N
+// by a whole number, V by a value, and F by a score that is exact in binary, because redis-server
+// 7.0 and 7.2 print other scores differently. The replies to requests with ~ have no order.
 var forms = strings.Split(`SET K V|SET K V NX|SET K V GET|SET K V XX KEEPTTL|GET K|GETSET K V|GETDEL K|SETNX K V|APPEND K V|STRLEN K|GETRANGE K N N|SETRANGE K 3 V|INCR K|INCRBY K N|DECRBY K N|INCRBYFLOAT K F
 MSET K V K V|MGET K K K|MSETNX K V K V|DEL K|DEL K K|EXISTS K K|TYPE K|RENAME K K|RENAMENX K K|COPY K K|COPY K K REPLACE|EXPIREAT K 4102444800|EXPIREAT K 4102444800 NX|PERSIST K|EXPIRETIME K|LCS K K|LCS K K LEN
 HSET K M V|HSET K M V M V|HGET K M|HSETNX K M V|HMGET K M M|~HGETALL K|~HKEYS K|HLEN K|HEXISTS K M|HDEL K M|HDEL K M M|HINCRBY K M N|HINCRBYFLOAT K M F|HSTRLEN K M

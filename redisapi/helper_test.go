@@ -65,7 +65,7 @@ func newPeer(t *testing.T, nc net.Conn) *peer {
 	return &peer{t, nc, bufio.NewReader(nc)}
 }
 
-// send sends a request of words, of which those in double quotes are Go strings.
+// send sends a request of words. Words in double quotes are Go strings.
 func (p *peer) send(words string) {
 	p.t.Helper()
 	args := commandtest.Split(p.t, words)
@@ -112,7 +112,7 @@ func (p *peer) read() string {
 	return text
 }
 
-// bracketed are what stands in <> in a reply.
+// bracketed returns the texts between < and > in a reply.
 func bracketed(reply string) (list []string) {
 	for {
 		_, rest, ok := strings.Cut(reply, "<")

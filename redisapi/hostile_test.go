@@ -26,9 +26,10 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Clients that mean harm, or are broken: they send garbage, do not read, go away without a word, or want what is very
-// large. Each test shows that the server's memory stays within a bound, and that another client is served meanwhile.
-// COPAL_LONG=1 takes the full sizes, of which the tests tell the figures with -v.
+// Hostile and broken clients send garbage, do not read, disappear without closing, or ask for very
+// large values. Each test shows that the server's memory stays within a bound, and that another
+// client is served meanwhile. With COPAL_LONG=1 the tests have their full size, and with -v they
+// print their figures.
 
 // sized is short, and full with COPAL_LONG=1.
 func sized(short, full int) int {
@@ -52,8 +53,9 @@ func onDisk(t *testing.T, options ...copal.Option) func(*Server) {
 	return func(s *Server) { s.DB = db }
 }
 
-// watchMemory returns a function that tells by how many bytes at most the memory has grown that Go has from the system,
-// since then. It looks each millisecond; what is freed stays with Go for longer.
+// watchMemory returns a function that reports the largest growth, in bytes, of the memory that Go
+// has from the system. It looks each millisecond, which is enough because Go keeps freed memory for
+// longer.
 func watchMemory() (most func() int64) {
 	debug.FreeOSMemory()
 	before := goMemory()
@@ -81,14 +83,15 @@ func watchMemory() (most func() int64) {
 	})
 }
 
-// goMemory is what Go has from the system and has not given back: objects, stacks, and its own tables.
+// goMemory returns the bytes that Go has from the system and has not given back: objects, stacks,
+// and its own tables.
 func goMemory() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
-// wantMemory compares what watchMemory has seen with a bound.
+// wantMemory compares the growth that watchMemory reports with a bound.
 func wantMemory(t *testing.T, what string, most func() int64, bound int64) {
 	t.Helper()
 	t.Logf("%s: %.1f MiB more memory at most; the bound is %.1f", what, mib(most()), mib(bound))
@@ -99,7 +102,7 @@ func wantMemory(t *testing.T, what string, most func() int64, bound int64) {
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// leastRounds is how often another client is served while a hostile one is at work.
+// leastRounds is the number of times that another client is served during an attack.
 const leastRounds = 50
 
 // meanwhile runs attack, and serves another client until that has ended. attack goes on until enough, so the other
@@ -123,7 +126,7 @@ func meanwhile(t *testing.T, other *peer, attack func(enough func() bool) error)
 	}
 }
 
-// round does what an ordinary client does.
+// round sends requests of an ordinary client, and checks the replies.
 func (p *peer) round(i int) {
 	p.t.Helper()
 	p.want("SET mine "+strconv.Itoa(i), "OK")
@@ -131,7 +134,7 @@ func (p *peer) round(i int) {
 	p.want("PING", "PONG")
 }
 
-// until waits for what another goroutine does.
+// until waits for a condition that another goroutine makes true.
 func until(f func() bool) {
 	for !f() {
 		runtime.Gosched()
@@ -141,7 +144,7 @@ func until(f func() bool) {
 // flood is a request that is sent again and again, and its reply.
 type flood struct{ name, request, reply string }
 
-// floods are well-formed, and nothing that the server carries out.
+// floods are well-formed requests that the server does not carry out.
 func floods() []flood {
 	many := sized(1<<14, 1<<20)
 	arguments := strings.Repeat("$1\r\na\r\n", many-1)
@@ -155,7 +158,8 @@ func floods() []flood {
 	}
 }
 
-// send sends the request until size bytes are sent, and enough. Each has its reply, and the next PING, too.
+// send repeats the request until size bytes are sent and enough reports true. It checks each reply,
+// and that to a PING at the end.
 func (f *flood) send(p *peer, size int, enough func() bool) error {
 	n := max(1<<16/len(f.request), 1)
 	piece, replies := []byte(strings.Repeat(f.request, n)), strings.Repeat(f.reply, n)
@@ -190,10 +194,12 @@ func (f *flood) send(p *peer, size int, enough func() bool) error {
 	return nil
 }
 
-// A client may send without an end what is a request, and none that the server knows: it gets an error for each.
+// A client may send well-formed requests without end that the server does not carry out. It gets an
+// error for each that is not empty.
 //
-// The bound: the longest request has 1,048,576 arguments. It takes 7 MiB, their places 16 MiB and their slices 24 MiB.
-// All but the slices grow from little, and with garbage they take about five times as much.
+// The bound: the longest request has 1,048,576 arguments. It takes 7 MiB, the positions of its
+// arguments 16 MiB and their slices 24 MiB. All but the slices grow in steps, and with garbage they
+// take about five times as much.
 func TestHostilePipeline(t *testing.T) {
 	_, address := newServer(t, onDisk(t))
 	for _, f := range floods() {
@@ -206,7 +212,7 @@ func TestHostilePipeline(t *testing.T) {
 	}
 }
 
-// rubbish begins with what is no request, each in another way.
+// rubbish returns invalid requests, by the names of their faults.
 func rubbish() map[string][]byte {
 	random := make([]byte, 1<<16)
 	for i, r := 0, rand.New(rand.NewPCG(1, 1)); i < len(random); i++ {
@@ -224,9 +230,10 @@ func rubbish() map[string][]byte {
 	}
 }
 
-// Rubbish closes its connection, whatever comes behind it, and no other.
+// An invalid request closes its connection, whatever bytes follow it, and no other connection.
 //
-// The bound: a connection at a time has buffers of at most 256 KiB, and the test some of 64 KiB.
+// The bound: one connection at a time has buffers of at most 256 KiB, and the test has some of 64
+// KiB.
 func TestHostileRubbish(t *testing.T) {
 	_, address := newServer(t)
 	other := dial(t, address)
@@ -276,8 +283,8 @@ func sendRubbish(address string, text []byte) (sent int, err error) {
 	}
 }
 
-// A length or a count that lies takes memory by what arrives, at most six times as much: the buffer and the one before
-// it, the places of arguments, and garbage.
+// A false length or count takes memory only for the bytes that arrive: at most six times as much,
+// for the buffer and the one before it, the positions of arguments, and garbage.
 func TestHostileLengths(t *testing.T) {
 	s, address := newServer(t)
 	other := dial(t, address)
@@ -321,9 +328,9 @@ func TestHostilePieces(t *testing.T) {
 	})
 }
 
-// A transaction that is queued takes no more memory than MaxRequest says, however short its requests are.
+// A queued transaction takes no more memory than MaxRequest, however short its requests are.
 //
-// The bound: what is queued, the list of it before it has grown, and garbage.
+// The bound: the queued requests, their list before it has grown, and garbage.
 func TestHostileQueue(t *testing.T) {
 	limit := sized(8<<20, 1<<30)
 	_, address := newServer(t, func(s *Server) { s.MaxRequest = int64(limit) })
@@ -372,8 +379,8 @@ func TestHostileWatch(t *testing.T) {
 	p.want("EXEC", "nil[]")
 }
 
-// A client that asks and does not read gets replies until as many wait as may, and is closed then. Memory for them is
-// what a client can hold on to. The line in the log says so.
+// A client that sends requests and does not read is closed when OutputBuffer bytes of replies wait.
+// Until then it can hold memory for them. The log has the reason.
 func TestHostileReader(t *testing.T) {
 	value := bytes.Repeat([]byte("0123456789abcdef"), sized(1<<20, 16<<20)/16)
 	var log logs
@@ -483,8 +490,9 @@ func TestHostileReaderAtTheEnd(t *testing.T) {
 	}
 }
 
-// IdleTimeout releases what a client holds that has gone without a word, wherever it has stopped. A client that waits
-// for a key or for messages need not send anything, as in Redis: there TCP's keepalive tells that it has gone.
+// IdleTimeout releases the resources of a client that has disappeared, wherever it has stopped. As
+// in Redis, a client that waits for a key or for messages need not send anything: TCP keepalive
+// detects its end.
 func TestHostileSilence(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		s.IdleTimeout = time.Minute

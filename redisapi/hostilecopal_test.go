@@ -76,7 +76,7 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-// Clients that begin transactions and feeds and go away without a word leave nothing: no view, no goroutine.
+// Clients that begin transactions and feeds and disappear leave no view and no goroutine.
 func TestHostileSessions(t *testing.T) {
 	s, address := newServer(t)
 	other := dial(t, address)
@@ -98,8 +98,8 @@ func TestHostileSessions(t *testing.T) {
 	}
 }
 
-// A range of large values takes memory for the entries of one reply, whatever COUNT says, and a feed that nobody reads
-// for about a MiB of changes.
+// A range of large values takes memory for the entries of one reply, whatever its COUNT. A feed
+// that is not read takes memory for about a MiB of changes.
 func TestHostileCounts(t *testing.T) {
 	s, address := newServer(t, onDisk(t))
 	value := bytes.Repeat([]byte("x"), 100<<10)

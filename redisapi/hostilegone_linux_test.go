@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TCP asks a silent peer every 15 seconds whether it is still there, as listeners of Go's net have it, and gives it up
-// after 9 questions without an answer. So a peer that has gone without a word is released without IdleTimeout, too.
+// TCP probes a silent peer every 15 seconds, the default of listeners in Go's net, and ends the
+// connection after 9 probes without an answer. So the connection of a peer that has disappeared
+// ends without IdleTimeout, too.
 func TestHostilePeersAreProbed(t *testing.T) {
 	s, address := newServer(t)
 	dial(t, address).want("PING", "PONG")
@@ -46,8 +47,8 @@ func control(t *testing.T, nc net.Conn, f func(fd int) error) {
 	}
 }
 
-// Peers that have gone without a word, wherever they have stopped, are released by the first probe that finds nobody. A
-// peer that has a reply to come is released when TCP sends that again.
+// The first probe of TCP after a peer has disappeared releases its connection, wherever the peer
+// has stopped. If a reply is under way to the peer, its retransmission does so.
 func TestHostilePeersAreGone(t *testing.T) {
 	if os.Getenv("COPAL_LONG") != "1" {
 		t.Skip("waits for probes of TCP, some seconds: COPAL_LONG=1")

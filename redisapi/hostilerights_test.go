@@ -13,7 +13,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// hostileWords are what TestHostileRights makes commands of, beside their names, keys and numbers.
+// hostileWords are the options of the commands in TestHostileRights, which have names, keys and
+// numbers, too.
 var hostileWords = strings.Fields(`COUNT LIMIT 0 10 GET BY STORE STOREDIST REPLACE DB 1 WITHSCORES WITHVALUES MATCH * secret* TYPE ALPHA SAMPLES LEN IDX BLOCK 1
 	STREAMS GROUP g c > $ - + NX XX EX 100 KEEPTTL LEFT RIGHT MIN MAX REV BYSCORE BYLEX AGGREGATE WEIGHTS FROMMEMBER FROMLONLAT BYRADIUS BYBOX km m ANY
 	ON OFF BCAST PREFIX REDIRECT PATTERN USAGE ENCODING OBJECT AFTER FROM NOVALUES SNAPSHOT LIST INFO KILL ID ADDR own:* secret:* __keyspace@0__:*

@@ -32,12 +32,12 @@ func upload(w io.Writer, key string, n int) (sum [sha256.Size]byte, err error) {
 	return sum, err
 }
 
-// A value as long as values may be is kept byte for byte. One that is longer is refused in Redis's words, and only its
-// connection ends.
+// A value of the greatest length is kept byte for byte. A longer one gets the error of Redis, and
+// only its connection ends.
 //
-// The bounds: SET takes 2.1 times the length of the value, for the request and for the buffers before it, of which the
-// last has half the length. GET takes 3 times the length: the parts of the value are put together, and copied twice on
-// the way to the reply. What is above that is for garbage.
+// The bounds: SET takes 2.1 times the length of the value, for the request and for the buffers
+// before it, the last of which has half the length. GET takes 3 times the length: the parts of the
+// value are joined, and copied twice on the way to the reply. The rest of the bound is for garbage.
 func TestHostileValue(t *testing.T) {
 	size, limit := sized(4<<20, command.MaxString), int64(1<<30)
 	if size < command.MaxString {
@@ -236,8 +236,9 @@ func TestHostileSortedSet(t *testing.T) {
 	deleted(t, s, other, p, model)
 }
 
-// deleted deletes the set, which holds up nobody. Neither the DEL nor anybody else waits for the sweep that takes the
-// members out of the index: it cannot begin here before others are served. They are while it is at work, too.
+// deleted deletes the set while other clients are served. Neither DEL nor another client waits for
+// the sweep that removes the members from the index: here it cannot begin before others are served.
+// They are served during the sweep, too.
 func deleted(t *testing.T, s *Server, other, p *peer, model ranking) {
 	t.Helper()
 	engine := opened.Engine(s.DB)
@@ -247,7 +248,7 @@ func deleted(t *testing.T, s *Server, other, p *peer, model ranking) {
 		p.want("ZCARD z", "0")
 		return nil
 	}
-	err := engine.Housekeep(func() error { // nobody sweeps meanwhile
+	err := engine.Housekeep(func() error { // no sweep runs meanwhile
 		gone()
 		other.round(0)
 		p.want("ZADD z 1 new", "1")

@@ -17,7 +17,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/keys"
 )
 
-// A section of INFO. Those that are not usual come when they are named, or all are.
+// section is a part of the reply to INFO. An unusual section is shown if it is named, or if all are
+// asked for.
 type section struct {
 	name    string
 	unusual bool
@@ -140,7 +141,7 @@ func (c *client) infoMemory(line func(string, any)) {
 	line("mem_clients_normal", c.s.memory.Used())
 }
 
-// human is a number of bytes as Redis shows it.
+// human formats a number of bytes as Redis does.
 func human(n uint64) string {
 	switch f := float64(n); {
 	case n < 1<<10:
@@ -166,7 +167,8 @@ func (c *client) infoPersistence(line func(string, any)) {
 	line("aof_base_size", st.LiveBytes)
 }
 
-// writeStatus is "ok", or "err" once the store refuses writes. One that is open for reading alone is well.
+// writeStatus returns "err" once the store refuses writes, and otherwise "ok", also for a store
+// that is open only for reading.
 func (s *Server) writeStatus() string {
 	if err := s.DB.Update(func(*copal.Tx) error { return nil }); err != nil && err != copal.ErrReadOnly {
 		return "err"
@@ -282,7 +284,7 @@ func (c *client) infoCopal(line func(string, any)) {
 	line("durability", cmp.Or(c.s.Durability, copal.Write))
 }
 
-// mode is the name of HELLO and INFO for the kind of server.
+// mode returns the kind of the server, as HELLO and INFO name it.
 func (s *Server) mode() string {
 	if s.shared.ClusterAddress != "" {
 		return "cluster"

@@ -6,8 +6,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// constants are the fields of INFO that Redis 7.2 has, and that are always the same here, by their sections. Dashboards
-// and libraries read them.
+// constants are fields of INFO in Redis 7.2 that always have the same value here, by section.
+// Dashboards and libraries read them.
 var constants = map[string]string{
 	"server": `redis_git_sha1 00000000
 redis_git_dirty 0
@@ -142,7 +142,7 @@ func writeConstants(section string, line func(name string, value any)) {
 	}
 }
 
-// writes is the number of writing commands that were carried out.
+// writes returns the number of writing commands that were carried out.
 func (s *Server) writes() (n int64) {
 	for _, cmd := range table.Numbered {
 		if cmd.Flags&command.Write != 0 {
@@ -152,5 +152,6 @@ func (s *Server) writes() (n int64) {
 	return n
 }
 
-// unsaved is the number of writing commands since SAVE has run last, or the figures were set to 0.
+// unsaved returns the number of writing commands since the last SAVE, or since the figures were set
+// to 0.
 func (s *Server) unsaved() int64 { return max(s.writes()-s.savedWrites.Load(), 0) }

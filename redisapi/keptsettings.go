@@ -4,11 +4,11 @@ import (
 	"sync"
 )
 
-// keptDefaults are settings of Redis that mean nothing here, with the values that Redis 7.2 has by
-// default. Programs and operators set them: each keeps the last value, and does nothing else.
+// keptDefaults are settings of Redis without an effect here, with their defaults in Redis 7.2.
+// Programs and operators set them. Each keeps its last value, and does nothing else.
 //
-// Settings are not among them that would promise something: where maxmemory, appendfsync or requirepass have no effect,
-// an error has to say so.
+// Settings that promise something are not among them: if maxmemory, appendfsync or requirepass has
+// no effect, there must be an error.
 const keptDefaults = `
 acllog-max-len 128
 active-defrag-cycle-max 25
@@ -137,5 +137,5 @@ func (k *keptSettings) set(name, value string) {
 	k.by[name] = value
 }
 
-// mostKept is how long a value may be that is kept.
+// mostKept is the greatest length of a value that is kept, in bytes.
 const mostKept = 4 << 10

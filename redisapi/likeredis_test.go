@@ -13,8 +13,9 @@ import (
 	"github.com/copaldb/copal/internal/hyperloglog"
 )
 
-// TestLikeRedis sends random commands of all families to this server and to redis-server, and compares the replies and
-// what the keys hold. Commands that pick by chance are asked for all. COPAL_SEED=n runs one seed alone.
+// TestLikeRedis sends random commands of all families to this server and to redis-server, and
+// compares the replies and the contents of the keys. Commands that pick elements at random are
+// asked for all of them. COPAL_SEED=n runs only one seed.
 func TestLikeRedis(t *testing.T) {
 	theirs := redisServer(t)
 	_, ours := newServer(t)
@@ -94,8 +95,9 @@ func likeRedis(t *testing.T, seed uint64, rounds int, a, b *peer) {
 					}
 					continue
 				}
-				// The bytes of a HyperLogLog may differ, but each takes the other's. A copy is counted, as Redis keeps
-				// an estimate in what it counts.
+				// The bytes of a HyperLogLog may differ, but each server accepts those of the
+				// other. A copy is counted, because Redis stores an estimate in the key that it
+				// counts.
 				a.do("SET import " + other)
 				b.do("SET import " + mine)
 				got := both("PFCOUNT import", true)
@@ -112,8 +114,9 @@ func likeRedis(t *testing.T, seed uint64, rounds int, a, b *peer) {
 
 var numberText = regexp.MustCompile(`-?\d+\.\d+(e[+-]?\d+)?|-0\b`)
 
-// alike is a reply without what may differ: digits that redis-server 7.0 writes beyond the shortest text of a number,
-// the sign of nothing, and if it is not ordered the order of what it has.
+// alike returns a reply without the differences that are allowed: digits that redis-server 7.0
+// prints beyond the shortest text of a number, the sign of zero, and the order of elements if
+// ordered is false.
 func alike(reply string, ordered bool) string {
 	reply = numberText.ReplaceAllStringFunc(reply, func(text string) string {
 		f, _ := strconv.ParseFloat(text, 64)
@@ -126,7 +129,7 @@ func alike(reply string, ordered bool) string {
 	return words(reply)
 }
 
-// words are those of a reply in order.
+// words returns the words of a reply, sorted.
 func words(reply string) string {
 	list := strings.FieldsFunc(reply, func(r rune) bool { return strings.ContainsRune(" []{}", r) })
 	slices.Sort(list)
@@ -136,13 +139,13 @@ func words(reply string) string {
 // generator makes random requests.
 type generator struct{ *rand.Rand }
 
-// of is one of the words.
+// of returns one of the words.
 func (g *generator) of(words string) string {
 	list := strings.Fields(words)
 	return list[g.IntN(len(list))]
 }
 
-// maybe is f's text once in n times.
+// maybe returns the text of f once in n times, and otherwise an empty one.
 func (g *generator) maybe(n int, f func() string) string {
 	if g.IntN(n) > 0 {
 		return ""
@@ -150,7 +153,7 @@ func (g *generator) maybe(n int, f func() string) string {
 	return f()
 }
 
-// some is a number of texts.
+// some returns the texts of at least one and up to most calls of f.
 func (g *generator) some(most int, f func() string) string {
 	var list []string
 	for range 1 + g.IntN(most) {
@@ -161,9 +164,9 @@ func (g *generator) some(most int, f func() string) string {
 
 const keysOf = "h1 h2 s1 s2 s3 z1 z2 z3 l1 b1 b2 b3 p1 p2 p3 g1 g2 none"
 
-// key is one of the keys of a kind, and rarely another. Commands about bits get no HyperLogLog: Redis keeps an estimate
-// in it, and would return what is left of that. Commands about places get no scores that are none, and the members of
-// l1 keep one score.
+// key returns one of the keys of a kind, and rarely another. Commands about bits get no
+// HyperLogLog, because Redis stores an estimate in it and would return parts of that. Commands
+// about places get no other sorted sets. key never returns l1, so that its members keep one score.
 func (g *generator) key(kind byte) string {
 	for {
 		key := g.of(keysOf)
@@ -182,7 +185,7 @@ func (g *generator) float() string {
 	return g.of("0 1 2 3 -1 1.5 -2.25 10 1e3 100 +inf -inf 3 4 5 7 8 inf nan x")
 }
 
-// index is a number that is small mostly.
+// index returns a number from -12 to 11.
 func (g *generator) index() string { return strconv.Itoa(g.IntN(24) - 12) }
 
 func (g *generator) hash() (string, bool) {
@@ -502,7 +505,7 @@ func (g *generator) place() (string, bool) {
 	return "GEOSEARCH " + k() + " " + from + " " + by + text, ordered
 }
 
-// any deletes what the others have written, now and then.
+// any deletes a key once in twelve times, and otherwise asks whether one exists.
 func (g *generator) any() (string, bool) {
 	if g.IntN(12) == 0 {
 		return "DEL " + g.of(keysOf), true
@@ -510,7 +513,7 @@ func (g *generator) any() (string, bool) {
 	return "EXISTS " + g.of(keysOf), true
 }
 
-// Estimates are those of redis-server for registers of any rank, in each encoding.
+// Estimates equal those of redis-server for registers of any rank, in each encoding.
 func TestEstimatesAreOfRedis(t *testing.T) {
 	theirs := dial(t, redisServer(t))
 	_, address := newServer(t)

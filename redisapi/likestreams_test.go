@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// streamRequests are the forms of requests about streams that are compared with Redis: S stands for one of few
-// streams, I for an id, M for one that may be the first or the last there can be, R for an end of a range, G for a
-// group, one of which ends with the last byte, C for a consumer and N for a number.
+// streamRequests are the requests about streams that are compared with Redis. The letters are
+// replaced: S by one of a few streams, I by an id, M by an id that may be the first or the last
+// possible one, R by an end of a range, G by a group, C by a consumer and N by a number. The name
+// of one group ends with the last byte.
 var streamRequests = strings.Split(`XADD S I f v|XADD S I f v g w|XADD S NOMKSTREAM I f v|XADD S MAXLEN N I f v|XADD S MINID = I I f v|XADD S 999-* f v|XADD S MAXLEN ~ 1000 LIMIT N NOMKSTREAM I f v|XLEN S|XDEL S I|XDEL S I I I|XTRIM S MAXLEN N|XTRIM S MINID I|XTRIM S MINID ~ 0-1 LIMIT N|XTRIM S MAXLEN = N
 XRANGE S R R|XRANGE S R R COUNT N|XRANGE S - +|XREVRANGE S R R|XREVRANGE S R R COUNT N|XREAD STREAMS S M|XREAD COUNT N STREAMS S S I I|XREAD COUNT N STREAMS S S S M I $|XREAD STREAMS S $|XSETID S I|XSETID S 18446744073709551615-18446744073709551615|XSETID S I ENTRIESADDED N|XSETID S I ENTRIESADDED 1000 MAXDELETEDID I|XINFO STREAM S|XINFO STREAM S|XINFO GROUPS S|XINFO GROUPS S|XINFO CONSUMERS S G|XINFO STREAM S FULL|XINFO STREAM S FULL COUNT N
 XGROUP CREATE S G M|XGROUP CREATE S G $ MKSTREAM|XGROUP CREATE S G I ENTRIESREAD N|XGROUP CREATE S G I MKSTREAM ENTRIESREAD N|XGROUP SETID S G M|XGROUP SETID S G -|XGROUP SETID S G I ENTRIESREAD N|XGROUP SETID S G $|XGROUP DESTROY S G|XGROUP DELCONSUMER S G C|XGROUP CREATECONSUMER S G C
@@ -23,7 +24,7 @@ DEL S|RENAME S S|RENAMENX S S|COPY S S|COPY S S REPLACE|COPY S S DB 1|TYPE S|EXI
 // mayDiffer are times, and the figures of a tree that only Redis has.
 var mayDiffer = regexp.MustCompile(`(" )\d+( \d+\])|("(?:radix-tree-\w+|seen-time|idle)":?) \d+`)
 
-// later is what Redis says from version 7.2 on.
+// later matches the fields that Redis has from version 7.2 on.
 var later = regexp.MustCompile(` "(active-time|inactive)":? -?\d+`)
 
 // Thousands of random requests about streams have the replies that redis-server gives.
@@ -132,7 +133,7 @@ func TestStreamsLikeRedis(t *testing.T) {
 	}
 }
 
-// dumpsAlike compares a stream with what the other server restores of its dump.
+// dumpsAlike compares a stream with the streams that both servers restore from its dumps.
 func dumpsAlike(t *testing.T, theirs, ours *peer) {
 	t.Helper()
 	if theirs.do("TYPE s") != "stream" {
@@ -157,7 +158,7 @@ func (p *peer) full(key string) string {
 	return inTree.ReplaceAllString(later.ReplaceAllString(p.do("XINFO STREAM "+key+" FULL COUNT 0"), ""), "")
 }
 
-// alikeStream is a reply without what may differ.
+// alikeStream returns a reply without the differences that are allowed.
 func alikeStream(reply string) string {
 	return mayDiffer.ReplaceAllString(later.ReplaceAllString(reply, ""), "$1$2$3")
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// door is two keys as requests see them: "" for none.
+// door has two keys as requests see them: "" for a missing key.
 type door [2]string
 
-// asked is a request of a history: commands, of which several are one MULTI.
+// asked is a request of a history. Several commands are one MULTI.
 type asked []string
 
 // operation is a request of a history, between two moments, and its reply.
@@ -24,7 +24,7 @@ type operation struct {
 	reply     string
 }
 
-// apply returns the keys as they are after the operation, and whether its reply is what Redis would say.
+// apply returns the keys after the operation, and whether Redis would give its reply.
 func (o *operation) apply(d door) (door, bool) {
 	var replies []string
 	for _, words := range o.request {
@@ -55,7 +55,8 @@ func explained(history []operation) bool {
 			return false
 		}
 		tried[at] = true
-		first := time.Duration(1<<63 - 1) // the end of what has to come before others begin
+		// The first end of an operation that is left. An operation called later cannot come before it.
+		first := time.Duration(1<<63 - 1)
 		for i := range history {
 			if at.set&(1<<i) == 0 {
 				first = min(first, history[i].end)

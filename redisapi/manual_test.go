@@ -81,7 +81,7 @@ func manual() string {
 	return b.String()
 }
 
-// docs/redis.md is what the table says. With COPAL_WRITE=1 the test writes it.
+// TestManual compares docs/redis.md with the table. With COPAL_WRITE=1 it writes the page.
 func TestManual(t *testing.T) {
 	path := filepath.Join("..", "docs", "redis.md")
 	if os.Getenv("COPAL_WRITE") == "1" {
@@ -98,7 +98,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// Each row is whole: what is missing in it shows nowhere else.
+// Each row is complete. A missing field fails no other test.
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range table.Families {

@@ -6,8 +6,9 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// The memory of requests and replies beyond the small buffers of a client is charged to its account. The accounts of
-// all clients have one budget, which closes the largest client of the user with the most where it is used up.
+// The memory of requests and replies beyond the small buffers of a client is charged to its
+// account. The accounts of all clients share one budget. When it is used up, it closes the largest
+// client of the user with the most memory.
 
 const (
 	freeBytes  = command.KeptBytes + 16<<10 // of a buffer that is not charged, so that short replies never fail

@@ -6,9 +6,9 @@ import (
 	"github.com/copaldb/copal/internal/exposition"
 )
 
-// WriteMetrics writes how the server does in the text format of Prometheus: its connections, and how often commands ran
-// and how long they took. The store's own metrics are those of package httpapi. The counts are those of INFO, and begin
-// anew with CONFIG RESETSTAT.
+// WriteMetrics writes metrics of the server in the text format of Prometheus: its connections, and
+// the number and the durations of commands. Package httpapi has the metrics of the store. The
+// counts are those of INFO, and begin anew with CONFIG RESETSTAT.
 func (s *Server) WriteMetrics(out io.Writer) error {
 	s.init()
 	const counter, gauge, buckets = exposition.Counter, exposition.Gauge, exposition.Buckets

@@ -45,7 +45,8 @@ func (c *client) stopMonitor() {
 	m.count.Store(int64(len(m.by)))
 }
 
-// show shows a command of the client to those who monitor. Commands of administrators are not shown, and no passwords.
+// show sends a command of the client to the clients in MONITOR. Commands of administrators, and
+// commands that may have a password, are left out.
 func (c *client) show(cmd *command.Row, args [][]byte) {
 	m := &c.s.monitors
 	if m.count.Load() == 0 || cmd.Flags&(command.Admin|command.NoAuth) != 0 {

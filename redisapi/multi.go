@@ -20,7 +20,7 @@ func multiCommands() command.Family {
 	)
 }
 
-// maxWatches is how many snapshots a client may hold.
+// maxWatches is the number of snapshots that a client may hold.
 const maxWatches = 1000
 
 func (c *client) watch() error {
@@ -91,8 +91,8 @@ func (c *client) discard() error {
 	return nil
 }
 
-// exec carries out the queue in one transaction. A command that fails leaves the others as they are, as in Redis, for
-// commands write nothing before they fail. An error of the store ends all of it.
+// exec carries out the queue in one transaction. As in Redis, a command that fails does not undo
+// the others: commands write nothing before they fail. An error of the store ends the transaction.
 func (c *client) exec() error {
 	q := c.queue
 	if q == nil {

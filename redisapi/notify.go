@@ -11,10 +11,11 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// Keyspace notifications are messages about events of keys, on channels such as __keyspace@0__:key and
-// __keyevent@0__:event, with the number of the database. They are made of the reports of the feed: changes, and not
-// commands. So an INCR is a set, a SET with a deadline is a set and an expire, and so is an EXPIRE of a string.
-// Several changes of one kind of one key that count together are one event, as those of a command.
+// Keyspace notifications are messages about events of keys, on channels such as __keyspace@0__:key
+// and __keyevent@0__:event, with the number of the database. They come from the feed, which reports
+// changes and not commands. So an INCR is a set, a SET with a deadline is a set and an expire, and
+// so is an EXPIRE of a string. Several changes of one kind of one key that count together are one
+// event, like the changes of one command.
 
 // The classes of events.
 const (
@@ -73,7 +74,7 @@ func notifyText(classes uint32) string {
 	return b.String()
 }
 
-// notices are the classes of which there are messages.
+// notices are the classes of events for which there are messages.
 type notices struct {
 	classes uint32
 	since   [32]uint64 // by class: the last change before there were any
@@ -84,7 +85,7 @@ func (n *notices) tells(class uint32, seq uint64) bool {
 	return n != nil && n.classes&class != 0 && seq > n.since[bits.TrailingZeros32(class)]
 }
 
-// notified are the classes of which there are messages.
+// notified returns the classes of events for which there are messages.
 func (s *Server) notified() uint32 {
 	if n := s.notices.Load(); n != nil {
 		return n.classes
@@ -92,7 +93,7 @@ func (s *Server) notified() uint32 {
 	return 0
 }
 
-// notifies sets the classes of which there are messages.
+// notifies sets the classes of events for which there are messages.
 func (s *Server) notifies(classes uint32) {
 	s.notifyMu.Lock()
 	defer s.notifyMu.Unlock()
@@ -121,7 +122,8 @@ func (s *Server) notifies(classes uint32) {
 	}
 }
 
-// written is the sequence number of the last change so far. The feed may not have reported it yet.
+// written returns the sequence number of the last change so far. The feed may not have reported it
+// yet.
 func (s *Server) written() uint64 {
 	snapshot, err := s.DB.Snapshot()
 	if err != nil {
@@ -235,8 +237,8 @@ func (n *notifier) told(s *Server, c *copal.Change) {
 	}
 }
 
-// elementEvent is the event of an element. An element of a list is in the front half if it was pushed in
-// front, or among those that were.
+// elementEvent returns the event of an element. An element is in the front half of a list if it was
+// pushed in front, or inserted among such elements.
 func elementEvent(c *copal.Change) (class uint32, name string) {
 	switch c.Collection {
 	case "hash":

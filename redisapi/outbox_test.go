@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// logs counts what is logged.
+// logs counts the messages of a log by their text.
 type logs struct {
 	mu   sync.Mutex
 	list map[string]int
@@ -43,7 +43,7 @@ func (l *logs) count(message string) int {
 	return l.list[message]
 }
 
-// ways are what clients connect by: TCP, a unix socket, and TLS.
+// ways returns functions that connect a client by TCP, a unix socket, and TLS.
 func ways(t *testing.T, s *Server, address string) map[string]func() *peer {
 	pair := certificate(t)
 	listen := func(network, address string) net.Listener {
@@ -154,7 +154,7 @@ func TestReaderIsHeldBack(t *testing.T) {
 	})
 }
 
-// One reply may be longer than what may wait, where nothing waits.
+// A single reply may be longer than OutputBuffer if no other reply waits.
 func TestOneReplyIsLongerThanMayWait(t *testing.T) {
 	_, address := newServer(t, func(s *Server) { s.OutputBuffer = 1 << 20 })
 	p := dial(t, address)
@@ -164,7 +164,8 @@ func TestOneReplyIsLongerThanMayWait(t *testing.T) {
 	}
 }
 
-// Where the memory of all clients is used up, the user with the most loses the largest connection, and others go on.
+// When the memory of all clients is used up, the user with the most loses the largest connection,
+// and others go on.
 func TestMemoryOfClients(t *testing.T) {
 	var log logs
 	s, address := newServer(t, func(s *Server) { s.ClientMemory, s.Logger = 8<<20, slog.New(&log) })

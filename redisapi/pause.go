@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// pause holds commands back for a time, and for the rest of an earlier pause, of which it keeps the kind if that
-// holds more.
+// pause holds commands back for a time. If an earlier pause is not over, the new one lasts at least
+// as long as that, and holds at least as many commands.
 func (s *Server) pause(all bool, most time.Duration) {
 	p := &pause{all, time.Now().Add(most), make(chan struct{})}
 	s.pausing.writing.Lock()

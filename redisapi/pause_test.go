@@ -14,7 +14,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// When CLIENT PAUSE is answered no write is under way, and none is carried out before the end. All that waited is then.
+// When CLIENT PAUSE is answered no write is under way, and none is carried out before its end. Then
+// all that have waited are carried out.
 func TestPauseHoldsWriters(t *testing.T) {
 	for name, server := range map[string]func(*testing.T) string{
 		"copal": func(t *testing.T) string { _, address := newServer(t); return address },
@@ -95,7 +96,7 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// A client that is held is one that waits, for all that look at it.
+// A client that a pause holds is shown as one that waits.
 func TestHeldClients(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		gone, killed, listens, control := dial(), dial(), dial(), dial()
@@ -127,7 +128,8 @@ func TestHeldClients(t *testing.T) {
 	})
 }
 
-// Clients that wait for a key take nothing while their command is held, and what has come when it is over.
+// Clients that wait for a key take nothing while a pause holds their command. They are served at
+// its end.
 func TestPauseHoldsThoseThatAreServed(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		pops, reads, late, control := dial(), dial(), dial(), dial()
@@ -160,7 +162,7 @@ func TestPauseHoldsThoseThatAreServed(t *testing.T) {
 	})
 }
 
-// What is held when the server shuts down is not carried out.
+// Commands that a pause holds are not carried out when the server shuts down.
 func TestShutdownInAPause(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		a, b, control := dial(), dial(), dial()
@@ -184,7 +186,8 @@ func TestShutdownInAPause(t *testing.T) {
 	})
 }
 
-// A client whose replies are off may end when it has sent: all is carried out, and what it wants on the disk is there.
+// A client whose replies are off may disconnect after its last request: all requests are carried
+// out, and synced if it asks for that.
 func TestEndsWithItsRepliesOff(t *testing.T) {
 	const skip = "CLIENT REPLY SKIP\r\n"
 	for _, sent := range []string{

@@ -27,10 +27,10 @@ type pause struct {
 	over chan struct{} // closed when it is over, or another is in its place
 }
 
-// holds reports whether the pause holds a command, of which writes says whether it writes.
+// holds reports whether the pause holds a command. writes is true for a command that writes.
 func (p *pause) holds(writes bool) bool { return p != nil && (p.all || writes) }
 
-// cloned are arguments whose buffer may be in other hands.
+// cloned returns copies of arguments whose buffer may be reused.
 func cloned(args [][]byte) (list [][]byte) {
 	for _, a := range args {
 		list = append(list, bytes.Clone(a))

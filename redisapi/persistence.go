@@ -55,7 +55,7 @@ func (c *client) time() error {
 	return nil
 }
 
-// saved is when SAVE has run last, or the server was started, in seconds since 1970.
+// saved returns the time of the last SAVE, or of the server's start, in seconds since 1970.
 func (s *Server) saved() int64 { return s.lastSave.Load() }
 
 func (s *Server) sync() error {

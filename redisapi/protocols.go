@@ -6,9 +6,10 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// A port is open to clients of any protocol. A web page makes its browser connect to any port of the user's machine
-// and send lines there, of which the page chooses some. The parser takes a line for a command that a person has typed.
-// So a line that another protocol begins with ends the connection before the next line is carried out.
+// A port is open to clients of any protocol. A web page can make its browser connect to any port of
+// the user's machine and send lines, some of which the page chooses. The parser takes a line for a
+// command that a person has typed. So the first line of another protocol ends the connection before
+// the next line is carried out.
 
 // protocolOf returns the protocol of a line that is no command of Redis, and "" for any other line. The line has one
 // word at least. No command that could succeed is such a line, except for a COPY or SET whose last word is a version of

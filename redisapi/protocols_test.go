@@ -48,8 +48,8 @@ func TestProtocolOf(t *testing.T) {
 // hello are the first bytes of a client of TLS, with a session identifier of the attacker's choice.
 const hello = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr\x20"
 
-// A client of another protocol is closed before anything behind its first line is carried out, without a reply from
-// which a page could read.
+// A client of another protocol is closed before the server carries out anything after its first
+// line. The reply is empty or an error.
 func TestOtherProtocols(t *testing.T) {
 	_, tcp := newServer(t)
 	s, _ := newServer(t)
@@ -93,7 +93,7 @@ func TestOtherProtocols(t *testing.T) {
 				nc, err = tls.Dial("tcp", at.address, &tls.Config{InsecureSkipVerify: true})
 			case "plain on tls":
 				if name == "TLS" {
-					continue // it is what the port is for, and waits for the rest
+					continue // the port expects TLS, and waits for the rest
 				}
 				nc, err = net.Dial("tcp", at.address)
 			default:

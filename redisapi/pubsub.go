@@ -56,7 +56,7 @@ type audience struct {
 	patterns []string // those of the map, never changed in place; nil after they have changed
 }
 
-// kindOf is the kind of channels of a command of the subscribe family.
+// kindOf returns the kind of channels of a command of the subscribe family.
 func (c *client) kindOf() int {
 	switch c.Row.Name[0] {
 	case 'p':
@@ -69,7 +69,8 @@ func (c *client) kindOf() int {
 	return channels
 }
 
-// heard is how many names the client listens to, as replies count them: those of shards by themselves.
+// heard returns the number of names to which the client listens, as replies count them: channels of
+// shards by themselves.
 func (c *client) heard(kind int) int64 {
 	if kind == shardChannels {
 		return int64(len(c.hears[shardChannels]))
@@ -98,7 +99,8 @@ func (c *client) subscribe() error {
 	return nil
 }
 
-// fitChannels returns an error for a channel or pattern that would take much time and memory to keep and to compare.
+// fitChannels returns an error for a channel or pattern that would take much time and memory to
+// keep and compare.
 func fitChannels(names [][]byte) error {
 	for _, name := range names {
 		if len(name) > copal.MaxKeyBytes {
@@ -108,7 +110,8 @@ func fitChannels(names [][]byte) error {
 	return nil
 }
 
-// confirm replies that the client listens to a name, or does no longer. Where replies are off it is a message.
+// confirm replies that the client listens to a name, or no longer does. If replies are off, it
+// sends a message instead.
 func (c *client) confirm(kind int, name []byte) {
 	n, command := c.heard(kind), c.Row.Name
 	text := func(r *resp.Reply) {
@@ -198,7 +201,8 @@ func (c *client) hearNothing() {
 	c.Charge(&c.charged.names, 0)
 }
 
-// listening returns to how many names of each kind the client listens, and its version of the protocol. Others call it.
+// listening returns the number of names of each kind to which the client listens, and its version
+// of the protocol. Other goroutines call it.
 func (c *client) listening() (heard [kindsOfChannels]int, version int) {
 	c.s.audience.mu.Lock()
 	for kind := range heard {
@@ -213,10 +217,10 @@ func (c *client) listening() (heard [kindsOfChannels]int, version int) {
 	return heard, 2
 }
 
-// whileSubscribed are the commands that a client of RESP2 may use that listens.
+// whileSubscribed are the commands that a client of RESP2 may use while it listens.
 var whileSubscribed = []string{"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset"}
 
-// mayRun is an error where the client listens, and would take the reply for a message.
+// mayRun returns an error if the client listens, and would take the reply for a message.
 func (c *client) mayRun(cmd *command.Row) error {
 	if c.subscribed == 0 || c.V3 || slices.Contains(whileSubscribed, cmd.Name) {
 		return nil
@@ -262,8 +266,9 @@ func (a *audience) fitting(shard bool, channel []byte) (fit []string) {
 	return fit
 }
 
-// eachLocked calls f for all who get a message of a channel: with the pattern, which is nil for those who have named
-// the channel. fit are the patterns that the channel fits.
+// eachLocked calls f for each client that gets a message of a channel, with the pattern that the
+// channel fits, or nil for a subscription to the channel itself. fit are the patterns that the
+// channel fits.
 func (a *audience) eachLocked(shard bool, channel []byte, fit []string, f func(c *client, since uint64, pattern []byte)) {
 	kind := channels
 	if shard {
@@ -287,8 +292,8 @@ func (a *audience) count(shard bool, channel []byte) (n int64) {
 	return n
 }
 
-// publish sends a message to those who listen to a channel. An event goes to those who may read its key, and who have
-// listened when it happened.
+// publish sends a message to the clients that listen to a channel. An event goes to clients that
+// may read its key and have listened since before the change.
 func (a *audience) publish(shard bool, channel, message []byte, about *subject) {
 	fit := a.fitting(shard, channel)
 	a.mu.Lock()
@@ -316,7 +321,7 @@ func (a *audience) publish(shard bool, channel, message []byte, about *subject) 
 	})
 }
 
-// kindAsked is the kind of channels of a subcommand of PUBSUB.
+// kindAsked returns the kind of channels of a subcommand of PUBSUB.
 func (c *client) kindAsked() int {
 	if c.Row.Name[:2] == "sh" {
 		return shardChannels

@@ -78,7 +78,7 @@ func TestMessagesOfRESP3(t *testing.T) {
 		a.want("SUBSCRIBE x", `>["subscribe" "x" 1]`)
 		a.want("SET k v", "OK")
 		a.want("PING", "PONG")
-		a.want("PUBLISH x 1", "1") // the message comes behind the reply
+		a.want("PUBLISH x 1", "1") // the message comes after the reply
 		a.wantNext(`>["message" "x" "1"]`)
 		a.want("UNSUBSCRIBE", `>["unsubscribe" "x" 0]`)
 		a.want("MULTI", "OK")
@@ -112,7 +112,7 @@ func TestMessagesWhileWaiting(t *testing.T) {
 	})
 }
 
-// A message does not overtake the replies to what came before it.
+// A message comes after the replies to the requests before it.
 func TestMessagesComeBehindReplies(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		goOn := make(chan struct{})
@@ -139,7 +139,7 @@ func TestMessagesComeBehindReplies(t *testing.T) {
 	})
 }
 
-// All messages come to all who listen, in one order, and behind the reply to the subscription.
+// All listeners get all messages in one order, after the reply to their subscription.
 func TestMessagesHaveOneOrder(t *testing.T) {
 	const publishers, each = 3, 200
 	_, address := newServer(t)
@@ -177,7 +177,8 @@ func TestMessagesHaveOneOrder(t *testing.T) {
 	}
 }
 
-// A client that does not read its messages is closed when they are too many, and holds up nobody.
+// A client that does not read its messages is closed when too many of them wait, and delays no
+// other client.
 func TestSlowListenerIsClosed(t *testing.T) {
 	s, address := newServer(t)
 	slow, other, b := dial(t, address), dial(t, address), dial(t, address)
@@ -205,7 +206,8 @@ func TestSlowListenerIsClosed(t *testing.T) {
 	}
 }
 
-// A message that is longer than may wait closes those that would get it, and is not made for each of them.
+// A message that is too long to wait closes the clients that would get it, and is not made for each
+// of them.
 func TestMessageThatIsTooLong(t *testing.T) {
 	var log logs
 	s, address := newServer(t, func(s *Server) { s.Logger = slog.New(&log) })
@@ -229,7 +231,8 @@ func TestMessageThatIsTooLong(t *testing.T) {
 	}
 }
 
-// Patterns that are compared for long by trying again hold up nobody, and those that are too long are refused.
+// Patterns that take long to match delay no other client, and patterns that are too long are
+// refused.
 func TestLongPatternsOfChannels(t *testing.T) {
 	_, address := newServer(t)
 	listener, p := dial(t, address), dial(t, address)

@@ -10,19 +10,19 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// Replies and messages leave a client by its outbox. Replies are sent at once as far as the
-// connection takes them. The rest waits, and a goroutine sends it that runs as long as there is
-// any. So a client may write all of its requests before it reads a reply.
+// Replies and messages leave a client by its outbox. It sends replies at once as far as the
+// connection takes them. The rest waits, and a goroutine sends it until nothing is left. So a
+// client may write all of its requests before it reads a reply.
 //
-// Messages are sent without a request: those of a channel, of tracked keys, of MONITOR.
+// Messages are sent without a request: messages of a channel, about tracked keys, and of MONITOR.
 // They come from other goroutines, and always wait. A client that listens gets no message while its
-// requests are carried out, for it must not learn of a change before the reply that came before it:
-// its goroutine holds the outbox from a request on until the replies are sent, or wait, and messages
-// that have come meanwhile follow them.
+// requests are carried out, because it must not learn of a change before the reply that came before
+// it. Its goroutine holds the outbox from a request on until the replies are sent, or wait. The
+// messages that have come meanwhile follow the replies.
 
 const (
-	// mostPending is how many bytes of messages may wait for a client. One that does not read them is closed, as by the
-	// limit that Redis has for clients of pub/sub.
+	// mostPending is the number of bytes of messages that may wait for a client. A client with more
+	// is closed, as by the limit of Redis for clients of pub/sub.
 	mostPending = 32 << 20
 
 	soonBytes = 4 << 20  // of replies that wait while the client reads: it gets no more until it has read some
@@ -89,7 +89,7 @@ func (c *client) push(message func(*resp.Reply)) {
 	}
 }
 
-// mayPend is Reply.Grows of a message. One that is too long to wait is not made.
+// mayPend is Reply.Grows of a message. It refuses a message that is too long to wait.
 func mayPend(size int) error {
 	if size > mostPending+partBytes {
 		return command.ErrReplyTooLong
@@ -97,7 +97,7 @@ func mayPend(size int) error {
 	return nil
 }
 
-// add appends bytes, of which some are of messages.
+// add appends b. messages is the number of its bytes that are of messages.
 func (o *outbox) add(to *[]part, b []byte, messages int) {
 	list := *to
 	if last := len(list) - 1; last >= 0 && (last > 0 || to == &o.later || o.sender == nil) && len(list[last].b)+len(b) <= partBytes {
@@ -170,7 +170,8 @@ func (c *client) deliver() (err error) {
 	return err
 }
 
-// laterLocked has replies wait that were not sent, and messages after them. err is why they were not sent.
+// laterLocked queues the replies that were not sent, and messages after them. err is the error of
+// sending.
 //
 //go:noinline
 func (c *client) laterLocked(b []byte, err error) error {
@@ -203,8 +204,9 @@ func (c *client) laterLocked(b []byte, err error) error {
 	return c.chargeLocked()
 }
 
-// roomLocked waits while too many replies wait. It waits for a client that reads; for one that does not, as long as it
-// may be writing requests yet, until as much waits as may.
+// roomLocked waits for room for n bytes of replies while the client reads. A client that does not
+// read may still be writing requests: after a short wait its replies are queued, up to OutputBuffer
+// bytes. Then it is closed unless it reads.
 func (c *client) roomLocked(n int) {
 	o := &c.outbox
 	most := int(c.s.OutputBuffer)
@@ -239,7 +241,7 @@ func (c *client) roomLocked(n int) {
 	}
 }
 
-// sendLocked begins the goroutine that sends, unless it is there.
+// sendLocked starts the goroutine that sends, unless it runs.
 func (c *client) sendLocked() {
 	if o := &c.outbox; o.sender == nil {
 		o.sender = make(chan struct{})

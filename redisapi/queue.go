@@ -45,7 +45,7 @@ func (w *watched) has(key []byte) bool {
 	return ok
 }
 
-// writes is the same for EXEC.
+// writes reports whether one of the commands writes.
 func (q *queue) writes() bool {
 	for _, each := range q.list {
 		if each.cmd.Writes() {

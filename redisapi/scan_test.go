@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/elements"
 )
 
-// Of many keys, those with a prefix are found without putting all in order.
+// Keys with a prefix are found among many without sorting all.
 func TestPrefixesSortNothing(t *testing.T) {
 	s, address := newServer(t)
 	b := s.DB.Raw().Batch()

@@ -11,10 +11,11 @@ import (
 
 // TestScripts carries out the requests of testdata/*.txt, and compares the replies.
 //
-// A line that begins with > is a request, and the next its reply, as peer.read shows it. 3> is a request by RESP3. A
-// line that begins with ! is a request whose reply is not that of redis-server 7.0, and one that begins with / or 3/ a
-// request that has no reply. The request of > alone is empty: what has come is the reply to an earlier one. With
-// COPAL_WRITE=1 the test writes the replies.
+// A line that begins with > is a request, and the next line is its reply as peer.read shows it. 3>
+// is a request in RESP3. A line that begins with ! is a request whose reply differs from that of
+// redis-server 7.0. A line that begins with / or 3/ is a request without a reply. If a request is
+// empty, the next line is a reply to an earlier request. With COPAL_WRITE=1 the test writes the
+// replies.
 func TestScripts(t *testing.T) {
 	for _, name := range scripts(t) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -33,7 +34,8 @@ func TestScriptsAreOfRedis(t *testing.T) {
 	}
 }
 
-// redisServer starts a redis-server until the test ends, and skips the test where there is none.
+// redisServer starts a redis-server until the test ends, and skips the test if redis-server is not
+// installed.
 func redisServer(t *testing.T) (address string) {
 	_, address = redisserver.Start(t, "--enable-debug-command", "yes")
 	return address

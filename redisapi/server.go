@@ -25,12 +25,12 @@ import (
 type Server struct {
 	DB *copal.DB
 
-	// Access are the users, one of which a client has to name with AUTH or HELLO, and show a token of. Without them
-	// everybody who can connect may do everything.
+	// Access has the users. A client shows that it is one of them by AUTH or HELLO with a token. If
+	// Access is nil, every client may do everything.
 	Access *access.Users
 
-	// Durability is how durable writes are of a connection that has not chosen by CLIENT DURABILITY.
-	// The zero Durability is copal.Write.
+	// Durability is the durability of writes on a connection that has not set one by CLIENT
+	// DURABILITY. The zero Durability is copal.Write.
 	Durability copal.Durability
 
 	MaxClients  int           // connections at a time; 0 is 10,000
@@ -39,9 +39,10 @@ type Server struct {
 	IdleTimeout time.Duration // after which a connection is closed that sends nothing, or does not read; 0 is never
 	Debug       bool          // the command DEBUG works
 
-	// SessionTimeout is how long a connection may send nothing after COPAL.BEGIN. Then it is closed, which rolls back.
-	// Until its transaction ends, the store keeps what that reads, in memory and in old files. 0 is five minutes, and
-	// less is no bound.
+	// SessionTimeout is the time for which a connection may send nothing after COPAL.BEGIN. Then it
+	// is closed, and its transaction is rolled back. Until a transaction ends, the store keeps the
+	// data of its view, in memory and in old files. 0 is five minutes; a negative value is no
+	// limit.
 	SessionTimeout time.Duration
 
 	// ClusterAddress is the host and port by which clients reach the server as a cluster of one
@@ -50,15 +51,15 @@ type Server struct {
 	ClusterAddress string
 
 	// ClientMemory bounds the memory of all connections for requests, replies, and the work of
-	// commands, in bytes. Where it is used up, the connection with the most is closed, of the user
-	// with the most. 0 is 1 GiB.
+	// commands, in bytes. When it is used up, the server closes the largest connection of the user
+	// with the most memory. 0 is 1 GiB.
 	ClientMemory int64
 
-	// OutputBuffer is how many bytes of replies may wait for a connection that does not read. Then it is closed.
-	// 0 is 256 MiB.
+	// OutputBuffer is the number of bytes of replies that may wait for a connection that does not
+	// read. A connection with more is closed. 0 is 256 MiB.
 	OutputBuffer int64
 
-	Logger *slog.Logger // what happens to connections; nil is nowhere
+	Logger *slog.Logger // receives the events of connections; nil discards them
 
 	connections
 	statistics
@@ -78,7 +79,7 @@ type Server struct {
 	leave      context.CancelFunc
 }
 
-// connections are those of a server.
+// connections has the listeners and the clients of a server.
 type connections struct {
 	ids      atomic.Int64 // of clients
 	closing  bool
@@ -86,14 +87,14 @@ type connections struct {
 	running  sync.WaitGroup // goroutines of clients
 	serving  map[net.Listener]struct{}
 	clients  map[int64]*client
-	visitors *visitors    // nil where everybody is known
+	visitors *visitors    // nil if the server has no users
 	refusing atomic.Int32 // connections that get the reply now that there are too many
 }
 
 // table has all commands. Some of their functions look at it.
 var table *command.Table
 
-// ErrServerClosed is what Serve returns after Shutdown.
+// ErrServerClosed is returned by Server.Serve after Shutdown.
 var ErrServerClosed = errors.New("redisapi: the server is closed")
 
 // Serve serves db at a TCP address, such as "127.0.0.1:6379", until ctx is done. Then commands that
@@ -205,7 +206,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// endAll ends the goroutines beside those of clients.
+// endAll ends the goroutines that do not belong to clients.
 func (s *Server) endAll() {
 	s.cancel()
 	s.feed.stop()
@@ -218,8 +219,8 @@ func (s *Server) isClosing() bool {
 	return s.closing
 }
 
-// mostRefusing is how many connections are told at a time that there are too many. Each has a
-// descriptor meanwhile, which the store may need; more are closed without a word.
+// mostRefusing is the number of connections that are refused with an error at the same time. Each
+// has a descriptor meanwhile, which the store may need; more are closed without a reply.
 const mostRefusing = 8
 
 // accept begins to serve a connection, or refuses it.

@@ -26,7 +26,8 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/commandtest"
 )
 
-// A pipeline is answered in its order, however it is cut, and what a request does is seen by the next.
+// Replies to a pipeline come in the order of its requests, however its bytes are divided, and each
+// request sees the effects of those before it.
 func TestPipeline(t *testing.T) {
 	_, address := newServer(t)
 	var requests, want strings.Builder
@@ -66,7 +67,7 @@ func TestLargeValue(t *testing.T) {
 	}
 }
 
-// What is no request ends its connection, with an error, and no other.
+// An invalid request ends its connection with an error, and no other connection.
 func TestProtocolErrors(t *testing.T) {
 	_, address := newServer(t)
 	other := dial(t, address)
@@ -97,7 +98,7 @@ func TestProtocolErrors(t *testing.T) {
 	other.want("PING", "PONG")
 }
 
-// Before a client has given the password it may say little, and nothing long.
+// Before a client has given the password it may use few commands, and only short requests.
 func TestPassword(t *testing.T) {
 	_, address := newServer(t, func(s *Server) { s.Access = users(t, access.Password("secret")) })
 	p := dial(t, address)
@@ -132,7 +133,7 @@ func TestMaxClients(t *testing.T) {
 	first.want("PING", "PONG")
 }
 
-// A length that lies takes no memory: the buffer grows by what has arrived.
+// A false length takes no memory: the buffer grows with the bytes that arrive.
 func TestLengthThatLies(t *testing.T) {
 	_, address := newServer(t)
 	before := allocated()
@@ -142,7 +143,7 @@ func TestLengthThatLies(t *testing.T) {
 		io.WriteString(p.nc, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc")
 		list = append(list, p)
 	}
-	for _, p := range list { // the server has read what came before the client's end closes
+	for _, p := range list { // the server reads all bytes before it closes the connection
 		p.nc.(*net.TCPConn).CloseWrite()
 		if _, err := p.r.ReadByte(); err != io.EOF {
 			t.Error(err)
@@ -228,7 +229,7 @@ func TestWatchTogether(t *testing.T) {
 	dial(t, address).want("GET n", strconv.Quote(strconv.Itoa(clients*each)))
 }
 
-// A change by another door is seen by WATCH, too.
+// A change by the program makes EXEC fail after WATCH, too.
 func TestWatchOtherDoors(t *testing.T) {
 	s, address := newServer(t)
 	m, err := copal.OpenMap[string, int](s.DB, "m")
@@ -270,7 +271,8 @@ func TestEachWatchCounts(t *testing.T) {
 	}
 }
 
-// A typed map is seen as JSON, and takes what its type reads, whichever command writes.
+// Values of a typed map are shown as JSON, and every command that writes refuses values that the
+// type cannot read.
 func TestTypedMap(t *testing.T) {
 	s, address := newServer(t)
 	type user struct {
@@ -310,7 +312,7 @@ func TestTypedMap(t *testing.T) {
 	if age, err := ages.Load("alice"); err != nil || age != 29 {
 		t.Errorf("%v, %v", age, err)
 	}
-	// So it is when no program has the maps open, and the door has written each of their values.
+	// The same holds if no program has the maps open.
 	if err := errors.Join(users.Close(), ages.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +329,8 @@ func TestTypedMap(t *testing.T) {
 	}
 }
 
-// What a request does outside of the store it does when it has committed, and a mistake in one is an error of that one.
+// Effects outside the store come after the commit, and an error of one request leaves the others
+// valid.
 func TestMultiWithEffects(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
@@ -343,7 +346,8 @@ func TestMultiWithEffects(t *testing.T) {
 	p.want("GET k", `"1"`)
 }
 
-// A connection that wants the disk has it before an OK, whatever it says behind the write in the same pipeline.
+// A connection with durability fsync has its writes on the disk before their OK, whatever request
+// follows in the pipeline.
 func TestSyncedBeforeTheAnswer(t *testing.T) {
 	for _, behind := range []string{"RESET", "CLIENT DURABILITY write", "PING"} {
 		s, address := newServer(t, func(s *Server) { s.Durability = copal.FSync })
@@ -422,7 +426,7 @@ func TestScanWhileKeysChange(t *testing.T) {
 	}
 }
 
-// What has arrived when the server ends is answered; then connections end, and the server with them.
+// Shutdown answers the requests that have arrived, closes the connections, and ends the server.
 func TestShutdown(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -494,8 +498,9 @@ func TestIdleClientsAreSmall(t *testing.T) {
 	}
 }
 
-// The goroutine of a client that waits has the smallest stack of Go, 2 KiB, until a command needs more. The garbage
-// collector takes half of that back, for what waits uses less than it would keep free.
+// The goroutine of a client that waits has the smallest stack of Go, 2 KiB, until a command needs
+// more. The garbage collector then halves the larger stack, because a client that waits uses little
+// of it.
 func TestIdleClientsHaveSmallStacks(t *testing.T) {
 	if testing.CoverMode() != "" || instrumented() {
 		t.Skip("frames are larger")

@@ -27,7 +27,7 @@ const errConflict command.Error = "CONFLICT the transaction lost to another writ
 // errRolledBack ends a transaction without its writes.
 var errRolledBack = errors.New("rolled back")
 
-// takes returns an error for a command that has no place in the session.
+// takes returns an error for a command that is not allowed in the session.
 func (s *session) takes(cmd *command.Row) error {
 	switch {
 	case cmd.Flags&(command.NoMulti|command.Admin|command.PubSub|command.Blocking) != 0:

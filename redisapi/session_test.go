@@ -77,8 +77,8 @@ func (s *Server) wantNoSessions(t *testing.T) {
 	}
 }
 
-// Of two transactions that read what the other writes, one loses, and none of its writes counts. Increments of many
-// are all there in the end.
+// If two transactions each read a key that the other writes, one loses, and none of its writes
+// counts. All increments of concurrent clients count in the end.
 func TestSessionConflicts(t *testing.T) {
 	s, address := newServer(t)
 	a, b := dial(t, address), dial(t, address)
@@ -92,7 +92,7 @@ func TestSessionConflicts(t *testing.T) {
 	a.want("COPAL.COMMIT", "OK")
 	b.want("COPAL.COMMIT", "(error) "+string(errConflict))
 	b.want("MGET x y a b", `["1" "2" "1" nil]`)
-	b.do("COPAL.BEGIN") // what is only written is no conflict
+	b.do("COPAL.BEGIN") // a key that is only written is no conflict
 	b.want("SET x 3", "OK")
 	a.want("SET x 4", "OK")
 	b.want("COPAL.COMMIT", "OK")
@@ -122,7 +122,7 @@ func TestSessionConflicts(t *testing.T) {
 	s.wantNoSessions(t)
 }
 
-// A snapshot stays what it is while others write, delete and compact, and takes no writes.
+// A snapshot does not change while others write, delete and compact, and refuses writes.
 func TestSessionSnapshot(t *testing.T) {
 	s, address := newServer(t)
 	p, other := dial(t, address), dial(t, address)
@@ -150,8 +150,8 @@ func TestSessionSnapshot(t *testing.T) {
 	s.wantNoSessions(t)
 }
 
-// Commands that have no place in a transaction are errors, which leave it as it is. Others, that are not about data,
-// work as they do elsewhere.
+// Commands that are not allowed in a transaction return errors, and the transaction goes on
+// unchanged. Commands that are not about data work as usual.
 func TestSessionRefuses(t *testing.T) {
 	_, address := newServer(t)
 	p := dial(t, address)
@@ -255,7 +255,7 @@ func TestSessionTimeoutEndsWithIt(t *testing.T) {
 	})
 }
 
-// Clients that wait for a key, or that track one, learn what a transaction has written when it commits.
+// A client that waits for a key is served when a transaction that has written it commits.
 func TestSessionWakes(t *testing.T) {
 	piped(t, func(t *testing.T, _ *Server, dial func() *peer) {
 		p, waits := dial(), dial()
@@ -270,7 +270,7 @@ func TestSessionWakes(t *testing.T) {
 	})
 }
 
-// A pause of writes holds the commit, and what is committed by a connection that wants the disk is on it.
+// A pause of writes holds a commit, also on a connection with durability fsync.
 func TestSessionPauses(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		p, control := dial(), dial()

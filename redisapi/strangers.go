@@ -9,17 +9,17 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// A client without a token, where the server has users, is a stranger. Strangers have a time in which to name
-// their user, and a quarter of the connections. Where these are taken, a new stranger gets the connection of the
-// oldest one of the address with most. Users share the other connections: where these are taken, one of the user
-// with most is closed for another user.
+// If the server has users, a client without a token is a stranger. Strangers have a limited time to
+// name their user, and share a quarter of the connections. When these are taken, a new stranger
+// replaces the oldest one of the address with the most. Users share the other connections. When
+// these are taken, a connection of the user with the most is closed for another user.
 
 // authTime is the default of Server.AuthTimeout.
 const authTime = 10 * time.Second
 
 const errMaxClients command.Error = "ERR max number of clients reached"
 
-// visitors are the connections of strangers and of users, where the server has users.
+// visitors are the connections of strangers and of users, if the server has users.
 type visitors struct {
 	lot     *strangers.Lot
 	seats   *budget.Budget // of connections
@@ -32,15 +32,15 @@ func newVisitors(connections int) *visitors {
 	return &visitors{lot: strangers.New(ofStrangers), seats: budget.New(int64(max(connections-ofStrangers, 1)))}
 }
 
-// stay is the connection of a client among those of strangers or of users.
+// stay is the place of a client among the connections of strangers or of users.
 type stay struct {
 	place *strangers.Place
 	late  *time.Timer     // nil without a bound
 	seat  *budget.Account // nil for a stranger
 }
 
-// arrive makes the client a stranger, or one of its user, after its grant has changed. The error is that its user
-// has too many connections, and the client ends.
+// arrive makes the client a stranger, or one of its user, after its grant has changed. It returns
+// an error and ends the client if the user has too many connections.
 func (c *client) arrive() error {
 	v := c.s.visitors
 	if v == nil {

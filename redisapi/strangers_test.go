@@ -204,7 +204,9 @@ func TestUsersShareConnections(t *testing.T) {
 	}
 }
 
-// Wrong tokens are slowed over all connections of an address. A right one is not, nor those of others.
+// Wrong tokens from one address are slowed over all of its connections. A right token is not,
+// unless too many wrong ones wait: then the address gets an error. Other addresses are not
+// affected.
 func TestWrongTokensTakeTime(t *testing.T) {
 	var log bytes.Buffer
 	guarded(t, 100, &log, func(t *testing.T, _ *Server, visit func(string) *peer) {
@@ -246,7 +248,7 @@ func TestWrongTokensTakeTime(t *testing.T) {
 	}
 }
 
-// Where there are no users everybody is known.
+// Without users no client is a stranger.
 func TestWithoutUsersNobodyIsAStranger(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		var list []*peer

@@ -6,8 +6,8 @@ import (
 	"github.com/copaldb/copal/internal/redisstream"
 )
 
-// streamNews are the changes of a stream that count together. Which command has made them is known by which elements
-// there are among them.
+// streamNews are the changes of a stream that count together. The elements among them show the
+// command that has made them.
 type streamNews struct {
 	key       []byte // nil if nothing has changed
 	seq       uint64 // of the last change

@@ -14,7 +14,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// All who wait for an entry get it, by whatever door it comes.
+// All clients that wait for an entry get it, whichever command adds it.
 func TestReadersWait(t *testing.T) {
 	byCommand := func(words ...string) func(*peer) {
 		return func(p *peer) {
@@ -89,7 +89,7 @@ func TestConsumersWait(t *testing.T) {
 		w.want("XPENDING s g", `[2 "1-1" "2-2" [["a" "1"] ["b" "1"]]]`)
 		w.want("XPENDING s h", `[0 nil nil nil[]]`)
 		w.want("XREADGROUP GROUP g a BLOCK 0 STREAMS s 0", `[["s" [["1-1" ["n" "1"]]]]]`)
-		// What follows is not read by one that looks for more.
+		// A consumer that asks for new entries does not get its pending one again.
 		a.begin("XREADGROUP GROUP g a BLOCK 50 STREAMS s >")
 		synctest.Wait()
 		a.wantNext("nil[]")
@@ -104,7 +104,7 @@ func TestGroupsThatGo(t *testing.T) {
 		"SET s 1": "(error) " + string(command.ErrWrongType),
 	} {
 		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-			s.notifies(notifyKeyevent | notifyExpired) // so that keys that expire are told
+			s.notifies(notifyKeyevent | notifyExpired) // so that expired keys are reported
 			a, reader, w := dial(), dial(), dial()
 			w.want("XGROUP CREATE s g $ MKSTREAM", "OK")
 			a.begin("XREADGROUP GROUP g a BLOCK 0 STREAMS s >")
@@ -130,7 +130,8 @@ func TestGroupsThatGo(t *testing.T) {
 	})
 }
 
-// What XREADGROUP tries for a client that waits, and in vain, leaves nothing, so clients do not wake each other.
+// An XREADGROUP that is tried in vain for a client that waits writes nothing, so clients do not
+// wake each other.
 func TestWaitingConsumersWriteNothing(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		a, b, w := dial(), dial(), dial()
@@ -147,7 +148,7 @@ func TestWaitingConsumersWriteNothing(t *testing.T) {
 	})
 }
 
-// records is how many records the log has had.
+// records returns the number of records that the log has had.
 func records(t *testing.T, s *Server) uint64 {
 	then, err := s.DB.Snapshot()
 	if err != nil {
@@ -157,7 +158,7 @@ func records(t *testing.T, s *Server) uint64 {
 	return then.Seq()
 }
 
-// What XPENDING and XINFO say of times.
+// XPENDING and XINFO report the times of deliveries, in milliseconds.
 func TestTimesOfConsumers(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
 		p := dial()
@@ -211,8 +212,8 @@ func TestTimesOfConsumers(t *testing.T) {
 	})
 }
 
-// Each entry is delivered to one consumer, whatever they do at once. What is acknowledged is gone, and what a consumer
-// that has died had is claimed by others.
+// Each entry is delivered to one consumer, whatever consumers do at once. Acknowledged entries are
+// no longer pending, and other consumers claim the entries of one that has died.
 func TestEachEntryIsDeliveredOnce(t *testing.T) {
 	_, address := newServer(t)
 	const producers, each, consumers = 3, 150, 5
@@ -320,7 +321,7 @@ func TestRecordsOfStreams(t *testing.T) {
 		{"XADD s MAXLEN ~ 2 * a 1", 1},
 		{"XGROUP SETID s g 0", 1},
 		{"XSETID s 9999999999999-9", 1},
-		{"XREADGROUP GROUP g c COUNT 1 STREAMS s >", 5}, // two of what is pending, group, consumer, commit
+		{"XREADGROUP GROUP g c COUNT 1 STREAMS s >", 5}, // the pending entry twice, group, consumer, commit
 		{"XREADGROUP GROUP g c STREAMS other s > >", 0},
 		{"XADD s 1-1 a 1", 0},
 		{"XACK s g 5-5", 0},
@@ -402,10 +403,10 @@ func TestNotificationsOfStreams(t *testing.T) {
 	})
 }
 
-// What other doors write in place of an element of a stream is an error, and no more.
+// Invalid elements that a program writes into a stream cause errors, and nothing worse.
 func TestStrangeElements(t *testing.T) {
 	s, address := newServer(t)
-	s.notifies(notifyKeyevent | notifyAll) // so that each change is told
+	s.notifies(notifyKeyevent | notifyAll) // so that each change is reported
 	p, waits := dial(t, address), dial(t, address)
 	requests := []string{"XADD s * a 1", "XLEN s", "XRANGE s - +", "XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s 0",
 		"XACK s g 1-1", "XPENDING s g", "XPENDING s g - + 10", "XPENDING s g - + 10 c", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XINFO STREAM s", "XINFO STREAM s FULL",

@@ -28,7 +28,8 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{text}, PrivateKey: key}
 }
 
-// A client that opens a connection of TLS and says nothing holds up nobody, whether it is accepted or one too many.
+// A client that opens a TLS connection and sends nothing delays no other client, whether it is
+// accepted or refused as one too many.
 func TestSilentClientsOfTLS(t *testing.T) {
 	s, address := newServer(t, func(s *Server) { s.MaxClients = 3 })
 	l, err := net.Listen("tcp", "127.0.0.1:0")

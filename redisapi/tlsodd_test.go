@@ -49,8 +49,8 @@ func wantEnd(t *testing.T, what string, nc net.Conn) (got []byte) {
 	return out.Bytes()
 }
 
-// Clients of TLS that break off, send something else, or say hello again, and those that speak TLS where none is: the
-// connection of each ends, and a good client goes on.
+// TLS clients that break off, send something else, or begin another handshake, and clients that use
+// TLS on a plain port, end only their own connections. A good client goes on.
 func TestOddClientsOfTLS(t *testing.T) {
 	s, plain := newServer(t)
 	secure := secured(t, s)
@@ -151,8 +151,8 @@ func TestTLSWhereNoneIs(t *testing.T) {
 	}
 }
 
-// A hundred half handshakes do not hold up a good client, and end by themselves. A client that is silent after its
-// handshake stays.
+// A hundred half handshakes do not delay a good client, and end by themselves. A client that is
+// silent after its handshake stays.
 func TestHalfHandshakes(t *testing.T) {
 	pair := certificate(t)
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {

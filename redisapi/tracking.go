@@ -11,13 +11,13 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// A client that tracks keys gets a message when they change, so that it may keep their values. The server
-// remembers which keys it has read, until one of them changes, or with BCAST nothing but prefixes. The feed
-// reports the changes. A key is remembered before it is read, so no change after the read is missed, and a
-// message comes after the reply.
+// A client that tracks keys gets a message when they change, so that it may keep their values. The
+// server remembers the keys that the client has read until one of them changes, or only prefixes
+// with BCAST. The feed reports the changes. A key is remembered before it is read, so no change
+// after the read is missed, and a message comes after the reply.
 
-// mostTracked is how many keys the server remembers, and mostTrackedBytes of how many bytes together. Beyond that it
-// takes some for changed.
+// mostTracked is the number of keys that the server remembers, and mostTrackedBytes the number of
+// their bytes. Beyond that it takes some keys for changed.
 const (
 	mostTracked      = 1 << 20
 	mostTrackedBytes = 64 << 20
@@ -70,8 +70,9 @@ func (c *client) track(cmd *command.Row, args [][]byte) {
 	}
 }
 
-// changed sends a message to the clients that track a key: its name is that of keys in all databases, as in
-// Redis. A client with BCAST gets a message at the end of all keys that changed together and that it may read.
+// changed sends a message to the clients that track a key. As in Redis, the name of a key counts,
+// whatever its database. A client with BCAST gets one message about the keys that changed together
+// and that it may read, at their end.
 func (t *tracking) changed(raw []byte) {
 	_, key := command.DatabaseOf(raw)
 	t.mu.Lock()
@@ -86,7 +87,8 @@ func (t *tracking) changed(raw []byte) {
 	}
 }
 
-// mostBroadcast is how many bytes of keys one message of BCAST has at most, but for the last key.
+// mostBroadcast is the greatest number of bytes of keys in one message of BCAST, without the last
+// key.
 const mostBroadcast = 64 << 10
 
 // broadcast has the keys of the next message to a client with BCAST.
@@ -124,7 +126,7 @@ func (t *tracking) broadcastLocked(c *client) {
 	}
 }
 
-// changedLocked sends a message to the clients that track the name of a key, unless they may not read it.
+// changedLocked sends a message to the clients that track the name of a key and may read the key.
 func (t *tracking) changedLocked(raw []byte) {
 	_, key := command.DatabaseOf(raw)
 	list := t.keys[string(key)]
@@ -166,8 +168,8 @@ func (t *tracking) all() {
 	}
 }
 
-// invalidateLocked sends the client, or the one that it has named, the message that keys have changed, or all
-// if there are none.
+// invalidateLocked sends the message that keys have changed, or that any key may have changed if
+// keys is empty. It goes to the client or to the one that it has named.
 func (c *client) invalidateLocked(keys ...[]byte) {
 	to := c
 	_, version := c.listening()
@@ -192,7 +194,7 @@ func (c *client) invalidateLocked(keys ...[]byte) {
 		}
 	}
 	if to == c && version == 2 {
-		return // which has no messages but those of channels
+		return // RESP2 has messages only of channels
 	}
 	to.push(func(r *resp.Reply) {
 		if r.V3 {
@@ -214,8 +216,8 @@ func (c *client) invalidateLocked(keys ...[]byte) {
 	})
 }
 
-// mayTell reports whether the client may direct its messages to another: one of the same user, or any for who may do
-// everything.
+// mayTell reports whether the client may direct its messages to other: to a client of the same
+// user, or to any client if its own user may do everything.
 func (c *client) mayTell(other *client) bool {
 	g := c.Grant.Load()
 	return g == other.Grant.Load() || g.MayAdminister()

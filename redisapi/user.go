@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// stranger is the grant of a client that has said nothing of itself.
+// stranger returns the grant of a client that has not named its user.
 func (s *Server) stranger() *access.Grant {
 	if s.Access == nil {
 		return access.Everything
@@ -36,7 +36,7 @@ func (c *client) login(user, token []byte) (*access.Grant, error) {
 	return nil, wrong
 }
 
-// become gives the client a grant, with which its connection ends.
+// become gives the client a grant. Its connection ends when the grant is revoked.
 func (c *client) become(g *access.Grant) {
 	if c.stays != nil {
 		c.stays()
@@ -58,7 +58,7 @@ func (c *client) become(g *access.Grant) {
 	}
 }
 
-// user is the name of the client's user. Others call it.
+// user returns the name of the client's user. Other goroutines call it.
 func (c *client) user() string {
 	if name := c.Grant.Load().Name(); name != "" {
 		return name
@@ -66,7 +66,7 @@ func (c *client) user() string {
 	return access.Default
 }
 
-// userNames are the names of all users.
+// userNames returns the names of all users.
 func (s *Server) userNames() []string {
 	if s.Access == nil {
 		return []string{access.Default}
@@ -74,12 +74,12 @@ func (s *Server) userNames() []string {
 	return s.Access.Names()
 }
 
-// ofSome are the commands without keys that read, and are not about all of them: two look at their patterns, and how
-// many keys there are is no secret.
+// ofSome are the commands without keys that read, and do not need the right to all keys: KEYS and
+// SCAN check their patterns, and the number of keys is no secret.
 var ofSome = []string{"keys", "scan", "dbsize"}
 
-// mayDo returns an error where the client has no right to the command. A command without keys is about all of them, if
-// it reads or writes at all. SORT looks at its patterns itself.
+// mayDo returns an error if the client has no right to the command. A command without keys that
+// reads or writes needs the right to all of them. SORT checks its patterns itself.
 func (c *client) mayDo() (err error) {
 	g, cmd := c.Grant.Load(), c.Row
 	if g.MayAdminister() {

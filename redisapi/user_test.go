@@ -15,7 +15,7 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/server"
 )
 
-// users are those that a server asks for.
+// users returns the users of a server.
 func users(t *testing.T, list ...access.User) *access.Users {
 	t.Helper()
 	u, err := access.New(list...)
@@ -37,7 +37,8 @@ const withoutKeys = "acl|whoami asking auth client|caching client|durability cli
 	"pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels pubsub|shardnumsub punsubscribe quit readonly readwrite reset role scan script|exists script|flush " +
 	"script|kill select spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait waitaof"
 
-// Every command is about keys, which are looked at, or is for those who may do everything, or stands in the list above.
+// Every command has keys whose rights are checked, or needs the right to everything, or is in
+// withoutKeys.
 func TestEachCommandNeedsARight(t *testing.T) {
 	s := &Server{Access: users(t, shop)}
 	c := &client{s: s}
@@ -142,7 +143,7 @@ func TestRightsByMap(t *testing.T) {
 	}
 }
 
-// Messages about keys reach those who may read them.
+// Messages about keys go to the clients that may read the keys.
 func TestNotificationsByRight(t *testing.T) {
 	_, address := newServer(t, func(s *Server) {
 		s.Access = users(t, shop, access.Password("all"))
@@ -200,8 +201,8 @@ func TestConnectionEndsWithTheRight(t *testing.T) {
 	again.want("GET prices:a", "nil")
 }
 
-// A cursor of SCAN stands at a key of the client's own map, and goes on with the walk that has given it alone: else a
-// walk over members of its own would tell where the cursor stands.
+// The cursor of a SCAN has a key of the client's own map, and continues only the walk that returned
+// it. Otherwise a walk over members of the client's own would reveal the key of another cursor.
 func TestCursorsTellNothing(t *testing.T) {
 	_, address := newServer(t, func(s *Server) { s.Access = users(t, shop, access.Password("all")) })
 	all, p := dial(t, address), dial(t, address)
@@ -224,7 +225,8 @@ func TestCursorsTellNothing(t *testing.T) {
 	all.want("SCAN "+whole, unknown)
 }
 
-// Tracking by key knows names alone, of whatever database. It tells those who may read the key.
+// Tracking is by the name of a key, in whatever database. Messages go to clients that may read the
+// key.
 func TestTrackingOfNamesByRight(t *testing.T) {
 	one := access.User{Name: "one", Tokens: []string{access.Hash("one")}, Write: []string{"db:1"}}
 	_, address := newServer(t, func(s *Server) { s.Access = users(t, one, access.Password("all")) })
@@ -244,7 +246,7 @@ func TestTrackingOfNamesByRight(t *testing.T) {
 	p.wantNext(`>["invalidate" ["secrets:a"]]`)
 }
 
-// What a client has asked for as one user ends when it becomes another.
+// The watches, the tracking and the MONITOR of a client end when it becomes another user.
 func TestAnotherUserBeginsAnew(t *testing.T) {
 	_, address := newServer(t, func(s *Server) { s.Access = users(t, shop, access.Password("all")) })
 	all, p := dial(t, address), dial(t, address)
@@ -262,7 +264,8 @@ func TestAnotherUserBeginsAnew(t *testing.T) {
 	}
 }
 
-// What has arrived is not carried out any more when the user has gone, and nothing is popped for it.
+// Requests that have arrived are not carried out after the user is gone, and no element is popped
+// for them.
 func TestNothingBehindRevocation(t *testing.T) {
 	u := users(t, shop, access.Password("all"))
 	s, address := newServer(t, func(s *Server) { s.Access = u })
@@ -330,7 +333,7 @@ func TestRevokedConnectionDoesNothing(t *testing.T) {
 	all.want("GET orders:n", "nil")
 }
 
-// What has arrived is not carried out any more when CLIENT KILL has closed the connection.
+// Requests that have arrived are not carried out after CLIENT KILL has closed the connection.
 func TestNothingBehindKill(t *testing.T) {
 	s, address := newServer(t)
 	other, p := dial(t, address), dial(t, address)

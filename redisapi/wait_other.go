@@ -7,7 +7,7 @@ type waiter struct{ lender }
 
 func (w *waiter) of(l lender) { w.lender = l }
 
-// write writes nothing: here the connection takes no more at once than otherwise.
+// write writes nothing: here the goroutine of the outbox sends all replies.
 func (w *waiter) write([]byte) (n int, err error) { return 0, nil }
 
 func (w *waiter) ended() bool { return false }

@@ -12,7 +12,7 @@ import (
 // when there is something to read.
 type waiter struct {
 	lender
-	raw syscall.RawConn // nil for connections that are no sockets, such as those of TLS
+	raw syscall.RawConn // nil for connections that are not sockets, such as TLS
 	try func(fd uintptr) bool
 	put func(fd uintptr) bool
 	out []byte

@@ -14,16 +14,18 @@ import (
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
-// A client whose command finds nothing to pop waits in a queue of each of its keys. A client that has changed a key
-// serves those that wait for it, before its own next command. It carries out the command of the first in that one's
-// place, with a reply of its own, and wakes it. The feed does so for changes by other doors.
+// A client whose command finds nothing to pop waits in a queue of each of its keys. A client that
+// has changed a key serves those that wait for it, before its own next command. It carries out the
+// command of the first one in its place, with a reply of its own, and wakes it. The feed does so
+// for changes by other programs and servers.
 //
-// One lock decides: with it held a client is served, or leaves its queues. So an element popped for a client is its
-// reply, and a client that has left pops nothing. A client looks once more when it is in the queues, so it
-// misses nothing that came before.
+// One lock decides: with it held a client is served, or leaves its queues. So an element popped for
+// a client is its reply, and a client that has left pops nothing. A client looks once more when it
+// is in the queues, so it misses no earlier change.
 //
-// While a client waits its goroutine reads from the connection. So it takes requests that come meanwhile, and
-// learns when the client goes away. A deadline of the connection that has passed wakes it.
+// While a client waits its goroutine reads from the connection. So it takes requests that come
+// meanwhile, and learns when the client goes away. A deadline of the connection that has passed
+// wakes it.
 
 // waiting are the clients of a server that wait.
 type waiting struct {
@@ -63,7 +65,7 @@ func (w *waiting) areFor(keys [][]byte) bool {
 // AreAwaited reports whether clients wait for one of the keys.
 func (c *client) AreAwaited(keys [][]byte) bool { return c.s.waiting.areFor(keys) }
 
-// all are the keys for which clients wait.
+// all returns the keys for which clients wait.
 func (w *waiting) all() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +176,8 @@ func (c *client) setReadDeadline(at time.Time) {
 	}
 }
 
-// untilServed returns nil when the client is served, and otherwise why it leaves its queues.
+// untilServed returns nil when the client is served, and otherwise the error that takes it out of
+// its queues.
 func (c *client) untilServed(b *blocked) error {
 	w := &c.s.waiting
 	for {
@@ -200,7 +203,8 @@ func (s *Server) serve(keys []string) {
 	}
 }
 
-// serveWaiting is serve where somebody waits. Each command passes serve, on a stack that must stay small.
+// serveWaiting is serve if a client waits. Each command calls serve, on a stack that must stay
+// small.
 //
 //go:noinline
 func (s *Server) serveWaiting(keys []string) {
@@ -251,7 +255,7 @@ func (b *blocked) serve() bool {
 	return true
 }
 
-// changed are the keys of a command that writes, for those that wait for them.
+// changed appends the keys of a command that writes, if any client waits.
 func (s *Server) changed(dst []string, cmd *command.Row, args [][]byte) []string {
 	if cmd.Flags&command.Write == 0 || s.waiting.count.Load() == 0 {
 		return dst
