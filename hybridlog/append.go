@@ -74,7 +74,7 @@ func (l *Log) append(p []byte) (Address, error) {
 		if err := l.tails.Ring.Acknowledge(uint64(t.start) + uint64(next.end)); err != nil {
 			return 0, l.tails.Fail(fmt.Errorf("writing to the ring: %w", err))
 		}
-		l.tails.StoredLocked(t.enough(), false)
+		l.tails.StoredLocked(t.files().Enough(), false)
 	}
 	if !l.dirty.Load() && !l.dirty.Swap(true) && l.opts.policy == SyncEverySecond {
 		l.poke()
@@ -202,7 +202,7 @@ func (l *Log) putLocked(next *framer, p []byte) error {
 			return l.putFramesLocked(slot)
 		}
 	}
-	if err := l.drainBytes(l.tail); err != nil {
+	if err := l.tails.Drain(&l.tail.bytes, l.tail.bytes.End.Load()); err != nil {
 		return err
 	}
 	if err := l.tails.LookLocked(&l.tail.bytes, off, int64(len(p))); err != nil {
@@ -318,11 +318,7 @@ func (l *Log) cutBackLocked(cause error) error {
 	if frames := t.sums.End.Load(); t.sums.InFile(frames) == frames {
 		all = append(all, &t.sums)
 	}
-	err := l.tails.CutBack(cause, all...)
-	if l.tails.Failure() == nil {
-		return noSpace(err)
-	}
-	return err
+	return l.tails.CutBack(cause, all...)
 }
 
 // spare is the segment that becomes the tail next.

@@ -344,13 +344,13 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	}
 	if l.manifest == nil {
 		if err := files.SyncParent(l.opts.fsys, l.dir); err != nil {
-			return l.refusal(err)
+			return l.tails.Refusal(err)
 		}
 	}
 	l.highest++
 	x, err := l.createSegment(record.NewSegmentID(l.highest, 0), log)
 	if err != nil {
-		return l.refusal(err)
+		return l.tails.Refusal(err)
 	}
 	m := l.manifestWith(log, sealed)
 	if first {
@@ -397,29 +397,13 @@ func lineOf(s *segment) manifestSegment {
 // has failed.
 func (l *Log) swap(m *manifest) error {
 	m.edit++
-	switch err := writeManifest(l.opts.fsys, l.dir, m); {
-	case err == nil:
-		l.manifest = m
-		l.named.Store(true)
-		l.tails.ManifestNumber.Store(m.edit)
-		return nil
-	case errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed):
-		return l.tails.SyncFailed(fmt.Errorf("replacing the manifest: %w", err))
-	default:
-		return l.refusal(err)
+	if err := writeManifest(l.opts.fsys, l.dir, m); err != nil {
+		return l.tails.NotReplaced("replacing the manifest", err)
 	}
-}
-
-// refusal is the error of something that could not be made. Nothing of it is left, unless the sync of a directory
-// has failed.
-func (l *Log) refusal(err error) error {
-	if errors.Is(err, files.ErrSyncDir) {
-		return l.tails.SyncFailed(err)
-	}
-	if l.tails.Failure() != nil {
-		return l.tails.Failure()
-	}
-	return noSpace(err)
+	l.manifest = m
+	l.named.Store(true)
+	l.tails.ManifestNumber.Store(m.edit)
+	return nil
 }
 
 func (l *Log) removeFiles(id record.SegmentID) error {
@@ -477,7 +461,7 @@ func (l *Log) rollLocked() error {
 	t.ended.Store(true)
 	l.unsynced = append(l.unsynced, t)
 	l.behind.Store(int64(len(l.unsynced)))
-	signal(l.ended)
+	tail.Wake(l.ended)
 	if err := l.becomeTailLocked(x, t.last(), l.opts.segmentBytes); err != nil {
 		return err
 	}
@@ -568,7 +552,7 @@ func (l *Log) keepSealing() {
 func (l *Log) retire(s *segment, c *content) {
 	if c != nil && s.content.CompareAndSwap(c, nil) {
 		l.retired = append(l.retired, c)
-		signal(l.cool)
+		tail.Wake(l.cool)
 	}
 }
 

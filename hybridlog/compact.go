@@ -6,8 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 )
 
 // Nothing in a log becomes worthless in the middle, so there is little to compact: segments much smaller than they
@@ -294,7 +296,7 @@ func (l *Log) join(run []*segment) error {
 	}
 	x, err := l.createSegment(record.NewSegmentID(run[0].id.Order(), generation+1), l.logID)
 	if err != nil {
-		return l.refusal(err)
+		return l.tails.Refusal(err)
 	}
 	s := newSegment(l.opts.fsys, l.dir, x.id, x.salt)
 	s.begin(start)
@@ -437,31 +439,30 @@ func (l *Log) replace(run []*segment, s *segment) error {
 // fragmented wakes the compactor if there are enough fragments.
 func (l *Log) fragmented() {
 	if n := l.opts.fragments; n > 0 && l.Stats().Fragments >= n {
-		signal(l.compact)
+		tail.Wake(l.compact)
 	}
 }
 
 // keepCompact is the goroutine that compacts.
 func (l *Log) keepCompact() {
 	l.fragmented()
+	var timer clock.Timer
+	defer timer.Stop()
 	for {
-		var timer <-chan time.Time
-		cancel := func() {}
 		if l.opts.every > 0 {
-			timer, cancel = l.opts.clock.After(l.opts.every)
+			timer.Set(l.opts.clock, l.opts.every)
 		}
 		select {
 		case <-l.stop:
-			cancel()
 			return
-		case <-timer:
+		case <-timer.C:
 		case <-l.compact:
 		case <-l.cool:
-			cancel()
+			timer.Stop()
 			l.closeRetired()
 			continue
 		}
-		cancel()
+		timer.Stop()
 		if len(l.runs(l.set.Load())) > 0 && l.tails.Failure() == nil {
 			l.tails.ReportError("compacting", l.Compact())
 		}
@@ -469,15 +470,7 @@ func (l *Log) keepCompact() {
 }
 
 // poke wakes the keeper.
-func (l *Log) poke() { signal(l.wake) }
-
-// signal wakes the goroutine that waits for the channel, which has room for one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (l *Log) poke() { tail.Wake(l.wake) }
 
 // trustFor is the time for which a verified block is read without another verification.
 const trustFor = time.Minute
@@ -485,26 +478,23 @@ const trustFor = time.Minute
 // keep is the goroutine that makes the next segment in advance, syncs every second under
 // SyncEverySecond, and forgets which blocks were verified.
 func (l *Log) keep() {
-	var second, minute <-chan time.Time
-	cancel := [2]func(){func() {}, func() {}}
-	defer func() { cancel[0](); cancel[1]() }()
+	var second, minute clock.Timer
+	defer func() { second.Stop(); minute.Stop() }()
 	for {
-		if minute == nil {
-			minute, cancel[1] = l.opts.clock.After(trustFor)
-		}
-		if second == nil && l.opts.policy == SyncEverySecond && l.dirty.Load() && l.tails.Failure() == nil {
-			second, cancel[0] = l.opts.clock.After(time.Second)
+		minute.Set(l.opts.clock, trustFor)
+		if l.opts.policy == SyncEverySecond && l.dirty.Load() && l.tails.Failure() == nil {
+			second.Set(l.opts.clock, time.Second)
 		}
 		select {
 		case <-l.stop:
 			return
 		case <-l.wake:
 			l.prepareSpare()
-		case <-second:
-			second = nil
+		case <-second.C:
+			second.Stop()
 			l.tails.SyncInTime(uint64(l.end.Load()), l.syncAll)
-		case <-minute:
-			minute = nil
+		case <-minute.C:
+			minute.Stop()
 			l.distrust()
 			if l.opts.readOnly {
 				l.closeRetired()

@@ -7,41 +7,18 @@ import (
 // drain writes the part of the tail that is only in the ring to the files. The caller holds l.mu.
 func (l *Log) drain(s *segment) error {
 	l.tails.DrainsLocked()
-	return l.drainFiles(s)
+	return l.tails.DrainAll(s.files())
 }
 
-// drainFiles writes the part of s that is only in the ring to the files, bytes before frames.
-func (l *Log) drainFiles(s *segment) error {
-	frames := s.sums.End.Load()
-	if err := l.drainBytes(s); err != nil {
-		return err
+// files are those of s, in the order in which they are drained: bytes before frames.
+func (s *segment) files() tail.Growing { return tail.Growing{&s.bytes, &s.sums} }
+
+// growing returns the files of the tail.
+func (l *Log) growing() (g tail.Growing) {
+	if l.tail != nil {
+		g = l.tail.files()
 	}
-	return l.tails.Drain(&s.sums, frames)
-}
-
-func (l *Log) drainBytes(s *segment) error { return l.tails.Drain(&s.bytes, s.bytes.End.Load()) }
-
-// enough reports whether a drain is worth it.
-func (s *segment) enough() bool {
-	return s.bytes.Enough(s.bytes.End.Load()) || s.sums.Enough(s.sums.End.Load())
-}
-
-// keepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
-func (l *Log) keepDrained() {
-	l.tails.KeepDrained(tail.DrainEvery, l.drainTail, l.stop)
-}
-
-// drainTail drains the tail, if it is due or there is enough to write.
-func (l *Log) drainTail(due bool) error {
-	l.mu.Lock()
-	t := l.tail
-	if t == nil || !due && !t.enough() {
-		l.mu.Unlock()
-		return nil
-	}
-	l.tails.DrainsLocked()
-	l.mu.Unlock()
-	return l.drainFiles(t)
+	return g
 }
 
 // beginRing makes the ring for the writes of this process, if one can be had. Its name is durable before the

@@ -157,7 +157,7 @@ func open(dir string, o *options) (_ *Log, err error) {
 	}
 	l.tails.Init(tail.Owner{
 		FS: o.fsys, Dir: dir, Clock: o.clock, Inline: o.inline, Name: "hybridlog", Report: o.report, Closed: ErrClosed, Rings: rings, Marks: marks,
-		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: bad,
+		Mu: &l.mu, Tail: l.growing, NoSpace: noSpace, Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: bad,
 	})
 	if err := l.recover(); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func open(dir string, o *options) (_ *Log, err error) {
 		l.running.Go(l.keep)
 	}
 	if !o.readOnly && !o.inline {
-		l.running.Go(l.keepDrained)
+		l.running.Go(func() { l.tails.KeepDrained(tail.DrainEvery, l.stop) })
 		l.running.Go(l.keepSealing)
 		l.running.Go(l.keepCompact)
 	}

@@ -47,7 +47,7 @@ func (l *Log) redoLocked() error {
 			return l.tails.Fail(err)
 		}
 		if err != nil {
-			return l.refusal(err)
+			return l.tails.Refusal(err)
 		}
 		r.doubtful = r.doubtful[1:]
 	}

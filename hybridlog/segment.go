@@ -456,11 +456,6 @@ func (s *segment) loadBytes(c *content, p []byte, off int64) error {
 
 // cut reports whether the file of bytes is shorter than end.
 func (s *segment) cut(end int64) bool {
-	f, err := s.fsys.Open(s.path(), vfs.ReadOnly)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	size, err := f.Size()
+	size, err := sizeOf(s.fsys, s.path())
 	return err == nil && size < end
 }

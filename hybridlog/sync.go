@@ -80,15 +80,6 @@ func (l *Log) syncEnded() error {
 	return nil
 }
 
-// stillNamed returns an error if t, which was the tail a moment ago, has lost its name.
-func (l *Log) stillNamed(t *segment) error {
-	return l.tails.StillNamed(&t.bytes, func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.tail == t
-	})
-}
-
 func (l *Log) syncOnce(files bool) error {
 	l.dirty.Store(false)
 	l.mu.Lock()
@@ -111,13 +102,13 @@ func (l *Log) syncOnce(files bool) error {
 		if err := l.tails.Sync(r, ringName); err != nil {
 			return err
 		}
-		if err := l.stillNamed(t); err != nil {
+		if err := l.tails.StillNamed(&t.bytes); err != nil {
 			return err
 		}
 		l.raise(t, upTo)
 		return nil
 	}
-	if err := l.drainFiles(t); err != nil {
+	if err := l.tails.DrainAll(t.files()); err != nil {
 		return err
 	}
 	if err := l.syncFilesOf(ended); err != nil {
@@ -126,7 +117,7 @@ func (l *Log) syncOnce(files bool) error {
 	if err := l.syncSegment(t, upTo); err != nil {
 		return err
 	}
-	if err := l.stillNamed(t); err != nil {
+	if err := l.tails.StillNamed(&t.bytes); err != nil {
 		return err
 	}
 	l.filesSynced(t, upTo, len(ended))

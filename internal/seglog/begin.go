@@ -107,7 +107,7 @@ func (l *Log) settleLocked() error {
 // announceLocked records in the manifest that this process writes, and opens the mark.
 func (l *Log) announceLocked() error {
 	if err := l.OpenMark(l.StoreID); err != nil {
-		return l.refusal(err)
+		return l.Refusal(err)
 	}
 	w := &Writing{Cache: l.CacheID}
 	if l.Ring != nil {

@@ -24,7 +24,7 @@ func (l *Log) Finish(save func() *SavedIndex) error {
 		return l.Failure()
 	}
 	if err == nil {
-		err = l.drainTail(true)
+		err = l.DrainTail(true)
 	}
 	if err == nil {
 		l.Mu.Lock()

@@ -89,7 +89,7 @@ func TestFinishTellsTheFailure(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustLog(t, mem)
 	setSyncIn(t, l, "key", "value")
-	if err := l.drainTail(true); err != nil {
+	if err := l.DrainTail(true); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Fail(syscall.EIO); err == nil || l.Durable.Load() < l.Last() {

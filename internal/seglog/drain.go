@@ -1,34 +1,11 @@
 package seglog
 
-import (
-	"time"
-
-	"github.com/copaldb/copal/internal/tail"
-)
+import "github.com/copaldb/copal/internal/tail"
 
 // drain writes the bytes of the tail that are only in the ring to its file. The caller holds l.Mu.
 func (l *Log) drain(t *Segment) error {
 	l.DrainsLocked()
 	return l.Drain(&t.Tail, t.End.Load())
-}
-
-// drainTail drains the present tail, if that is due or worth it. Earlier segments were drained when they ended.
-func (l *Log) drainTail(due bool) error {
-	l.Mu.Lock()
-	t := l.Tail
-	if t == nil || !due && !t.Enough(t.End.Load()) {
-		l.Mu.Unlock()
-		return nil
-	}
-	l.DrainsLocked()
-	l.Mu.Unlock()
-	return l.Drain(&t.Tail, t.End.Load())
-}
-
-// KeepDrained is the goroutine that drains, at the latest after an interval. It ends when stop is closed,
-// without a last drain.
-func (l *Log) KeepDrained(interval time.Duration, stop <-chan struct{}) {
-	l.Tails.KeepDrained(interval, l.drainTail, stop)
 }
 
 // beginRing makes the ring for the appends of this process, if possible.

@@ -125,7 +125,7 @@ func TestDrainThatIsOvertaken(t *testing.T) {
 	if !l.Undrained() || !waits() {
 		t.Error("bytes of the tail in the ring are forgotten")
 	}
-	if err := l.drainTail(true); err != nil || l.Undrained() || waits() {
+	if err := l.DrainTail(true); err != nil || l.Undrained() || waits() {
 		t.Errorf("something is left: %v", err)
 	}
 	l.Inline, l.Owner.Inline = true, true

@@ -119,9 +119,17 @@ func NewLog(o Options) *Log {
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*Segment{}})
 	l.Init(tail.Owner{
 		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Inline: o.Inline, Name: "copal", Report: o.Report, Closed: ErrClosed, Rings: Rings, Marks: marks,
-		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: FormatError,
+		Mu: &l.Mu, Tail: l.growing, NoSpace: NoSpace, Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: FormatError,
 	})
 	return l
+}
+
+// growing returns the tail, until the log is closed.
+func (l *Log) growing() (g tail.Growing) {
+	if l.Tail != nil && !l.over {
+		g[0] = &l.Tail.Tail
+	}
+	return g
 }
 
 // leftByRecovery is the work that recovery leaves to the first append; guarded by Log.Mu.
@@ -444,19 +452,8 @@ func (l *Log) cutBackLocked(cause error) error {
 	err := l.CutBack(cause, &l.Tail.Tail)
 	if l.Failure() == nil {
 		l.keepLocked(l.Tail)
-		return NoSpace(err)
 	}
 	return err
-}
-
-// refusal is the error of a write for which the next segment could not be made. The state of the
-// log is known then, and the next write tries again; only after a failed sync of the directory the
-// names in it are unknown.
-func (l *Log) refusal(err error) error {
-	if errors.Is(err, files.ErrSyncDir) {
-		return l.SyncFailed(err)
-	}
-	return NoSpace(err)
 }
 
 // SyncedSegments returns the segments whose bounds the manifest may state.
@@ -493,16 +490,16 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	now := uint64(l.Clock.Now().UnixMilli())
 	header := record.SegmentHeader{ID: record.NewSegmentID(order, 0), Salt: record.Salt(l.Random()), Start: now, Store: m.Store}
 	if err := l.removeLeftover(header.ID); err != nil {
-		return nil, l.refusal(err)
+		return nil, l.Refusal(err)
 	}
 	if m.Edit == 0 {
 		if err := files.SyncParent(l.FS, l.Dir); err != nil {
-			return nil, l.refusal(err)
+			return nil, l.Refusal(err)
 		}
 	}
 	s, err := createSegment(l.FS, l.Dir, header)
 	if err != nil {
-		return nil, l.refusal(err)
+		return nil, l.Refusal(err)
 	}
 	for _, s := range drop {
 		m.Drop(s.ID)
@@ -537,11 +534,8 @@ func (l *Log) nextManifest() (*Manifest, error) {
 // one is in place, or the log has failed.
 func (l *Log) swapManifest(m *Manifest) error {
 	m.Edit++
-	switch err := WriteManifest(l.FS, l.Dir, m); {
-	case errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed):
-		return l.SyncFailed(fmt.Errorf("manifest: %w", err))
-	case err != nil:
-		return NoSpace(err)
+	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
+		return l.NotReplaced("manifest", err)
 	}
 	l.Manifest = m
 	l.restSealed(m)

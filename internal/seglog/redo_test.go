@@ -49,7 +49,7 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 					}
 				}
 				if drained {
-					if err := s.drainTail(true); err != nil {
+					if err := s.DrainTail(true); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -254,7 +254,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 			s := mustLog(t, mem)
 			setSyncIn(t, s, "durable", "1")
 			setIn(t, s, "found", foundValue)
-			if err := s.drainTail(true); err != nil {
+			if err := s.DrainTail(true); err != nil {
 				t.Fatal(err)
 			}
 			dead := mem.ProcessCrash()

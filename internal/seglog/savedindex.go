@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 )
 
 // A snapshot of the index counts if the manifest names it, with its length and its checksum. So it
@@ -87,12 +88,7 @@ func (l *Log) SnapshotNames(id record.SegmentID) bool {
 }
 
 // WantSnapshot wakes the goroutine that takes snapshots, to check whether one is due.
-func (l *Log) WantSnapshot() {
-	select {
-	case l.Rolled <- struct{}{}:
-	default:
-	}
-}
+func (l *Log) WantSnapshot() { tail.Wake(l.Rolled) }
 
 // PublishSnapshot replaces the last snapshot by a file. On an error the file is removed, unless it is unknown
 // which manifest is in place.

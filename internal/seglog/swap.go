@@ -95,7 +95,7 @@ func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	}
 	seg, err := createSegment(l.FS, l.Dir, *h)
 	if err != nil {
-		return SegmentCopy{}, l.refusal(err)
+		return SegmentCopy{}, l.Refusal(err)
 	}
 	seg.to(Durable)
 	l.NoteGeneration(seg.ID)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/tail"
 )
 
 // SyncTo returns when everything up to the record with this sequence number is on
@@ -29,16 +31,7 @@ func (l *Log) look() error {
 	if over {
 		return nil
 	}
-	return l.stillNamed(t)
-}
-
-// stillNamed returns an error if t, which was the tail a moment ago, has lost its name.
-func (l *Log) stillNamed(t *Segment) error {
-	return l.StillNamed(&t.Tail, func() bool {
-		l.Mu.Lock()
-		defer l.Mu.Unlock()
-		return l.Tail == t && !l.over
-	})
+	return l.StillNamed(&t.Tail)
 }
 
 // SyncEnded is SyncTo for all appended records, after which every full segment is known to be durable.
@@ -95,7 +88,7 @@ func (l *Log) syncOnce() error {
 		}
 	}
 	if t != nil {
-		if err := l.stillNamed(t); err != nil { // after the sync: durable records must be found by their names
+		if err := l.StillNamed(&t.Tail); err != nil { // after the sync: durable records must be found by their names
 			return err
 		}
 	}
@@ -126,33 +119,25 @@ func (l *Log) Last() uint64 {
 }
 
 // Poke wakes the keeper.
-func (l *Log) Poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Log) Poke() { tail.Wake(l.wake) }
 
 // Keep is the log's one goroutine: it syncs appended records within the sync interval, and makes
 // the next segment in advance. It ends when stop is closed.
 func (l *Log) Keep(interval time.Duration, stop <-chan struct{}) {
-	var (
-		timer  <-chan time.Time
-		cancel = func() {}
-	)
-	defer func() { cancel() }()
+	var timer clock.Timer
+	defer timer.Stop()
 	for {
 		select {
 		case <-stop:
 			return
 		case <-l.wake:
 			l.prepareSpare()
-		case <-timer:
-			timer = nil
+		case <-timer.C:
+			timer.Stop()
 			l.PeriodicSync()
 		}
-		if (l.dirty.Load() || l.Waiting.Load()) && timer == nil {
-			timer, cancel = l.Clock.After(interval)
+		if l.dirty.Load() || l.Waiting.Load() {
+			timer.Set(l.Clock, interval)
 		}
 	}
 }

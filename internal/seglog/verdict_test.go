@@ -23,7 +23,7 @@ func damagedLastRecord(t *testing.T) {
 		from := s.Tail.End.Load()
 		setIn(t, s, "k", "new")
 		if drained {
-			if err := s.drainTail(true); err != nil {
+			if err := s.DrainTail(true); err != nil {
 				t.Fatal(err)
 			}
 		}

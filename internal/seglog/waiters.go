@@ -1,5 +1,7 @@
 package seglog
 
+import "github.com/copaldb/copal/internal/tail"
+
 // waiters has the channels that are signalled when the log has become longer. Guarded by Log.Mu.
 type waiters struct {
 	List  []chan<- struct{} // with room for one
@@ -28,10 +30,7 @@ func (l *Log) WakeNoMore(wake chan<- struct{}) {
 // wakeAllLocked is called when the log has become longer.
 func (l *Log) wakeAllLocked() {
 	for _, wake := range l.Waiters.List {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+		tail.Wake(wake)
 	}
 	clear(l.Waiters.List)
 	l.Waiters.List = l.Waiters.List[:0]

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -41,6 +42,10 @@ type Tail struct {
 	part    atomic.Pointer[Part] // has the bytes that the file does not have; nil for a file without a ring
 	drained atomic.Int64         // while it has a part: the file holds all before it
 }
+
+// Growing is the files that grow together, in the order in which they are drained. The second is
+// nil in a log of one, and both are before the first append.
+type Growing [mostParts]*Tail
 
 // BeginIn makes later appends go to a part of the ring first, or to the file, if p is nil.
 func (t *Tail) BeginIn(p *Part) {
@@ -125,6 +130,18 @@ func (t *Tail) last(end int64) (b [lastBytes]byte, err error) {
 	return b, err
 }
 
+// DrainAll writes the bytes of files in the ring to the files, in their order.
+func (l *Tails) DrainAll(g Growing) error {
+	second := int64(0)
+	if g[1] != nil {
+		second = g[1].End.Load()
+	}
+	if err := l.Drain(g[0], g[0].End.Load()); err != nil || g[1] == nil {
+		return err
+	}
+	return l.Drain(g[1], second)
+}
+
 // Drain writes the bytes of t in the ring, up to end, to its file.
 func (l *Tails) Drain(t *Tail, end int64) error {
 	for p := t.part.Load(); p != nil && t.drained.Load() < end; {
@@ -162,6 +179,11 @@ func (l *Tails) drainSome(p *Part, t *Tail, end int64) error {
 	return nil
 }
 
+// Enough reports whether a drain of one of the files pays.
+func (g Growing) Enough() bool {
+	return g[0].Enough(g[0].End.Load()) || g[1] != nil && g[1].Enough(g[1].End.Load())
+}
+
 // Enough reports whether a drain of t up to end pays.
 func (t *Tail) Enough(end int64) bool {
 	p := t.part.Load()
@@ -184,38 +206,52 @@ func (l *Tails) StoredLocked(enough, synced bool) {
 	}
 	if enough || !synced && !l.undrained.Load() {
 		l.undrained.Store(true)
-		select {
-		case l.drainWake <- struct{}{}:
-		default:
-		}
+		Wake(l.drainWake)
 	}
 }
 
-// KeepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
-// drain is the log's: it drains the present tail, if that is due or pays. most is the longest time
-// until it is due.
-func (l *Tails) KeepDrained(most time.Duration, drain func(due bool) error, stop <-chan struct{}) {
-	var (
-		timer  <-chan time.Time
-		cancel = func() {}
-	)
-	defer func() { cancel() }()
+// Wake wakes the goroutine that receives from c, which has room for one.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// DrainTail drains the present tail, if that is due or pays. Earlier files were drained when they
+// ended.
+func (l *Tails) DrainTail(due bool) error {
+	l.Owner.Mu.Lock()
+	g := l.Owner.Tail()
+	if g[0] == nil || !due && !g.Enough() {
+		l.Owner.Mu.Unlock()
+		return nil
+	}
+	l.DrainsLocked()
+	l.Owner.Mu.Unlock()
+	return l.DrainAll(g)
+}
+
+// KeepDrained is the goroutine that drains, at the latest after the time most. It ends when stop is
+// closed, without a last drain.
+func (l *Tails) KeepDrained(most time.Duration, stop <-chan struct{}) {
+	var timer clock.Timer
+	defer timer.Stop()
 	for {
 		due := false
 		select {
 		case <-stop:
 			return
 		case <-l.drainWake:
-		case <-timer:
-			due, timer = true, nil
+		case <-timer.C:
+			due = true
+			timer.Stop()
 		}
-		drain(due) // a failure has been reported
-		switch waits := l.Undrained() && l.Failure() == nil; {
-		case waits && timer == nil:
-			timer, cancel = l.Owner.Clock.After(min(most, DrainEvery))
-		case !waits && timer != nil:
-			cancel()
-			timer = nil
+		l.DrainTail(due) // a failure has been reported
+		if l.Undrained() && l.Failure() == nil {
+			timer.Set(l.Owner.Clock, min(most, DrainEvery))
+		} else {
+			timer.Stop()
 		}
 	}
 }

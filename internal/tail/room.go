@@ -82,7 +82,7 @@ func (l *Tails) CutBack(cause error, tails ...*Tail) error {
 		}
 	}
 	if err == nil && vfs.IsNoSpace(cause) {
-		return cause
+		return l.Owner.NoSpace(cause)
 	}
 	return l.Fail(errors.Join(fmt.Errorf("append: %w", cause), err))
 }

@@ -186,14 +186,21 @@ func (l *Tails) Sync(f interface{ Sync() error }, path string) error {
 // A look that fails proves nothing about the name: the rights of the directory may be missing for a
 // second. Only the caller gets its error, and the writes do not count as durable until a look has
 // found the name.
-func (l *Tails) StillNamed(t *Tail, isTail func() bool) error {
+func (l *Tails) StillNamed(t *Tail) error {
 	switch has, err := t.File.HasName(t.Path); {
-	case err == nil && has, !isTail():
+	case err == nil && has, !l.grows(t):
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s: cannot check whether the log still has its name: %w", l.Owner.Name, err)
 	}
 	return l.Fail(fmt.Errorf("%s was removed or replaced while it was open: has somebody moved the directory?", t.Path))
+}
+
+// grows reports whether t is the first file that grows.
+func (l *Tails) grows(t *Tail) bool {
+	l.Owner.Mu.Lock()
+	defer l.Owner.Mu.Unlock()
+	return l.Owner.Tail()[0] == t
 }
 
 // SyncDir makes the names in the directory durable. A failure is final.

@@ -3,6 +3,8 @@ package tail
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/copaldb/copal/internal/clock"
@@ -27,6 +29,7 @@ func newTails(t *testing.T, fsys vfs.FS, told *[]error) *Tails {
 		FS: fsys, Dir: "db", Clock: clock.System{}, Inline: true, Name: "test", Marks: testMarks,
 		Report: func(err error) { *told = append(*told, err) },
 		Failed: func(cause error) error { return fmt.Errorf("refused: %w", cause) }, Bad: testMarks.Bad,
+		NoSpace: func(err error) error { return fmt.Errorf("test: %w", err) },
 	})
 	return l
 }
@@ -145,11 +148,44 @@ func TestStillNamed(t *testing.T) {
 		}
 		var told []error
 		l, at := newTails(t, fsys, &told), &Tail{Path: "db/1", File: f}
-		if err := l.StillNamed(at, func() bool { return false }); err != nil || l.Failure() != nil {
+		now := Growing{}
+		l.Owner.Mu, l.Owner.Tail = &sync.Mutex{}, func() Growing { return now }
+		if err := l.StillNamed(at); err != nil || l.Failure() != nil {
 			t.Errorf("closed %v, an ended tail: %v", closed, err)
 		}
-		if err := l.StillNamed(at, func() bool { return true }); err == nil || (l.Failure() == nil) != closed {
+		now[0] = at
+		if err := l.StillNamed(at); err == nil || (l.Failure() == nil) != closed {
 			t.Errorf("closed %v, the tail: %v, the failure is %v", closed, err, l.Failure())
+		}
+	}
+}
+
+// The log goes on after an error of the manifest that leaves the old one in place. After any other,
+// and after any failed sync of the directory, it has failed.
+func TestNotReplaced(t *testing.T) {
+	var told []error
+	for _, test := range []struct {
+		err             error
+		refused, failed string // after Refusal, and NotReplaced
+	}{
+		{errors.New("cause"), "test: cause", "test: cause"},
+		{fmt.Errorf("%w: cause", files.ErrRenamed), "test: renamed, with an error: cause", "refused: work: renamed, with an error: cause"},
+		{fmt.Errorf("%w: cause", files.ErrSyncDir), "refused: sync of the directory: cause", "refused: work: sync of the directory: cause"},
+	} {
+		for _, is := range []struct {
+			want string
+			of   func(l *Tails) error
+		}{
+			{test.refused, func(l *Tails) error { return l.Refusal(test.err) }},
+			{test.failed, func(l *Tails) error { return l.NotReplaced("work", test.err) }},
+		} {
+			l := newTails(t, vfs.NewMem(), &told)
+			if err := is.of(l); err.Error() != is.want || (l.Failure() != nil) != strings.HasPrefix(is.want, "refused") {
+				t.Errorf("%v: %v, the failure is %v, want %s", test.err, err, l.Failure(), is.want)
+			}
+			if failed := l.Failure(); failed != nil && l.Refusal(errTest) != failed {
+				t.Errorf("%v: after the failure: %v", test.err, l.Refusal(errTest))
+			}
 		}
 	}
 }

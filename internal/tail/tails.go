@@ -25,6 +25,11 @@ type Owner struct {
 	Rings  *RingFormat
 	Marks  *files.MarkFormat
 
+	Mu   sync.Locker    // the appender's
+	Tail func() Growing // returns the tail, none before the first append; called with Mu held
+
+	// NoSpace makes the error of an operation that failed, which says whether there was no room.
+	NoSpace func(error) error
 	// Failed makes the error that every write returns after one whose outcome is unknown.
 	Failed func(cause error) error
 	// Bad makes the error of a file that is damaged at an offset, or written by a newer version.
@@ -85,6 +90,28 @@ func (l *Tails) Fail(cause error) error {
 		l.Owner.Report(f)
 	}
 	return *l.failed.Load()
+}
+
+// Refusal is the error of a write for which a file could not be made. The state of the log is known
+// then, and the next write tries again; only after a failed sync of the directory the names in it
+// are unknown, which is final.
+func (l *Tails) Refusal(err error) error {
+	if errors.Is(err, files.ErrSyncDir) {
+		return l.SyncFailed(err)
+	}
+	if failed := l.Failure(); failed != nil {
+		return failed
+	}
+	return l.Owner.NoSpace(err)
+}
+
+// NotReplaced is the error of files.Replace for the manifest, with the work that failed. The old
+// one is in place, unless that is unknown, which is final.
+func (l *Tails) NotReplaced(what string, err error) error {
+	if errors.Is(err, files.ErrRenamed) || errors.Is(err, files.ErrSyncDir) {
+		return l.SyncFailed(fmt.Errorf("%s: %w", what, err))
+	}
+	return l.Refusal(err)
 }
 
 // ReportError reports err, if it is not nil, as an error that no call returns, with the work that
