@@ -232,12 +232,21 @@ func (q *request) deleteItem() error {
 func (q *request) deleteItems() error {
 	d, err := q.durableAs()
 	if err == nil {
-		err = q.db.Raw().With(d).DeletePrefix(copal.MapPrefix(items))
+		err = q.clear(items, d)
 	}
 	if err != nil {
 		return err
 	}
 	return q.ok(http.StatusOK)
+}
+
+// clear deletes all entries of a map. It writes nothing if there are none.
+func (q *request) clear(name string, d copal.Durability) error {
+	prefix := copal.MapPrefix(name)
+	if n, err := admin.Len(q.db, prefix); n == 0 && err == nil {
+		return nil
+	}
+	return q.db.Raw().With(d).DeletePrefix(prefix)
 }
 
 // help answers GET of the root.

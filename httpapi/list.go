@@ -303,7 +303,11 @@ func (q *request) deleteRange() error {
 	if err != nil {
 		return err
 	}
-	if sel.to == nil || bytes.Compare(sel.from, sel.to) < 0 {
+	if len(query) == 1 && all {
+		if err := q.clear(q.r.PathValue("map"), d); err != nil {
+			return err
+		}
+	} else if sel.to == nil || bytes.Compare(sel.from, sel.to) < 0 {
 		if err := q.db.Raw().With(d).DeleteRange(sel.from, sel.to); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -251,7 +252,11 @@ func (q *request) one(o *operation) error {
 	if key == "" && o.replaces() {
 		return q.direct(o, d)
 	}
+	unchanged := uint64(0) // the number of the record of an entry that is left as it was
 	reply := func(list []outcome) *reply {
+		if unchanged = 0; list[0].Entry != nil {
+			unchanged = list[0].Seq
+		}
 		out := &reply{Status: list[0].status}
 		if out.Status == http.StatusOK {
 			out.Type, out.Body = typeJSON, list[0].value
@@ -260,7 +265,7 @@ func (q *request) one(o *operation) error {
 	}
 	return q.perform(d, key, []operation{*o}, reply, func(tx *copal.Tx) {
 		if o.does != "delete" {
-			q.w.Header()["Etag"] = []string{etag(admin.Written(tx, o.key))}
+			q.w.Header()["Etag"] = []string{etag(cmp.Or(unchanged, admin.Written(tx, o.key)))}
 		}
 	})
 }
@@ -365,6 +370,8 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 		switch {
 		case o.redate && !exists:
 			return out, copal.ErrNotFound
+		case o.redate && o.keepsDeadline(&was):
+			return outcome{status: http.StatusNoContent, found: found{Entry: &was}}, nil
 		case o.redate && o.expires.IsZero():
 			return outcome{status: http.StatusNoContent}, tx.Raw().Persist(o.key)
 		case o.redate:
@@ -379,6 +386,12 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 			return out, err
 		}
 	}
+	if exists && o.keepsDeadline(&was) && (was.Content == "" || isJSON(was.Content)) && equalJSON(value, now.Value) {
+		if o.does == "add" {
+			value = now.Value
+		}
+		return outcome{http.StatusOK, found{Entry: &was}, value}, nil
+	}
 	if now.Content = typeJSON; exists && isJSON(was.Content) {
 		now.Content = was.Content
 	}
@@ -387,6 +400,14 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 	}
 	out = outcome{status: http.StatusOK, value: now.Value}
 	return out, q.putIn(tx, &now)
+}
+
+// keepsDeadline reports whether the operation leaves the deadline of an entry.
+func (o *operation) keepsDeadline(was *admin.Entry) bool {
+	if o.keep || o.expires.IsZero() || was.Expires.IsZero() {
+		return o.keep || o.expires.Equal(was.Expires)
+	}
+	return o.expires.Add(time.Millisecond-1).UnixMilli() == was.Expires.UnixMilli()
 }
 
 // replaces reports whether the operation replaces any entry, a collection, too.

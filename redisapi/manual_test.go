@@ -35,6 +35,15 @@ column has the differences. [The design](design/redis-server.md) has a page of i
 - **Order**: fields of a hash and members of a set are in bytewise order.
 - **A command** is atomic, whatever it reads and writes. ` + "`MULTI`" + ` and ` + "`EXEC`" + ` make one transaction of
   several.
+- **A command that changes nothing** writes no record, and so it ends no ` + "`WATCH`" + `, wakes no client and
+  sends no message: ` + "`SETBIT`" + ` of an equal bit, ` + "`SETRANGE`" + ` of equal bytes, ` + "`INCRBY key 0`" + `, ` + "`GETEX`" + ` with
+  ` + "`PERSIST`" + ` of a key without a deadline, ` + "`LMOVE`" + ` that leaves the order of one list. In Redis some of these
+  count as writes. Commands that are given the value or the deadline always write: ` + "`SET`" + `, ` + "`HSET`" + `,
+  ` + "`LSET`" + `, ` + "`EXPIRE`" + `, and those that store a result.
+- **A string is written as a whole** whenever a part of it changes, or its deadline: ` + "`APPEND`" + `, ` + "`SETRANGE`" + `,
+  ` + "`SETBIT`" + `, ` + "`BITFIELD`" + `, ` + "`PFADD`" + `, ` + "`INCR`" + `, ` + "`EXPIRE`" + ` and ` + "`PERSIST`" + `. One bit of a string of 1 MiB is 1 MiB in
+  the log. Many small changes are cheaper to the elements of a hash, list or set, and to several
+  short strings. A deadline of one of these collections costs a short record.
 `
 
 // The commands of Redis 7.2, by its own COMMAND LIST.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -291,16 +292,26 @@ func (c *Call) Put(key, value []byte, deadline time.Time) error {
 	return err
 }
 
-// Rewrite sets a value and leaves its deadline, in a transaction.
-func (c *Call) Rewrite(key, value []byte, existed bool) error {
-	var at time.Time
-	if existed {
-		var err error
-		if at, err = c.Store.Deadline(key); err != nil {
-			return err
+// IfChanged returns a function for Update. An entry that f reports as unchanged is not written: no record, event or
+// message comes of it, and no WATCH ends. Every command that computes a value from the present one uses it.
+func IfChanged[V any](f func(e *copal.Entry[V]) (changed bool, err error)) func(e *copal.Entry[V]) error {
+	return func(e *copal.Entry[V]) error {
+		changed, err := f(e)
+		if err == nil && e.Exists && !changed {
+			e.Cancel()
 		}
+		return err
 	}
-	return c.Put(key, value, at)
+}
+
+// Rewrite sets a value, unless it is equal to the present one, and leaves its deadline.
+func (c *Call) Rewrite(key, value []byte) error {
+	_, _, err := c.Store.Update(key, IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+		changed := !bytes.Equal(e.Value, value)
+		e.Value = value
+		return changed, FitsRedis(value)
+	}))
+	return err
 }
 
 // Look calls f with the value of a key, which is f's until it returns; nil without one.

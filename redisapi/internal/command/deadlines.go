@@ -62,6 +62,18 @@ func (c *Call) Deadline(n int64, seconds, relative, positive bool) (time.Time, e
 	return time.UnixMilli(min(n, LastDeadline-1)), nil
 }
 
+// Persist removes the deadline of an entry, and reports whether it had one.
+func (c *Call) Persist(key []byte) (bool, error) {
+	at, err := c.Store.Deadline(key)
+	switch {
+	case IsMissing(err), err == nil && at.IsZero():
+		return false, nil
+	case err == nil:
+		err = c.Store.Persist(key)
+	}
+	return err == nil, err
+}
+
 // Redate gives an entry a deadline, and deletes it when that has passed. It reports whether there is one.
 func (c *Call) Redate(key []byte, at time.Time) (bool, error) {
 	if at.After(c.Now()) {

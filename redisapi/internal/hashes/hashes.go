@@ -1,6 +1,7 @@
 package hashes
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -260,21 +261,21 @@ func hincrby(c *command.Call) error {
 		return err
 	}
 	var sum int64
-	_, _, err = hash(c).Update(string(c.Args[2]), func(e *copal.Entry[[]byte]) error {
+	_, _, err = hash(c).Update(string(c.Args[2]), command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
 		var now int64
 		if e.Exists {
 			var err error
 			if now, err = command.ParseInt(e.Value); err != nil {
-				return command.Errorf("ERR hash value is not an integer")
+				return false, command.Errorf("ERR hash value is not an integer")
 			}
 		}
 		if by > 0 && now > math.MaxInt64-by || by < 0 && now < math.MinInt64-by {
-			return command.ErrOverflow
+			return false, command.ErrOverflow
 		}
 		sum = now + by
 		e.Value = strconv.AppendInt(e.Value[:0], sum, 10)
-		return nil
-	})
+		return by != 0, nil
+	}))
 	if err != nil {
 		return err
 	}
@@ -291,14 +292,15 @@ func hincrbyfloat(c *command.Call) error {
 		return err
 	}
 	var text []byte
-	_, _, err = hash(c).Update(string(c.Args[2]), func(e *copal.Entry[[]byte]) (err error) {
+	_, _, err = hash(c).Update(string(c.Args[2]), command.IfChanged(func(e *copal.Entry[[]byte]) (changed bool, err error) {
 		text, err = command.AddBig(e.Exists, e.Value, by)
 		if err == command.ErrNotFloat {
-			return command.Errorf("ERR hash value is not a float")
+			return false, command.Errorf("ERR hash value is not a float")
 		}
+		changed = !bytes.Equal(e.Value, text)
 		e.Value = text
-		return err
-	})
+		return changed, err
+	}))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/redisapi/internal/command"
 )
 
@@ -25,7 +26,7 @@ func flush(c *command.Call) (err error) {
 		return command.ErrSyntax
 	}
 	if c.Row.Name == "flushall" {
-		err = c.Store.Clear()
+		err = flushAll(c)
 	} else {
 		err = c.Atomically(func() error { return flushDatabase(c) })
 	}
@@ -34,6 +35,17 @@ func flush(c *command.Call) (err error) {
 	}
 	c.OK()
 	return nil
+}
+
+// flushAll deletes all keys, and writes nothing if there are none, except in a transaction.
+func flushAll(c *command.Call) error {
+	if c.Tx == nil {
+		keys, _, more, err := copaladmin.SomeKeys(c.Shared.DB, "", 1)
+		if err == nil && len(keys) == 0 && !more {
+			return nil
+		}
+	}
+	return c.Store.Clear()
 }
 
 func flushDatabase(c *command.Call) error {

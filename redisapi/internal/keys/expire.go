@@ -56,19 +56,11 @@ func expire(c *command.Call) error {
 }
 
 func persist(c *command.Call) error {
-	at, err := c.Store.Deadline(c.Args[1])
-	switch {
-	case command.IsMissing(err), err == nil && at.IsZero():
-		c.Int(0)
-		return nil
-	case err == nil:
-		err = c.Store.Persist(c.Args[1])
+	had, err := c.Persist(c.Args[1])
+	if err == nil {
+		c.Flag(had)
 	}
-	if err != nil {
-		return err
-	}
-	c.Int(1)
-	return nil
+	return err
 }
 
 // ttl is TTL, PTTL, EXPIRETIME and PEXPIRETIME.

@@ -514,7 +514,8 @@ func end(arg []byte) (front bool, err error) {
 	return false, command.ErrSyntax
 }
 
-// MoveOne moves an element from one end of the first key to one of the second; ok is false if there is none.
+// MoveOne moves an element from one end of the first key to one of the second; ok is false if there is none. A move
+// within a list that leaves its order writes nothing.
 func MoveOne(c *command.Call, fromFront, toFront bool) (value []byte, ok bool, err error) {
 	if ok, err = c.Exists(c.Args[1], "list"); err != nil || !ok {
 		return nil, false, err
@@ -522,11 +523,16 @@ func MoveOne(c *command.Call, fromFront, toFront bool) (value []byte, ok bool, e
 	if _, err = c.Exists(c.Args[2], "list"); err != nil {
 		return nil, false, err
 	}
-	at, err := c.Store.Deadline(c.Args[1])
-	if err != nil {
-		return nil, false, err
+	from := c.Store.List(c.Args[1])
+	if bytes.Equal(c.Args[1], c.Args[2]) && (fromFront == toFront || from.Len() == 1) {
+		at := 0
+		if !fromFront {
+			at = -1
+		}
+		value, err = from.Load(at)
+		return value, err == nil, err
 	}
-	if value, ok, err = PopOne(c.Store.List(c.Args[1]), fromFront); err != nil || !ok {
+	if value, ok, err = PopOne(from, fromFront); err != nil || !ok {
 		return nil, false, err
 	}
 	into := c.Store.List(c.Args[2])
@@ -534,9 +540,6 @@ func MoveOne(c *command.Call, fromFront, toFront bool) (value []byte, ok bool, e
 		err = into.PushFront(value)
 	} else {
 		err = into.PushBack(value)
-	}
-	if err == nil && !at.IsZero() && bytes.Equal(c.Args[1], c.Args[2]) {
-		_, err = c.Redate(c.Args[1], at) // a list of one element was gone for a moment
 	}
 	return value, err == nil, err
 }

@@ -510,6 +510,7 @@ func xsetid(c *command.Call) error {
 			return command.Errorf("ERR The entries_added specified in XSETID is smaller than the target stream length")
 		}
 	}
+	head := s.head
 	s.head.Last = id
 	if added != -1 {
 		s.head.Gone = added - n
@@ -517,8 +518,10 @@ func xsetid(c *command.Call) error {
 	if !deleted.IsZero() {
 		s.head.MaxDeleted = deleted
 	}
-	if err := s.writeHead(redisstream.Setting); err != nil {
-		return err
+	if s.head != head {
+		if err := s.writeHead(redisstream.Setting); err != nil {
+			return err
+		}
 	}
 	c.OK()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -64,9 +65,10 @@ func setbit(c *command.Call) error {
 		return command.Errorf("ERR bit is not an integer or out of range")
 	}
 	var before bool
-	_, _, err = c.Store.Update(c.Args[1], func(e *copal.Entry[[]byte]) error {
+	_, _, err = c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+		length := len(e.Value)
 		if err := extends(c, e.Value, offset/8+1); err != nil {
-			return err
+			return false, err
 		}
 		e.Value = extended(e.Value, offset/8+1)
 		mask := byte(0x80) >> (offset % 8)
@@ -76,8 +78,8 @@ func setbit(c *command.Call) error {
 		if bit == 1 {
 			*b |= mask
 		}
-		return command.FitsRedis(e.Value)
-	})
+		return before != (bit == 1) || len(e.Value) > length, command.FitsRedis(e.Value)
+	}))
 	if err != nil {
 		return err
 	}
@@ -440,6 +442,15 @@ func (a *bitAction) sum(now, by int64) (n int64, ok bool) {
 	return least, true
 }
 
+// numbers reads the numbers of actions, one after the other.
+func numbers(list []bitAction, value []byte) []int64 {
+	all := make([]int64, len(list))
+	for i := range list {
+		all[i] = list[i].get(value)
+	}
+	return all
+}
+
 // bitfield is BITFIELD and BITFIELD_RO.
 func bitfield(c *command.Call) error {
 	list, err := bitActions(c)
@@ -489,14 +500,15 @@ func bitfield(c *command.Call) error {
 	case end > maxBits:
 		return command.ErrTooLong
 	case writes:
-		_, _, err = c.Store.Update(c.Args[1], func(e *copal.Entry[[]byte]) error {
+		_, _, err = c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+			length, were := len(e.Value), numbers(list, e.Value)
 			if err := extends(c, e.Value, (end+7)/8); err != nil {
-				return err
+				return false, err
 			}
 			e.Value = extended(e.Value, (end+7)/8)
 			run(e.Value)
-			return command.FitsRedis(e.Value)
-		})
+			return len(e.Value) > length || !slices.Equal(numbers(list, e.Value), were), command.FitsRedis(e.Value)
+		}))
 	default:
 		err = c.Look(c.Args[1], run)
 	}

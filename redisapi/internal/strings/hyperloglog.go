@@ -40,16 +40,15 @@ func pfadd(c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	existed := h != nil
-	changed := !existed
-	if !existed {
+	changed := h == nil
+	if changed {
 		h = new(hyperloglog.Sketch)
 	}
 	for _, element := range c.Args[2:] {
 		changed = h.Add(element) || changed
 	}
 	if changed {
-		if err := c.Rewrite(key, h.Append(nil), existed); err != nil {
+		if err := c.Rewrite(key, h.Append(nil)); err != nil {
 			return err
 		}
 	}
@@ -86,18 +85,17 @@ func pfcount(c *command.Call) error {
 }
 
 func pfmerge(c *command.Call) error {
-	all, existed := new(hyperloglog.Sketch), false
-	for i, key := range c.Args[1:] {
+	all := new(hyperloglog.Sketch)
+	for _, key := range c.Args[1:] {
 		h, err := takeHLL(c, key)
 		if err != nil {
 			return err
 		}
 		if h != nil {
 			all.Merge(h)
-			existed = existed || i == 0
 		}
 	}
-	if err := c.Rewrite(c.Args[1], all.Append(nil), existed); err != nil {
+	if err := c.Rewrite(c.Args[1], all.Append(nil)); err != nil {
 		return err
 	}
 	c.OK()

@@ -37,7 +37,7 @@ func Rows() command.Family {
 		&command.Row{Name: "strlen", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, Run: strlen, Since: "2.2.0", Summary: "Returns the length of a value, in bytes."},
 		&command.Row{Name: "getrange", Arity: 4, Flags: command.ReadOnly, Keys: command.OneKey, Run: getrange, Since: "2.4.0", Summary: "Returns a part of a value."},
 		&command.Row{Name: "substr", Arity: 4, Flags: command.ReadOnly, Keys: command.OneKey, Run: getrange, Since: "1.0.0", Summary: "Returns a part of a value; the old name of GETRANGE."},
-		&command.Row{Name: "setrange", Arity: 4, How: command.Changing, Flags: command.Write, Keys: command.OneKey, Run: setrange, Since: "2.2.0", Summary: "Overwrites a part of a value."},
+		&command.Row{Name: "setrange", Arity: 4, Flags: command.Write, Keys: command.OneKey, Run: setrange, Since: "2.2.0", Summary: "Overwrites a part of a value."},
 		&command.Row{Name: "lcs", Arity: -3, How: command.Looking, Flags: command.ReadOnly, Keys: command.TwoKeys, Run: lcs, Since: "7.0.0", Summary: "Returns the longest common subsequence of two values."},
 	)
 }
@@ -227,7 +227,8 @@ func getex(c *command.Call) error {
 	case !ok || err != nil || !o.Given:
 		return err
 	case o.Persist:
-		return c.Store.Persist(c.Args[1])
+		_, err = c.Persist(c.Args[1])
+		return err
 	}
 	_, err = c.Redate(c.Args[1], o.At)
 	return err
@@ -442,21 +443,21 @@ func decrby(c *command.Call) error {
 // add adds to the whole number under a key.
 func add(c *command.Call, by int64) error {
 	var sum int64
-	_, _, err := c.Store.Update(c.Args[1], func(e *copal.Entry[[]byte]) error {
+	_, _, err := c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
 		var now int64
 		if e.Exists {
 			var err error
 			if now, err = command.ParseInt(e.Value); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if by > 0 && now > math.MaxInt64-by || by < 0 && now < math.MinInt64-by {
-			return command.ErrOverflow
+			return false, command.ErrOverflow
 		}
 		sum = now + by
 		e.Value = strconv.AppendInt(e.Value[:0], sum, 10)
-		return command.FitsRedis(e.Value)
-	})
+		return by != 0, nil
+	}))
 	if err != nil {
 		return err
 	}
@@ -470,13 +471,12 @@ func incrbyfloat(c *command.Call) error {
 		return err
 	}
 	var text []byte
-	_, _, err = c.Store.Update(c.Args[1], func(e *copal.Entry[[]byte]) (err error) {
-		if text, err = command.AddBig(e.Exists, e.Value, by); err != nil {
-			return err
-		}
+	_, _, err = c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (changed bool, err error) {
+		text, err = command.AddBig(e.Exists, e.Value, by)
+		changed = !bytes.Equal(e.Value, text)
 		e.Value = text
-		return nil
-	})
+		return changed, err
+	}))
 	if err != nil {
 		return err
 	}
@@ -486,14 +486,14 @@ func incrbyfloat(c *command.Call) error {
 
 func appendValue(c *command.Call) error {
 	var n int
-	_, _, err := c.Store.Update(c.Args[1], func(e *copal.Entry[[]byte]) error {
+	_, _, err := c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
 		if err := extends(c, e.Value, int64(len(e.Value)+len(c.Args[2]))); err != nil {
-			return err
+			return false, err
 		}
 		e.Value = append(e.Value, c.Args[2]...)
 		n = len(e.Value)
-		return command.FitsRedis(e.Value)
-	})
+		return len(c.Args[2]) > 0, command.FitsRedis(e.Value)
+	}))
 	if err != nil {
 		return err
 	}
@@ -542,26 +542,32 @@ func setrange(c *command.Call) error {
 		return command.Errorf("ERR offset is out of range")
 	}
 	key, part := c.Args[1], c.Args[3]
-	value, ok, err := c.Take(key)
-	switch {
-	case err != nil:
-		return err
-	case len(part) == 0:
-		c.Int(int64(len(value)))
-		return nil
-	case offset > int64(command.MaxString-len(part)):
-		return command.ErrTooLong
-	}
-	if end := int(offset) + len(part); end > len(value) {
-		if err := extends(c, value, int64(end)); err != nil {
-			return err
+	if len(part) == 0 {
+		n, err := command.LengthOf(c, key)
+		if err == nil || command.IsMissing(err) {
+			c.Int(n)
+			return nil
 		}
-		value = append(value, make([]byte, end-len(value))...)
-	}
-	copy(value[offset:], part)
-	if err := c.Rewrite(key, value, ok); err != nil {
 		return err
 	}
-	c.Int(int64(len(value)))
+	var n int
+	_, _, err = c.Store.Update(key, command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+		if offset > int64(command.MaxString-len(part)) {
+			return false, command.ErrTooLong
+		}
+		end := offset + int64(len(part))
+		if err := extends(c, e.Value, end); err != nil {
+			return false, err
+		}
+		changed := end > int64(len(e.Value)) || !bytes.Equal(e.Value[offset:end], part)
+		e.Value = extended(e.Value, end)
+		copy(e.Value[offset:], part)
+		n = len(e.Value)
+		return changed, command.FitsRedis(e.Value)
+	}))
+	if err != nil {
+		return err
+	}
+	c.Int(int64(n))
 	return nil
 }
