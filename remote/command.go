@@ -125,7 +125,8 @@ func (r *redis) sendAll(ctx context.Context, list []command) ([]rueidis.RedisRes
 		r.near.written(list)
 		defer r.near.written(list)
 	}
-	return r.send(ctx, r.on, r.schemas != nil, wrote, list)
+	c := call{link: r.link, on: r.on, typed: r.schemas != nil, wrote: wrote, list: list}
+	return c.send(ctx)
 }
 
 // message is a reply, null too. An error reply is an error.

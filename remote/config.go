@@ -34,8 +34,9 @@ type Config struct {
 	TLS *tls.Config
 
 	// Timeout is the time that the server may take to answer a command, and to accept a connection.
-	// After that the connection is given up, within about two more seconds if several calls share
-	// it. A context that ends earlier ends its call earlier. The default is 5 seconds.
+	// After that the call fails, and its error is os.ErrDeadlineExceeded. The connection is given
+	// up, within about two more seconds if several calls share it. A context that ends earlier ends
+	// its call earlier. The default is 5 seconds.
 	Timeout time.Duration
 
 	// CacheBytes is about how much memory on this machine maps take to cache entries that Get, Load
@@ -46,6 +47,8 @@ type Config struct {
 	// that a cluster has lost, after a minute. An entry that takes more than a 64th of the bytes is
 	// not cached. Update, Has, walks, raw reads and collections always ask the server.
 	CacheBytes int
+
+	dialing func(ctx context.Context, address string) (net.Conn, error) // of tests, nil for none
 }
 
 const (
@@ -268,6 +271,9 @@ func (c *Config) check() error {
 
 // dial connects to an address.
 func (c *Config) dial(ctx context.Context, address string, d *net.Dialer) (nc net.Conn, err error) {
+	if c.dialing != nil {
+		return c.dialing(ctx, address)
+	}
 	network := "tcp"
 	if filepath.IsAbs(address) {
 		network = "unix"
@@ -282,8 +288,5 @@ func (c *Config) dial(ctx context.Context, address string, d *net.Dialer) (nc ne
 	} else {
 		nc, err = d.DialContext(ctx, network, address)
 	}
-	if err != nil {
-		return nil, unsent{err}
-	}
-	return nc, nil
+	return nc, err
 }

@@ -84,7 +84,9 @@
 // Calls share one to four connections. A call waits for earlier replies on its connection: open a
 // second store for values of many megabytes, and for walks that take the server long.
 //
-// Each call ends with the context of its handle (Map.WithContext), and with the time limit of Config.Timeout.
+// Each command ends with the context of its handle (Map.WithContext), and with the time limit of
+// Config.Timeout, also while a connection is made. The error of the limit is os.ErrDeadlineExceeded.
+// Open and Close end within the limit, too. A walk or an update is several commands.
 //
 // Of all packages, only remote links a third-party module: the client github.com/redis/rueidis.
 package remote

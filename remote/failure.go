@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -25,22 +26,35 @@ import (
 // call that happens to need it first. If that context ends, all calls that wait for the connection
 // get its error, and none of them was sent. So the error of a context that is not the caller's own
 // means that nothing was sent, and the call starts again (foreign).
+//
+// The end of the time limit is an error of its own (errTimeout), and never an error of a context.
 
 // unsent is the error of a connection that could not be made.
 type unsent struct{ error }
 
 func (e unsent) Unwrap() error { return e.error }
 
+// timeoutError is the error of a server that does not answer within the time limit. It is no error
+// of a context, so that nothing takes it for the caller's.
+type timeoutError struct{}
+
+func (timeoutError) Error() string        { return "it took longer than Config.Timeout" }
+func (timeoutError) Timeout() bool        { return true }
+func (timeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
+
+var errTimeout error = timeoutError{}
+
 // ended returns the error of a context that has ended, even if the timer of its deadline has not
-// fired yet.
+// fired yet: errTimeout if it was the time limit.
 func ended(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
+		<-ctx.Done()
 	}
-	return nil
+	err := ctx.Err()
+	if err != nil && context.Cause(ctx) == errTimeout {
+		return errTimeout
+	}
+	return err
 }
 
 // foreign reports whether an error comes from another call's context.
@@ -55,21 +69,24 @@ func foreign(ctx context.Context, err error) bool {
 func (l *link) failed(ctx context.Context, err error, wrote bool) error {
 	var not unsent
 	own := ended(ctx)
-	switch sent := !errors.As(err, &not) && err != rueidis.ErrNoSlot; {
-	case !sent && own != nil:
-		return own
-	case !sent:
-		return fmt.Errorf("copal: there is no connection to the store: %w", err)
-	case own != nil && err != own && !errors.Is(err, own):
+	sent := !errors.As(err, &not) && err != rueidis.ErrNoSlot
+	if own == nil && l.closed.Load() {
+		own = copal.ErrClosed
+	}
+	switch {
+	case own == nil && !errors.Is(err, context.DeadlineExceeded), errors.Is(err, errTimeout):
+	case own == nil || own == errTimeout && errors.Is(err, context.DeadlineExceeded):
+		err = errTimeout // it is not the caller's context
+	case !errors.Is(err, own):
 		err = errors.Join(own, err)
 	}
 	switch {
-	case wrote:
+	case wrote && sent:
 		return fmt.Errorf("%w: %w", copal.ErrUnknown, err)
-	case own != nil:
+	case own != nil && own != errTimeout:
 		return own
-	case l.closed.Load():
-		return copal.ErrClosed
+	case !sent:
+		return fmt.Errorf("copal: there is no connection to the store: %w", err)
 	}
 	return fmt.Errorf("copal: the store does not answer: %w", err)
 }

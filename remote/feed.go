@@ -84,15 +84,12 @@ func feedOpen(what *driver.Watching) command {
 
 // changes are the next of a feed, none if there was none for a while; more is false at its end.
 func (r *redis) changes(ctx context.Context) (page []driver.Change, more bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, block+r.timeout)
+	bounded, cancel := context.WithTimeoutCause(ctx, block+r.timeout, errTimeout)
 	defer cancel()
 	next := plain("COPAL.FEED", "NEXT", "COUNT", perPage, "BLOCK", strconv.FormatInt(block.Milliseconds(), 10))
 	next.blocks = true
 	m, err := r.get(bounded, next)
 	if err != nil {
-		if ended(ctx) == nil && ended(bounded) != nil {
-			err = fmt.Errorf("copal: the store does not answer: %w", err)
-		}
 		return nil, false, err
 	}
 	if m.IsNil() {

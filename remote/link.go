@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -21,9 +20,8 @@ import (
 
 // link is the connection to a server or a cluster. All calls share it.
 //
-// The client sends the commands of many goroutines in one stream. It follows the redirections of a cluster, by
-// which a command was refused. It sends a read once more when a connection ends, and a write never: only commands
-// that are marked as reads may be sent again.
+// The client sends the commands of many goroutines in one stream. It follows the redirections of a
+// cluster, by which a command was refused, and sends nothing again by itself (call.send).
 type link struct {
 	client  rueidis.Client
 	timeout time.Duration
@@ -31,6 +29,7 @@ type link struct {
 	closed  atomic.Bool
 	has     features
 	near    *near // the cache of maps, nil for none
+	conns   *conns
 
 	option rueidis.ClientOption
 	mu     sync.Mutex                // guards others
@@ -85,18 +84,22 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 		kept.close()
 		return nil, c.unopened(ctx, err)
 	}
-	option := c.option(kept)
-	client, err := within(ctx, func() (rueidis.Client, error) { return newClient(option) })
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, errTimeout)
+	defer cancel()
+	all := &conns{}
+	option := c.option(kept, all)
+	client, err := within(ctx, func() (rueidis.Client, error) { return newClient(ctx, option) })
 	if err != nil {
 		kept.close()
 		return nil, c.unopened(ctx, err)
 	}
-	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, option: option, others: map[string]rueidis.Client{}}, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, conns: all, option: option, others: map[string]rueidis.Client{}}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
 		err = fmt.Errorf("walks and changes of copal need database 0: %w", errors.ErrUnsupported)
 	}
 	if err != nil {
+		all.end() // so that Close does not wait for a server that does not answer
 		r.Close()
 		return nil, c.unopened(ctx, err)
 	}
@@ -112,7 +115,7 @@ func (r *redis) driver() driver.Driver {
 }
 
 // option returns the settings of clients' connections.
-func (c *Config) option(kept *near) rueidis.ClientOption {
+func (c *Config) option(kept *near, all *conns) rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress:      c.Addresses,
 		Username:         c.Username,
@@ -130,14 +133,9 @@ func (c *Config) option(kept *near) rueidis.ClientOption {
 		BlockingPoolMinSize: 2,
 
 		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: 16},
-		RetryDelay: func(sent int, _ rueidis.Completed, err error) time.Duration {
-			if _, reply := err.(*rueidis.RedisError); reply || sent >= mostSends || errors.Is(err, os.ErrDeadlineExceeded) {
-				return -1
-			}
-			return time.Duration(sent) * time.Millisecond
-		},
+		DisableRetry:  true, // call.send does it, within the context
 		DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return c.dial(ctx, address, d)
+			return all.dial(ctx, func() (net.Conn, error) { return c.dial(ctx, address, d) })
 		},
 	}
 	if kept != nil {
@@ -167,13 +165,13 @@ func within(ctx context.Context, f func() (rueidis.Client, error)) (rueidis.Clie
 				m.Client.Close()
 			}
 		}()
-		return nil, ctx.Err()
+		return nil, ended(ctx)
 	}
 }
 
 // newClient connects to a server or, if that says that it is a node of one, to a cluster. Left to itself, the client
 // would take each server for a cluster that knows the commands of one, as those of copal do.
-func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
+func newClient(ctx context.Context, option rueidis.ClientOption) (rueidis.Client, error) {
 	if len(option.InitAddress) > 1 {
 		return rueidis.NewClient(option)
 	}
@@ -181,7 +179,7 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	says, err := client.Do(context.Background(), client.B().Arbitrary("HELLO").ReadOnly()).AsMap()
+	says, err := client.Do(ctx, client.B().Arbitrary("HELLO").ReadOnly()).AsMap()
 	if _, reply := err.(*rueidis.RedisError); reply {
 		return client, nil // without HELLO it is no node of a cluster that this driver knows
 	}
@@ -189,7 +187,7 @@ func newClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	if name, _ := mode.ToString(); err == nil && name != "cluster" {
 		return client, nil
 	}
-	if client.Do(context.Background(), client.B().Arbitrary("CLIENT", "DURABILITY").ReadOnly()).Error() == nil {
+	if client.Do(ctx, client.B().Arbitrary("CLIENT", "DURABILITY").ReadOnly()).Error() == nil {
 		return client, nil // a copal serve: the only shard of its cluster, with commands that a client of clusters cannot route
 	}
 	client.Close()
@@ -228,7 +226,8 @@ func newSingle(option rueidis.ClientOption) (rueidis.Client, error) {
 // unopened is the error of Open, without the password: an old server shows the commands that it
 // does not understand.
 func (c *Config) unopened(ctx context.Context, err error) error {
-	if own := ended(ctx); own != nil {
+	own := ended(ctx)
+	if own != nil && own != errTimeout {
 		return own
 	}
 	where := strings.Join(c.Addresses, ",")
@@ -252,22 +251,27 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 		return fmt.Errorf("copal: the certificate of the server at %s is not trusted: %w", where, err)
 	case errors.As(err, &record):
 		return fmt.Errorf("copal: the server at %s does not speak TLS: %w", where, err)
+	case own != nil:
+		return fmt.Errorf("copal: the server at %s does not answer: %w", where, errTimeout)
 	case errors.As(err, &not):
 		return fmt.Errorf("copal: there is no connection to %s: %w", where, err)
 	}
 	return fmt.Errorf("copal: opening the store at %s: %w", where, err)
 }
 
-// Close ends the connections.
+// Close ends the connections: within the time limit, even if a server does not answer.
 func (l *link) Close() error {
-	if !l.closed.Swap(true) {
-		l.client.Close()
-		l.near.close()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, other := range l.others {
-			other.Close()
-		}
+	if l.closed.Swap(true) {
+		return nil
+	}
+	late := time.AfterFunc(l.timeout, l.conns.end)
+	defer late.Stop()
+	l.client.Close()
+	l.near.close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, other := range l.others {
+		other.Close()
 	}
 	return nil
 }
@@ -315,55 +319,7 @@ func (l *link) isCluster() bool { return l.client.Mode() == rueidis.ClientModeCl
 
 // bounded is the context with the time limit.
 func (l *link) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, l.timeout)
-}
-
-// endless is a context that does not say when it ends. Of one that does, the client watches the deadline alone, and not
-// whether it is cancelled.
-type endless struct{ context.Context }
-
-func (endless) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// send sends commands in one piece, and returns a reply for each. The error says why a command has none; wrote says
-// that one of them may have been carried out then.
-func (l *link) send(ctx context.Context, on rueidis.CommandClient, typed, wrote bool, list []command) (replies []rueidis.RedisResult, err error) {
-	if l.closed.Load() {
-		return nil, copal.ErrClosed
-	}
-	if err := ended(ctx); err != nil {
-		return nil, err
-	}
-	outer := ctx
-	if _, has := ctx.Deadline(); has {
-		ctx = endless{ctx}
-	}
-	for range mostSends {
-		if len(list) == 1 {
-			replies = []rueidis.RedisResult{on.Do(ctx, list[0].build(on, typed))}
-		} else {
-			all := make([]rueidis.Completed, len(list))
-			for i := range list {
-				all[i] = list[i].build(on, typed)
-			}
-			replies = on.DoMulti(ctx, all...)
-		}
-		again := true
-		err = nil
-		for i := range replies {
-			each := replies[i].NonRedisError()
-			if err == nil {
-				err = each
-			}
-			again = again && each != nil && foreign(outer, each)
-		}
-		if !again {
-			break
-		}
-	}
-	if err != nil {
-		return nil, l.failed(outer, err, wrote)
-	}
-	return replies, nil
+	return context.WithTimeoutCause(ctx, l.timeout, errTimeout)
 }
 
 // alone calls f with a connection of its own: in a cluster, to the node that has the keys. While a
@@ -480,6 +436,6 @@ func (l *link) dedicate(ctx context.Context, client rueidis.Client) (rueidis.Ded
 	case m := <-done:
 		return m.on, m.release, nil
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, nil, l.failed(ctx, unsent{ended(ctx)}, false)
 	}
 }

@@ -60,7 +60,7 @@ func (r *redis) Listen(ctx context.Context) (list driver.Notices, err error) {
 				return nil, err
 			}
 		case <-bounded.Done():
-			return nil, bounded.Err()
+			return nil, r.failed(bounded, unsent{ended(bounded)}, false)
 		}
 	}
 	if r.isCluster() {
