@@ -80,7 +80,7 @@ func TestCluster(t *testing.T) {
 func TestClusterMovesSlots(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	c := redisserver.StartCluster(t)
-	updatesAreAllCounted(t, inCluster, c.Nodes[0].Address, func() {
+	updatesAreAllCounted(t, inCluster, c.Nodes[0].Address, 8, 100, func() {
 		for _, key := range []string{"numbers:n", "hash", "zset", "list"} {
 			slot, err := c.Slot(key)
 			if err != nil {

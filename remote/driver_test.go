@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -16,14 +17,22 @@ import (
 )
 
 // TestUpdatesAreAllCounted: no update is lost, whether of an entry, of a field, of a score, or of a
-// list.
+// list. COPAL_LONG=1 has five times as many.
 func TestUpdatesAreAllCounted(t *testing.T) {
-	each(t, func(t *testing.T, at target) { updatesAreAllCounted(t, at, at.start(t), func() {}) })
+	goroutines, times := 8, 20
+	switch {
+	case os.Getenv("COPAL_LONG") == "1":
+		times = 100
+	case testing.Short():
+		goroutines = 3
+	}
+	each(t, func(t *testing.T, at target) {
+		updatesAreAllCounted(t, at, at.start(t), goroutines, times, func() {})
+	})
 }
 
 // updatesAreAllCounted calls f while there are updates.
-func updatesAreAllCounted(t *testing.T, at target, address string, f func()) {
-	const goroutines, times = 8, 100
+func updatesAreAllCounted(t *testing.T, at target, address string, goroutines, times int, f func()) {
 	var wait sync.WaitGroup
 	for i := range goroutines {
 		db := store(t, at.driverOf(t, address))
@@ -76,7 +85,10 @@ func TestPops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const n = 60
+		n := 60
+		if testing.Short() {
+			n = 20
+		}
 		for i := range n {
 			if err := l.PushBack(i); err != nil {
 				t.Fatal(err)
