@@ -22,9 +22,17 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
+// Generic helpers leave their work to others that have a reflect.Type or a pointer, for the compiler
+// makes the code of a generic function for each of some hundred types.
+
 func compileWith[T any](t testing.TB, c codec.Codec) codec.Type {
 	t.Helper()
-	typ, err := c.Compile(reflect.TypeFor[T]())
+	return compileType(t, c, reflect.TypeFor[T]())
+}
+
+func compileType(t testing.TB, c codec.Codec, of reflect.Type) codec.Type {
+	t.Helper()
+	typ, err := c.Compile(of)
 	if err != nil {
 		t.Fatalf("Compile: %v", err)
 	}
@@ -34,34 +42,50 @@ func compileWith[T any](t testing.TB, c codec.Codec) codec.Type {
 // decodeAs decodes a value that was stored under a schema.
 func decodeAs[T any](t testing.TB, c codec.Codec, schema string, src []byte) (v T, err error) {
 	t.Helper()
-	d, err := compileWith[T](t, c).Decoder(schema)
+	err = decodeInto(t, c, schema, src, &v)
+	return v, err
+}
+
+// decodeInto decodes into the value that v points to.
+func decodeInto(t testing.TB, c codec.Codec, schema string, src []byte, v any) error {
+	t.Helper()
+	d, err := compileType(t, c, reflect.TypeOf(v).Elem()).Decoder(schema)
 	if err != nil {
-		return v, err
+		return err
 	}
 	src = bytes.Clone(src)
-	err = d.Decode(src, &v)
+	err = d.Decode(src, v)
 	for i := range src {
 		src[i] ^= 0x55 // the value must not share its memory
 	}
-	return v, err
+	return err
 }
+
+// pointed returns the value that p points to, for messages.
+func pointed(p any) any { return reflect.ValueOf(p).Elem().Interface() }
 
 // keepsBinary checks that v is stored as the bytes in want, unless that is empty, and comes back.
 func keepsBinary[T any](t testing.TB, v T, want string) {
 	t.Helper()
-	typ := compileWith[T](t, codec.Binary)
-	out, err := typ.Append([]byte("dst"), &v)
+	keepsBinaryAs(t, &v, new(T), want)
+}
+
+// keepsBinaryAs has pointers to the value and to one of the same type.
+func keepsBinaryAs(t testing.TB, v, back any, want string) {
+	t.Helper()
+	typ := compileType(t, codec.Binary, reflect.TypeOf(v).Elem())
+	out, err := typ.Append([]byte("dst"), v)
 	if err != nil {
-		t.Errorf("Append(%#v): %v", v, err)
+		t.Errorf("Append(%#v): %v", pointed(v), err)
 		return
 	}
 	src, ok := bytes.CutPrefix(out, []byte("dst"))
 	if got := fmt.Sprintf("%x", src); !ok || want != "" && got != strings.ReplaceAll(want, " ", "") {
-		t.Errorf("%#v is stored as %s, want %s", v, got, want)
+		t.Errorf("%#v is stored as %s, want %s", pointed(v), got, want)
 	}
-	back, err := decodeAs[T](t, codec.Binary, typ.Schema(), src)
-	if err != nil || !same(reflect.ValueOf(&v), reflect.ValueOf(&back)) {
-		t.Errorf("%#v is stored as %x and comes back as %#v, %v", v, src, back, err)
+	err = decodeInto(t, codec.Binary, typ.Schema(), src, back)
+	if err != nil || !same(reflect.ValueOf(v), reflect.ValueOf(back)) {
+		t.Errorf("%#v is stored as %x and comes back as %#v, %v", pointed(v), src, pointed(back), err)
 	}
 }
 
@@ -72,24 +96,34 @@ func refusesBinaryType[T any](t *testing.T, parts ...string) {
 
 func refusesTypeWith[T any](t *testing.T, c codec.Codec, parts ...string) {
 	t.Helper()
-	typ, err := c.Compile(reflect.TypeFor[T]())
+	refusesTypeOf(t, c, reflect.TypeFor[T](), append(parts, c.Name())...)
+}
+
+func refusesTypeOf(t *testing.T, c codec.Codec, of reflect.Type, parts ...string) {
+	t.Helper()
+	typ, err := c.Compile(of)
 	if typ != nil || !errors.Is(err, codec.ErrType) {
-		t.Fatalf("Compile(%v) = %v, %v, want ErrType", reflect.TypeFor[T](), typ, err)
+		t.Fatalf("Compile(%v) = %v, %v, want ErrType", of, typ, err)
 	}
-	for _, part := range append(parts, c.Name()) {
+	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("Compile(%v): %q does not say %q", reflect.TypeFor[T](), err, part)
+			t.Errorf("Compile(%v): %q does not say %q", of, err, part)
 		}
 	}
 }
 
 func refusesValueWith[T any](t *testing.T, c codec.Codec, v T, parts ...string) {
 	t.Helper()
-	out, err := compileWith[T](t, c).Append([]byte("dst"), &v)
+	refusesValueOf(t, c, &v, append(parts, c.Name())...)
+}
+
+func refusesValueOf(t *testing.T, c codec.Codec, v any, parts ...string) {
+	t.Helper()
+	out, err := compileType(t, c, reflect.TypeOf(v).Elem()).Append([]byte("dst"), v)
 	if !errors.Is(err, codec.ErrValue) || string(out) != "dst" {
 		t.Fatalf("Append = %.100q, %v, want ErrValue", out, err)
 	}
-	for _, part := range append(parts, c.Name()) {
+	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -98,13 +132,18 @@ func refusesValueWith[T any](t *testing.T, c codec.Codec, v T, parts ...string) 
 
 func refusesBinaryData[T any](t *testing.T, src string, parts ...string) {
 	t.Helper()
+	refusesDataOf(t, new(T), src, parts...)
+}
+
+func refusesDataOf(t *testing.T, v any, src string, parts ...string) {
+	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(src, " ", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := decodeAs[T](t, codec.Binary, compileWith[T](t, codec.Binary).Schema(), b)
+	err = decodeInto(t, codec.Binary, compileType(t, codec.Binary, reflect.TypeOf(v).Elem()).Schema(), b, v)
 	if !errors.Is(err, codec.ErrData) {
-		t.Errorf("Decode(%s) = %v, %v, want ErrData", src, v, err)
+		t.Errorf("Decode(%s) = %v, %v, want ErrData", src, pointed(v), err)
 		return
 	}
 	for _, part := range parts {
