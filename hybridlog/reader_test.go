@@ -22,7 +22,7 @@ import (
 // same answers as the package. COPAL_LONG=1 takes 200 of them, each hurt in five ways.
 func TestReader(t *testing.T) {
 	r := pagetest.Start(t)
-	logs := 20
+	logs := 8
 	if pagetest.Long() {
 		logs = 200
 	}

@@ -90,7 +90,7 @@ func wantSame(t *testing.T, r *pagetest.Reader, dir, what string) pagetest.Answe
 // of them.
 func TestReader(t *testing.T) {
 	r := pagetest.Start(t)
-	stores := 40
+	stores := 16
 	if pagetest.Long() {
 		stores = 1000
 	}

@@ -509,12 +509,9 @@ const livesOfAStore = 25
 // TestConsumers: a copy that follows a store misses no change and gets none twice, or gets an error
 // that the log does not reach back, through kill -9 of consumer and writer.
 func TestConsumers(t *testing.T) {
-	lives := 50
-	switch {
-	case os.Getenv("COPAL_LONG") != "":
+	lives := 25
+	if os.Getenv("COPAL_LONG") != "" {
 		lives = 10_000
-	case testing.Short():
-		lives = 25
 	}
 	seed, anew := seedOf(t), 0
 	for n := 0; n < lives; n += livesOfAStore {

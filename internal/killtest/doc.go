@@ -57,7 +57,7 @@
 //
 // The same code checks children with planted bugs, each of which it must find.
 //
-//	go test ./internal/killtest                   # 120 kills
+//	go test ./internal/killtest                   # 60 kills
 //	COPAL_KILLS=1000 go test -v ./internal/killtest
 //	COPAL_LONG=1 go test -v -timeout 1h ./internal/killtest     # 10,000 kills
 //	COPAL_SHAPES=batch,tx …                       # of these mixes, and those whose names begin so

@@ -33,7 +33,7 @@ const lanes = 3 // children at a time
 
 // TestKill: nothing acknowledged is lost, and nothing is wrong, whenever a process dies.
 func TestKill(t *testing.T) {
-	cycles := 120
+	cycles := 60
 	switch text := os.Getenv("COPAL_KILLS"); {
 	case text != "":
 		n, err := strconv.Atoi(text)

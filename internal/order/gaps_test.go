@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/copaldb/copal/internal/order"
@@ -13,7 +14,11 @@ import (
 func TestGapsAgreeWithTheModel(t *testing.T) {
 	const keys = 300
 	key := func(i int) []byte { return fmt.Appendf(nil, "%03d", i) }
-	for seed := range uint64(20) {
+	seeds := uint64(5)
+	if os.Getenv("COPAL_LONG") == "1" {
+		seeds = 20
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		var g order.Gaps
 		there := [keys]bool{} // keys that show
@@ -97,7 +102,11 @@ func TestGapsAreJoined(t *testing.T) {
 // so do their copies.
 func TestTreesForgetWhatCameAndWent(t *testing.T) {
 	defer order.SetRebuildFrom(order.SetRebuildFrom(50))
-	for seed := range uint64(16) {
+	seeds := uint64(4)
+	if os.Getenv("COPAL_LONG") == "1" {
+		seeds = 16
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		below := map[string]bool{} // keys that the layers below show
 		for range rng.IntN(300) {
