@@ -71,7 +71,7 @@ func TestBadgerDamaged(t *testing.T) {
 	want := smallBadger(t, whole)
 	list, err := os.ReadDir(whole)
 	check(t, err)
-	each := 40
+	each := 12
 	if os.Getenv("COPAL_LONG") != "" {
 		each = 1000
 	}
