@@ -9,17 +9,20 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // A body is read as it arrives. Memory grows by the bytes that have come, whatever length the client
 // names, and a client that stops in the middle is closed after a while.
 
 const (
-	typeJSON  = "application/json"
-	typeBytes = "application/octet-stream"
-	typeMerge = "application/merge-patch+json"
-	typeLines = "application/x-ndjson"
-	typeForm  = "application/x-www-form-urlencoded" // the type that curl -d sends by default
+	typeJSON   = "application/json"
+	typeBytes  = "application/octet-stream"
+	typeMerge  = "application/merge-patch+json"
+	typeLines  = "application/x-ndjson"
+	typeEvents = "text/event-stream"
+	typeForm   = "application/x-www-form-urlencoded" // the type that curl -d sends by default
 )
 
 // heldBytes is the length of a value in memory before the rest is streamed: the length of one record of the log.
@@ -146,6 +149,9 @@ func (q *request) whole() ([]byte, error) {
 // checkJSON returns a problem for text that is not JSON.
 func checkJSON(text []byte) error {
 	if utf8.Valid(text) && json.Valid(text) {
+		if jsontext.IsDeep(text) {
+			return problemf(badRequest, "the body has more than %d levels of arrays and objects", jsontext.MaxDepth)
+		}
 		return nil
 	}
 	var any json.RawMessage

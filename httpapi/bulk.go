@@ -93,7 +93,7 @@ func (q *request) bulk() error {
 		return n, err
 	}))
 	in.Loose, in.MaxBytes = true, q.maxBody
-	written, failures, bad := int64(0), int64(0), []lineProblem(nil)
+	written, expired, failures, bad := int64(0), int64(0), int64(0), []lineProblem(nil)
 	fail := func(line int64, detail string) {
 		if failures++; len(bad) < mostErrors {
 			bad = append(bad, lineProblem{line, detail})
@@ -156,6 +156,10 @@ func (q *request) bulk() error {
 		if e == nil {
 			continue
 		}
+		if !e.Expires.IsZero() && !e.Expires.After(time.Now()) {
+			expired++
+			continue
+		}
 		batch = append(batch, e)
 		if size += len(e.Key) + len(e.Value); size > bulkBytes || len(batch) == 1000 {
 			if err := put(); err != nil {
@@ -172,6 +176,7 @@ func (q *request) bulk() error {
 		}
 	}
 	text := strconv.AppendInt([]byte(`{"written":`), written, 10)
+	text = strconv.AppendInt(append(text, `,"expired":`...), expired, 10)
 	text = strconv.AppendInt(append(text, `,"failed":`...), failures, 10)
 	text = append(text, `,"errors":[`...)
 	for i, b := range bad {
@@ -210,9 +215,6 @@ func (q *request) bulkEntry(name string, l *ndjson.Line) (*admin.Entry, error) {
 	var err error
 	if e.Key, err = wholeKey(name, string(own)); err != nil {
 		return nil, err
-	}
-	if !e.Expires.IsZero() && !e.Expires.After(time.Now()) {
-		return nil, nil // it would not be there
 	}
 	if e.Expires.After(lastDeadline) {
 		return nil, problemf(badRequest, "a deadline beyond the last possible one")

@@ -47,7 +47,11 @@ func (q *request) changes() error {
 	defer context.AfterFunc(q.grant.Revoked(), cancel)() // the client comes back with its new rights
 	options := []copal.WatchOption{copal.WithPrefix(prefix), copal.WithAfter(since)}
 	for _, err := range q.db.Watch(ctx, append(options, copal.WithUntil(since))...) { // whose error says that the log does not have it
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, copal.ErrHistoryLost) && q.accepts(typeEvents) && q.r.Method != http.MethodHead:
+			return q.tooLate(err)
+		default:
 			return err
 		}
 	}
@@ -76,6 +80,17 @@ func (q *request) changes() error {
 		}
 	}()
 	return s.pass(pieces)
+}
+
+// tooLate answers an EventSource that wants changes which the log does not have any more. After a status other than 200
+// it would be closed for good, and its page would not know why. So the answer is a stream of one event, error. The next
+// attempt has the same answer, and comes later than usual.
+func (q *request) tooLate(err error) error {
+	s := stream{q: q, events: true, control: http.NewResponseController(q.w)}
+	s.open()
+	s.write([]byte("retry: 10000\n"))
+	s.fail(err)
+	return nil
 }
 
 // since returns the number after which the client wants changes: that of an EventSource that comes back, that of the
@@ -120,21 +135,27 @@ type piece struct {
 
 // begin says where the stream begins, so that a client which is cut off before the first change knows.
 func (s *stream) begin(since uint64) {
-	h := s.q.w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // of a proxy in between
 	var text []byte
 	if s.events {
-		h.Set("Content-Type", "text/event-stream")
 		text = []byte("retry: 1000\n")
-	} else {
-		h.Set("Content-Type", typeLines)
 	}
 	s.q.lasts = true
 	s.q.streams.open.Add(1)
-	s.q.status(http.StatusOK)
+	s.open()
 	s.write(s.appendProgress(text, since))
 	s.flush()
+}
+
+// open writes the head of the answer.
+func (s *stream) open() {
+	h := s.q.w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // of a proxy in between
+	h.Set("Content-Type", typeLines)
+	if s.events {
+		h.Set("Content-Type", typeEvents)
+	}
+	s.q.status(http.StatusOK)
 }
 
 // pass passes pieces to the client as they come.

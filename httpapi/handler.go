@@ -95,6 +95,7 @@ type handler struct {
 	ctx        context.Context
 	users      *access.Users // nil if everybody may do everything
 	localNames bool
+	cors       []string // origins
 	durability copal.Durability
 	maxBody    int64
 	maxValue   int64
@@ -136,6 +137,11 @@ func Handler(db *copal.DB, options ...Option) http.Handler {
 			o(h)
 		}
 	}
+	for _, origin := range h.cors {
+		if err := h.origins.AddTrustedOrigin(origin); err != nil {
+			panic("httpapi: " + err.Error())
+		}
+	}
 	h.memory = budget.New(h.maxMemory)
 	h.buffers.New = func() any { return new([]byte) }
 	for i := range routes {
@@ -158,6 +164,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.localNames && !IsLocalName(r.Host) {
 		h.refuse(problemf(forbidden, "%s is not a name of this machine; a server with a password answers for any name", r.Host), w, r)
+		return
+	}
+	if len(h.cors) > 0 && h.share(w, r) {
 		return
 	}
 	if len(r.Header["Authorization"]) > 1 { // a proxy may have looked at another one

@@ -82,7 +82,9 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 // flag is a parameter that is true or false.
 func flag(query url.Values, name string) (bool, error) {
 	switch text := query.Get(name); text {
-	case "", "false":
+	case "":
+		return query.Has(name), nil
+	case "false":
 		return false, nil
 	case "true":
 		return true, nil

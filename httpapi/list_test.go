@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // page is a page of a listing.
@@ -143,7 +144,7 @@ func TestLines(t *testing.T) {
 		t.Error(head)
 	}
 	body = "{" + body + "\n"
-	p.want("POST /v1/maps/copy\nContent-Type: application/x-ndjson\nCopal-Durability: fsync\n\n"+body, `200 {"written":4,"failed":0,"errors":[]}`)
+	p.want("POST /v1/maps/copy\nContent-Type: application/x-ndjson\nCopal-Durability: fsync\n\n"+body, `200 {"written":4,"expired":0,"failed":0,"errors":[]}`)
 	for _, key := range []string{"a", "%ff", "long", "b"} {
 		of := func(name string) string { return p.do("GET /v1/maps/"+name+"/"+key, "Content-Type", "Copal-Expires") }
 		if a, b := of("m"), of("copy"); a != b {
@@ -157,7 +158,7 @@ func TestLines(t *testing.T) {
 	// Values that only a program can write are refused line by line.
 	lines := `{"key":"h","collection":"hash","elements":1}` + "\n" + `{"element":"f","text":"v"}` + "\n" + `{"schema":1,"codec":"binary","type":"int"}` + "\n" + `{"key":"x","schema":1,"base64":"Ag=="}` + "\n" + `{"key":"y","value":2}`
 	got := p.do("POST /v1/maps/copy\n\n" + lines)
-	if !strings.HasPrefix(got, `200 {"written":1,"failed":3,"errors":[{"line":1,`) {
+	if !strings.HasPrefix(got, `200 {"written":1,"expired":0,"failed":3,"errors":[{"line":1,`) {
 		t.Error(got)
 	}
 	p.want("GET /v1/maps/copy/y", "200 2")
@@ -223,4 +224,32 @@ func TestPageThatTakesLong(t *testing.T) {
 	if got := shown(a, nil); got != `200 {"seq":2,"entries":[]}` {
 		t.Error(got)
 	}
+}
+
+// JSON that is stored can be read in all that is made of it. Deeper JSON is refused, or is bytes.
+func TestDeepJSON(t *testing.T) {
+	p := newPeer(t)
+	deep := func(n int) string { return strings.Repeat("[", n) + `"[[\""` + strings.Repeat("]", n) }
+	p.want("PUT /v1/maps/items/most\nContent-Type: application/json\n\n"+deep(jsontext.MaxDepth), "201")
+	p.want("PUT /v1/maps/items/bytes\n\n"+deep(jsontext.MaxDepth+1), "201")
+	for _, request := range []string{
+		"PUT /v1/maps/items/more\nContent-Type: application/json\n\n" + deep(jsontext.MaxDepth+1),
+		"PATCH /v1/maps/items/more\n\n" + deep(jsontext.MaxDepth+1),
+		`PUT /items` + "\n\n" + `{"id":"more","value":` + deep(jsontext.MaxDepth) + `}`,
+		`POST /v1/tx` + "\n\n" + `{"operations":[{"op":"put","map":"items","key":"more","value":` + deep(jsontext.MaxDepth) + `}]}`,
+	} {
+		if got := p.do(request); !strings.HasPrefix(got, "400 ") || !strings.Contains(got, "9990 levels") {
+			t.Errorf("%.60s: %.300s", request, got)
+		}
+	}
+	if err := p.db.Raw().Set([]byte("items:raw"), []byte(deep(jsontext.MaxDepth+5))); err != nil { // by another door
+		t.Fatal(err)
+	}
+	lines := p.do("GET /v1/maps/items\nAccept: application/x-ndjson")
+	for _, text := range append(strings.Split(strings.TrimPrefix(lines, "200 "), "\n"), strings.TrimPrefix(p.do("GET /v1/maps/items"), "200 "), strings.TrimPrefix(p.do("GET /items"), "200 ")) {
+		if !json.Valid([]byte(text)) {
+			t.Errorf("not JSON: %.100s", text)
+		}
+	}
+	p.want("POST /v1/maps/copy\n\n"+strings.TrimPrefix(lines, "200 "), `200 {"written":3,"expired":0,"failed":0,"errors":[]}`)
 }

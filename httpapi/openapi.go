@@ -64,7 +64,9 @@ func openAPI(db *copal.DB, g *access.Grant) ([]byte, error) {
 	}
 	text, err := json.MarshalIndent(map[string]any{
 		"openapi": "3.1.0",
-		"info":    map[string]any{"title": "copal", "version": built.Read().Version, "description": "What a store answers by HTTP. " + Page + " says more."},
+		"info": map[string]any{"title": "copal", "version": built.Read().Version, "description": "The HTTP interface of a store. The manual: " + Page,
+			"license": map[string]any{"name": "MIT", "identifier": "MIT"}},
+		"servers": []any{map[string]any{"url": "/"}}, // the one that has sent this
 		"paths":   paths,
 		"components": map[string]any{
 			"schemas":         schemas,
@@ -133,7 +135,11 @@ func (r *route) operation() map[string]any {
 		if schema == nil {
 			schema = textSchema
 		}
-		parameters = append(parameters, map[string]any{"name": name, "in": in, "schema": schema})
+		p := map[string]any{"name": name, "in": in, "schema": schema}
+		if name == "reverse" || name == "all" {
+			p["allowEmptyValue"] = true // which is true
+		}
+		parameters = append(parameters, p)
 	}
 	responses := map[string]any{}
 	for _, status := range r.statuses() {

@@ -48,12 +48,14 @@ func TestOpenAPI(t *testing.T) {
 			Responses   map[string]any
 		}
 		Components struct{ Schemas map[string]json.RawMessage }
+		Info       struct{ License struct{ Name string } }
+		Servers    []struct{ URL string }
 	}
 	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.OpenAPI != "3.1.0" {
-		t.Error(doc.OpenAPI)
+	if doc.OpenAPI != "3.1.0" || doc.Info.License.Name == "" || len(doc.Servers) != 1 || doc.Servers[0].URL == "" {
+		t.Errorf("%.300s", text)
 	}
 	for _, r := range routes {
 		o, ok := doc.Paths[r.path][strings.ToLower(r.method)]

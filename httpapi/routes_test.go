@@ -170,7 +170,8 @@ var exchanges = map[string][]exchange{
 		{"GET /v1/maps/m?at=1000", `400 bad-request "at: there is no record 1000 yet, the last one is 6"`, nil},
 		{"GET /v1/maps/m/a", `404 not-found "the key has no entry"`, nil},
 		{"GET /v1/maps/m/a?at=4", "200 {\"n\":1,\n\"o\":{\"p\":\"x\"}}", nil},
-		{"DELETE /v1/maps/m?all=true", `204`, nil},
+		{"DELETE /v1/maps/m?all=false", `400 bad-request "DELETE of a map needs prefix, from or to, or all=true"`, nil},
+		{"DELETE /v1/maps/m?all", `204`, nil},
 		{"GET /v1/maps/none", `200 {"seq":7,"entries":[]}`, nil},
 	},
 	"paths": {
@@ -261,15 +262,17 @@ var exchanges = map[string][]exchange{
 	},
 	"bulks that cannot be": {
 		{"POST /v1/maps/items\n\n{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\",\"text\":\"no\",\"content\":\"Application/JSON\"}\n{\"key\":\"c\",\"value\":1,\"content\":\"a b\"}\n{\"key\":\"d\",\"value\":1,\"expires\":9223372036854775807}\n{\"key\":\"e\",\"value\":2,\"content\":\"Application/JSON\"}",
-			`200 {"written":2,"failed":3,"errors":[{"line":2,"detail":"the body is not JSON: invalid character 'o' in literal null (expecting 'u')"},{"line":3,"detail":"Content-Type \"a b\" is malformed"},{"line":4,"detail":"a deadline beyond the last possible one"}]}`, nil},
+			`200 {"written":2,"expired":0,"failed":3,"errors":[{"line":2,"detail":"the body is not JSON: invalid character 'o' in literal null (expecting 'u')"},{"line":3,"detail":"Content-Type \"a b\" is malformed"},{"line":4,"detail":"a deadline beyond the last possible one"}]}`, nil},
 		{"GET /items", "200 [{\"id\":\"a\",\"value\":1,\"age\":0},\n{\"id\":\"e\",\"value\":2,\"age\":0}]", nil},
 		{"POST /v1/maps/m\n\n{\"key\":\"a\",\"value\":1}\n{\"copal\":\"export\",\"version\":9}", `400 bad-request "line 2, at byte 22: version 9: it was written by a newer version; entries written before it: 1"`, nil},
 		{"GET /v1/maps/m/a", `200 1`, nil},
 	},
 	"bulks": {
 		{"POST /v1/maps/m\nContent-Type: application/x-ndjson\n\n{\"key\":\"a\",\"value\":1}\n{\"key\":\"b\"}\nno\n{\"key\":\"c\",\"text\":\"x\",\"content\":\"text/plain\"}\n",
-			`200 {"written":2,"failed":2,"errors":[{"line":2,"detail":"one of value, text and base64 must be there, and one alone"},{"line":3,"detail":"it is not a JSON object"}]}`, nil},
+			`200 {"written":2,"expired":0,"failed":2,"errors":[{"line":2,"detail":"one of value, text and base64 must be there, and one alone"},{"line":3,"detail":"it is not a JSON object"}]}`, nil},
 		{"GET /v1/maps/m/c", `200 Content-Type=text/plain x`, typeOf},
+		{"POST /v1/maps/m\n\n{\"key\":\"c\",\"value\":1,\"expires\":\"2000-01-01T00:00:00Z\"}\n{\"key\":\"d\",\"value\":1}", `200 {"written":1,"expired":1,"failed":0,"errors":[]}`, nil},
+		{"GET /v1/maps/m/c", `200 x`, nil},
 		{"POST /v1/maps/m\nContent-Type: text/csv\n\na", `415 unsupported-type "a bulk of type text/csv; application/x-ndjson is taken"`, nil},
 	},
 	"items": {

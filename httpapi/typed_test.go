@@ -72,7 +72,7 @@ func TestTypedMaps(t *testing.T) {
 				t.Error(got)
 			}
 			got := p.do("POST /v1/maps/users\n\n{\"key\":\"carol\",\"value\":{\"Age\":\"x\"}}\n{\"key\":\"dave\",\"value\":{\"Age\":1}}\n")
-			if !strings.Contains(got, `"written":1,"failed":1,"errors":[{"line":1,`) {
+			if !strings.Contains(got, `"written":1,"expired":0,"failed":1,"errors":[{"line":1,`) {
 				t.Error(got)
 			}
 			got = p.do("POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"users\",\"key\":\"eve\",\"value\":{}},{\"op\":\"put\",\"map\":\"users\",\"key\":\"x\",\"value\":3}]}")
@@ -95,7 +95,7 @@ func TestTypedMaps(t *testing.T) {
 					}
 				}
 			}
-			p.want("POST /v1/maps/users\n\n{\"key\":\"bob\",\"value\":{\"Name\":\"Bob\"}}\n", `200 {"written":1,"failed":0,"errors":[]}`)
+			p.want("POST /v1/maps/users\n\n{\"key\":\"bob\",\"value\":{\"Name\":\"Bob\"}}\n", `200 {"written":1,"expired":0,"failed":0,"errors":[]}`)
 			p.want("POST /v1/tx\n\n{\"operations\":[{\"op\":\"put\",\"map\":\"users\",\"key\":\"alice\",\"value\":{\"Name\":\"x\"}}]}", `200 {"results":[{"status":204}]}`)
 			refused("PUT /v1/maps/users/bob\n\n{\"Address\":{\"City\":3}}", "Address.City")
 			if got := p.do("GET /openapi.json"); !strings.Contains(got, `"City"`) {
@@ -261,7 +261,7 @@ func TestLongItems(t *testing.T) {
 	}
 	lines := p.do("GET /v1/maps/items\nAccept: application/x-ndjson")
 	other := newPeer(t)
-	want(other, "POST /v1/maps/items\n\n"+strings.TrimPrefix(lines, "200 "), `200 {"written":2,"failed":0,"errors":[]}`)
+	want(other, "POST /v1/maps/items\n\n"+strings.TrimPrefix(lines, "200 "), `200 {"written":2,"expired":0,"failed":0,"errors":[]}`)
 	want(other, "GET /v1/maps/items/a", "200 "+long)
 	want(other, "GET /items/b", `200 {"id":"b","text":"`+strings.Repeat("abc", 3*heldBytes)+`","age":0}`)
 }

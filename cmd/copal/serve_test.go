@@ -203,6 +203,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--redis", "nonsense"}, cli.ExitUsage, "--redis"},
 		{[]string{"--http", "0.0.0.0:0"}, cli.ExitUsage, "needs a password"},
 		{[]string{"--http", "nonsense"}, cli.ExitUsage, "--http"},
+		{[]string{"--cors", "https://app.example,*"}, cli.ExitUsage, "--cors"},
 		{[]string{"--redis", ""}, cli.ExitUsage, "nothing to serve"},
 		{[]string{"--durability", "maybe"}, cli.ExitUsage, "--durability"},
 		{[]string{"--max-memory", "lots"}, cli.ExitUsage, "a size"},

@@ -227,3 +227,32 @@ func Excerpt(b []byte) string {
 	}
 	return strconv.Quote(string(b))
 }
+
+// MaxDepth is the number of levels of arrays and objects that a stored JSON text may have, so that pages, lines and
+// events with it can be read: encoding/json reads 10,000.
+const MaxDepth = 9_990
+
+// IsDeep reports whether a JSON text has more than MaxDepth levels.
+func IsDeep(text []byte) bool {
+	if len(text) <= 2*MaxDepth {
+		return false
+	}
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			if depth++; depth > MaxDepth {
+				return true
+			}
+		case ']', '}':
+			depth--
+		}
+	}
+	return false
+}

@@ -60,7 +60,7 @@ func parseBase64(b []byte) ([]byte, error) {
 // standsAsItIs reports whether b is JSON that can be copied into a line, and be read back byte for
 // byte.
 func standsAsItIs(b []byte) bool {
-	return len(b) > 0 && len(b) == len(bytes.TrimSpace(b)) && bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 && utf8.Valid(b) && json.Valid(b)
+	return len(b) > 0 && len(b) == len(bytes.TrimSpace(b)) && bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 && utf8.Valid(b) && json.Valid(b) && !jsontext.IsDeep(b)
 }
 
 // lastOfDates is the first year that RFC 3339 cannot name.

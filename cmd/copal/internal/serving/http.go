@@ -42,6 +42,9 @@ func newWeb(door *redisapi.Server, s *Settings, token string, logger *slog.Logge
 	if host, _, err := net.SplitHostPort(s.http); door.Access == nil && (err != nil || isLoopback(host)) {
 		options = append(options, httpapi.LocalNames())
 	}
+	if len(s.cors) > 0 {
+		options = append(options, httpapi.WithCORS(s.cors...))
+	}
 	if s.clientMemory > 0 {
 		options = append(options, httpapi.WithMaxMemory(int64(s.clientMemory)))
 	}

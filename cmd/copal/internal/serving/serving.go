@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -43,6 +44,7 @@ type Settings struct {
 	config                string
 	logs, level           string
 	accessLog             bool
+	cors                  []string
 	debug                 bool
 	clusterMode           string
 	clusterAnnounce       string
@@ -55,6 +57,7 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.StringVar(&s.http, "http", "127.0.0.1:9532", "the address of HTTP; empty for none")
 	f.StringVar(&s.unix, "unix", "", "a unix socket of the Redis protocol")
 	f.Var(&s.socketMode, "socket-mode", "the permissions of --unix: those that may write to it are let in")
+	f.StringSliceVar(&s.cors, "cors", nil, "origins, such as https://app.example, whose pages may use --http")
 	f.StringVar(&s.durability, "durability", "write", "what an OK means: async, write or fsync")
 	f.Var(&s.maxMemory, "max-memory", "memory for the index and for values; 0 for a quarter of the machine's")
 	f.Var(&s.maxRequest, "max-request", "the longest request")
@@ -120,7 +123,7 @@ func Serve(a *cli.App, dir string, s *Settings) error {
 	if s.redis == "" && s.unix == "" && s.http == "" {
 		return cli.UsageError("there is nothing to serve: --redis, --http and --unix are empty")
 	}
-	if err := errors.Join(s.mayListen("--redis", s.redis, users != nil), s.mayListen("--http", s.http, users != nil), mayAdminister(s.admin), s.mayBeCluster()); err != nil {
+	if err := errors.Join(s.mayListen("--redis", s.redis, users != nil), s.mayListen("--http", s.http, users != nil), mayAdminister(s.admin), s.mayBeCluster(), s.mayShare()); err != nil {
 		return err
 	}
 	secure, err := s.tlsFiles()
@@ -311,6 +314,16 @@ func (s *Settings) mayListen(flag, address string, asks bool) error {
 		return nil
 	}
 	return cli.UsageError(fmt.Sprintf("other machines can reach %s: that needs a password, in COPAL_PASSWORD or by --password-file, or --users; or --no-password (COPAL_NO_PASSWORD=true), if nobody else reaches it", address))
+}
+
+// mayShare refuses words of --cors that are no origins.
+func (s *Settings) mayShare() error {
+	for _, origin := range s.cors {
+		if err := new(http.CrossOriginProtection).AddTrustedOrigin(origin); err != nil {
+			return cli.UsageError(fmt.Sprintf("--cors: %v; an origin is a scheme, a host and perhaps a port, such as https://app.example", err))
+		}
+	}
+	return nil
 }
 
 // mayBeCluster refuses a cluster without an address by which its clients reach it. By default it is
