@@ -62,10 +62,15 @@ func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 
 // entryOf is an entry of the log, with the schema instead of its number.
 func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
-	e := Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time, Expires: timeOf(item.Deadline())}
+	e := storedOf(item)
 	var err error
 	e.Codec, e.Schema, err = schemaOf(store, item.Key, item.Schema)
 	return e, err
+}
+
+// storedOf is an entry of the log without its schema.
+func storedOf(item *engine.Item) Entry {
+	return Entry{Key: item.Key, Value: item.Value, Content: item.Type, Seq: item.Seq, Time: item.Time, Expires: timeOf(item.Deadline())}
 }
 
 // timeOf is a deadline of the store as a time, which is zero for none.

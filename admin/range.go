@@ -73,18 +73,28 @@ func (r *Range) Entries(tx *copal.Tx, after []byte, backward bool) iter.Seq2[Fou
 			yield(Found{}, errors.ErrUnsupported)
 			return
 		}
+		var before Found
 		for item := range in.InRange(&r.of, after, backward) {
-			if !yield(foundIn(in, &item)) {
+			e, err := foundIn(in, &item, &before)
+			if err == nil && e.Number != 0 {
+				before = e
+			}
+			if !yield(e, err) {
 				return
 			}
 		}
 	}
 }
 
-// foundIn is an entry that a walk of a transaction has come to.
-func foundIn(tx *engine.Tx, item *engine.Item) (Found, error) {
+// foundIn returns the entry that a walk of a transaction has come to. Mostly it has the schema of the entry before,
+// which need not be looked up again.
+func foundIn(tx *engine.Tx, item *engine.Item, before *Found) (Found, error) {
 	var of *copal.CollectionError
 	switch {
+	case item.Err == nil && item.Schema != 0 && item.Schema == before.Number:
+		e := storedOf(item)
+		e.Codec, e.Schema = before.Codec, before.Entry.Schema
+		return Found{e, item.Schema}, nil
 	case item.Err == nil:
 		e, err := entryOf(tx.Owner(), item)
 		return Found{e, item.Schema}, err

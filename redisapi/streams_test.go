@@ -219,6 +219,7 @@ func TestEachEntryIsDeliveredOnce(t *testing.T) {
 	const producers, each, consumers = 3, 150, 5
 	setup := dial(t, address)
 	setup.want("XGROUP CREATE s g $ MKSTREAM", "OK")
+	setup.want("XGROUP CREATE end g $ MKSTREAM", "OK")
 	var all sync.WaitGroup
 	for n := range producers {
 		p := dial(t, address)
@@ -238,7 +239,7 @@ func TestEachEntryIsDeliveredOnce(t *testing.T) {
 		p := dial(t, address)
 		all.Go(func() {
 			for round := 0; ; round++ {
-				reply := p.do(fmt.Sprintf("XREADGROUP GROUP g c%d COUNT 4 BLOCK 2000 STREAMS s >", n))
+				reply := p.do(fmt.Sprintf("XREADGROUP GROUP g c%d COUNT 4 BLOCK 0 STREAMS s end > >", n))
 				if strings.HasPrefix(reply, "(") {
 					t.Error(reply)
 					return
@@ -268,7 +269,8 @@ func TestEachEntryIsDeliveredOnce(t *testing.T) {
 					acknowledged = append(acknowledged, e[2])
 					mu.Unlock()
 				}
-				if done || len(found) == 0 {
+				if done || len(found) == 0 { // an entry of end
+					p.do("XADD end * next consumer")
 					return
 				}
 			}

@@ -468,6 +468,9 @@ func add(c *command.Call, by int64) error {
 func incrbyfloat(c *command.Call) error {
 	by, err := command.ParseBig(c.Args[2])
 	if err != nil {
+		if _, wrong := c.Exists(c.Args[1], "value"); wrong != nil { // Redis looks at the key first
+			return wrong
+		}
 		return err
 	}
 	var text []byte
