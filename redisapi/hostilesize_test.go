@@ -269,3 +269,22 @@ func deleted(t *testing.T, s *Server, other, p *peer, model ranking) {
 		}
 	})
 }
+
+// A name of an element that is too long is an error that says so, and no error of the key.
+func TestLongNamesOfElements(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	long := strings.Repeat("x", 70_000)
+	for _, request := range []string{"SADD k ", "HSET k 1 v ", "HSETNX k ", "HINCRBY k ", "ZADD k 1 ", "ZINCRBY k 1 ", "GEOADD k 1 1 "} {
+		request += long
+		if request[0] == 'H' {
+			request += " 1"
+		}
+		if got := p.do(request); !strings.Contains(got, "too large: a field or member of 700") {
+			t.Errorf("%.12s: %s", request, got)
+		}
+	}
+	p.want("EXISTS k", "0")
+	p.want("HGET k "+long, "nil")
+	p.want("SISMEMBER k "+long, "0")
+}

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
@@ -47,6 +48,8 @@ func ErrorText(err error) string {
 		return "READONLY You can't write against a read only replica."
 	case errors.Is(err, copal.ErrReadOnly): // after a failure, as Redis answers where its disk fails
 		return "MISCONF " + err.Error()
+	case errors.Is(err, copal.ErrTooLarge): // the keys of a request are checked before, so this is one of an element
+		return "ERR " + strings.Replace(err.Error(), "a key of", "a field or member of", 1)
 	case errors.Is(err, copal.ErrClosed):
 		return "ERR the store is closed"
 	case errors.Is(err, copal.ErrHistoryLost):
