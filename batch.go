@@ -43,9 +43,9 @@ func (r *Raw) Batch() *Batch { return &Batch{raw: r, db: r.db, of: map[string]in
 // Set adds a Raw.Set to the batch. Commit returns the error of a key or value that is too long.
 func (b *Batch) Set(key, value []byte) { b.add(key, batchEntry{value: b.copied.Copy(value)}) }
 
-// SetTTL adds a Raw.SetTTL to the batch. The time to live begins at this call.
+// SetTTL adds a Raw.SetTTL to the batch. The time to live begins at this call or, on a server, at Commit.
 func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
-	deadline, err := b.db.store.Deadline(d)
+	deadline, err := b.db.deadlineAfter(d)
 	if err == nil {
 		b.add(key, batchEntry{value: b.copied.Copy(value), deadline: deadline})
 	}
@@ -54,7 +54,7 @@ func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 
 // SetUntil adds a Raw.SetUntil to the batch.
 func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
-	at, err := b.db.store.DeadlineAt(deadline)
+	at, err := b.raw.deadlineAt(deadline)
 	if err == nil {
 		b.add(key, batchEntry{value: b.copied.Copy(value), deadline: at})
 	}

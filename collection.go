@@ -86,7 +86,7 @@ func (c *Collection) rename(to string) error {
 // positive. Changes of elements keep the deadline. The error is ErrNotFound when there is no
 // collection.
 func (c *Collection) Expire(d time.Duration) error {
-	deadline, err := c.db.store.Deadline(d)
+	deadline, err := c.db.deadlineAfter(d)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (c *Collection) Expire(d time.Duration) error {
 
 // ExpireAt is Expire with a deadline, within the bounds of Map.SetUntil.
 func (c *Collection) ExpireAt(deadline time.Time) error {
-	at, err := c.db.store.DeadlineAt(deadline)
+	at, err := c.deadlineAt(deadline)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (c *Collection) redate(deadline uint64) error {
 // ErrNotFound when there is no collection.
 func (c *Collection) TTL() (time.Duration, error) {
 	deadline, err := c.deadline()
-	return c.db.store.Left(deadline), c.missing(err, "")
+	return c.left(deadline), c.missing(err, "")
 }
 
 // Deadline returns the time at which the collection expires, as Map.Deadline does.

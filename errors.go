@@ -37,8 +37,8 @@ var (
 	// ErrTooLarge: a key is longer than 64 KiB, map name included, or an encoded value longer than
 	// 1 GiB (256 MiB where addresses have 32 bits).
 	ErrTooLarge = seglog.ErrTooLarge
-	// ErrNoSpace: the disk is full. The write did not happen; writes succeed again when there is
-	// room.
+	// ErrNoSpace: the disk is full, or the memory that a server may use. The write did not happen;
+	// writes succeed again when there is room.
 	ErrNoSpace = seglog.ErrNoSpace
 	// ErrReadOnly: the store was opened with ReadOnly, or a write failed in a way after which no
 	// write can be trusted until the store is opened again. In the second case the error wraps its
@@ -78,9 +78,12 @@ var (
 	// connection or the context ended before the answer came. The error wraps the cause. The write
 	// is never sent a second time automatically; a caller may repeat it if that is harmless.
 	ErrUnknown = errors.New("copal: the outcome of the write is unknown")
+	// ErrUnavailable: a store on another machine did not carry out the call, and may do so later:
+	// it loads its data, or the nodes of its cluster do not agree. The text gives the reason.
+	ErrUnavailable = errors.New("copal: the server cannot be used now")
 	// ErrDurability: the store cannot promise the durability that a write asks for, such as FSync
-	// on a Redis server that keeps no log on its disk. The text reports whether the write was made
-	// all the same.
+	// on a Redis server that keeps no log on its disk, or that waits for replicas. The text reports
+	// whether the write was made all the same.
 	ErrDurability = errors.New("copal: the store cannot promise that durability")
 
 	// ErrRebuilt: a file derived from the log was damaged or missing, and is made again. Nothing is

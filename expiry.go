@@ -2,7 +2,11 @@ package copal
 
 import (
 	"cmp"
+	"fmt"
 	"time"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // An entry can have a time to live. Its record keeps it as a deadline, which so survives whatever the
@@ -57,19 +61,19 @@ func (m *bareMap) usual() deadline {
 
 // after is the deadline after some time.
 func (h *handle) after(d time.Duration) deadline {
-	at, err := h.db.store.Deadline(d)
+	at, err := h.db.deadlineAfter(d)
 	return deadline{at, err}
 }
 
 // until is the deadline at a time.
 func (h *handle) until(t time.Time) deadline {
-	at, err := h.db.store.DeadlineAt(t)
+	at, err := h.deadlineAt(t)
 	return deadline{at, err}
 }
 
 func (m *bareMap) timeLeft(key *buffer) (time.Duration, error) {
 	deadline, err := m.deadlineOf(key)
-	return m.db.store.Left(deadline), err
+	return m.left(deadline), err
 }
 
 func (m *bareMap) deadlineOf(key *buffer) (uint64, error) {
@@ -86,6 +90,45 @@ func (m *bareMap) redate(key *buffer, to deadline) error {
 		return err
 	}
 	return m.handle.redate(&m.place, key.key, to.at)
+}
+
+// deadlineAfter is the deadline after some time. Where entries expire by the clock of another machine, that machine
+// adds the time.
+func (db *DB) deadlineAfter(d time.Duration) (uint64, error) {
+	at, err := db.store.Deadline(d)
+	if _, is := db.driver.(driver.Clocked); is && err == nil {
+		return driver.FromNow | uint64((d+time.Millisecond-1)/time.Millisecond), nil
+	}
+	return at, err
+}
+
+// deadlineAt is the deadline at a time, which must be in the future by the clock by which entries expire.
+func (h *handle) deadlineAt(t time.Time) (uint64, error) {
+	c, is := h.db.driver.(driver.Clocked)
+	if !is {
+		return h.db.store.DeadlineAt(t)
+	}
+	now, err := c.Time(h.context())
+	if err != nil {
+		return 0, err
+	}
+	at, err := engine.MillisAt(t)
+	if err == nil && !t.After(now) {
+		err = fmt.Errorf("copal: deadline %v has passed", t.UTC().Format(time.RFC3339Nano))
+	}
+	return at, err
+}
+
+// left is the time until a deadline, 0 for none.
+func (h *handle) left(deadline uint64) time.Duration {
+	if c, is := h.db.driver.(driver.Clocked); is && deadline != 0 {
+		now, err := c.Time(h.context())
+		if err == nil {
+			return max(time.UnixMilli(int64(deadline)).Sub(now), 1)
+		}
+		h.report(err)
+	}
+	return h.db.store.Left(deadline)
 }
 
 // deadlineOf is the deadline of an entry, 0 for none.

@@ -189,7 +189,7 @@ func (r *Raw) SetFSync(key, value []byte) error { return r.set(key, value, 0, en
 // SetTTL is Set of an entry that expires after d, which must be positive. A later Set removes the
 // deadline.
 func (r *Raw) SetTTL(key, value []byte, d time.Duration) error {
-	deadline, err := r.db.store.Deadline(d)
+	deadline, err := r.db.deadlineAfter(d)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (r *Raw) SetTTL(key, value []byte, d time.Duration) error {
 
 // SetUntil is Set of an entry that expires at deadline, within the bounds of Map.SetUntil.
 func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
-	at, err := r.db.store.DeadlineAt(deadline)
+	at, err := r.deadlineAt(deadline)
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durabili
 			}
 			return r.db.shownAs(r.shape, []byte{}, key, found.Value, found.Schema)
 		}
-		e := Entry[[]byte]{Exists: found.Exists, TTL: r.db.store.Left(found.Expiry), decision: put}
+		e := Entry[[]byte]{Exists: found.Exists, TTL: r.left(found.Expiry), decision: put}
 		ttl := e.TTL
 		if e.Value, err = read(); err != nil {
 			return false, err
@@ -328,7 +328,7 @@ func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durabili
 // deadline. The error is ErrNotFound when there is no entry.
 func (r *Raw) TTL(key []byte) (time.Duration, error) {
 	deadline, err := r.deadlineOf(&everywhere, key)
-	return r.db.store.Left(deadline), err
+	return r.left(deadline), err
 }
 
 // Deadline returns the time at which the entry under key expires, as Map.Deadline does.
@@ -341,7 +341,7 @@ func (r *Raw) Deadline(key []byte) (time.Time, error) {
 // The error is ErrNotFound when there is no entry. Other errors, and the durability, are those of
 // Set.
 func (r *Raw) Expire(key []byte, d time.Duration) error {
-	deadline, err := r.db.store.Deadline(d)
+	deadline, err := r.db.deadlineAfter(d)
 	if err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (r *Raw) Expire(key []byte, d time.Duration) error {
 
 // ExpireAt is Expire with a deadline, within the bounds of Map.SetUntil.
 func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
-	at, err := r.db.store.DeadlineAt(deadline)
+	at, err := r.deadlineAt(deadline)
 	if err != nil {
 		return err
 	}

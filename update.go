@@ -132,7 +132,7 @@ func (m *Map[K, V]) update(key K, f func(*Entry[V]) error, d engine.Durability) 
 
 // decide calls f on the entry that was found, and prepares the write that f asks for.
 func decide[V any](m *bareMap, buf *buffer, found *engine.Found, f func(*Entry[V]) error, w *engine.Write) (v V, exists, write bool, err error) {
-	ttl := m.left(found)
+	ttl := m.leftOf(found)
 	e := Entry[V]{Exists: found.Exists, TTL: ttl, decision: put}
 	if found.Exists {
 		e.Value, err = valueOf[V](m, buf.key, &found.Entry, false)
@@ -168,12 +168,12 @@ func (m *bareMap) update(key *buffer, d engine.Durability, decide engine.Decide)
 	return m.updateEntry(&m.place, key.key, m.flat, m.durability(d), decide)
 }
 
-// left is the time that an entry has to live when its update begins.
-func (m *bareMap) left(found *engine.Found) time.Duration {
+// leftOf is the time that an entry has to live when its update begins.
+func (m *bareMap) leftOf(found *engine.Found) time.Duration {
 	if !found.Exists {
 		return m.ttl
 	}
-	return m.db.store.Left(found.Expiry)
+	return m.left(found.Expiry)
 }
 
 // deadlineAfter is the deadline that an Update stores, from the TTL before and after its function.
@@ -186,5 +186,5 @@ func (h *handle) deadlineAfter(found *engine.Found, w *engine.Write, before, aft
 	case after == 0:
 		return 0, nil
 	}
-	return h.db.store.Deadline(after)
+	return h.db.deadlineAfter(after)
 }

@@ -357,6 +357,7 @@ func millis(deadline uint64) string {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 var (
-	_ driver.Driver = (*redis)(nil)
-	_ driver.Whole  = (*redis)(nil)
+	_ driver.Driver  = (*redis)(nil)
+	_ driver.Whole   = (*redis)(nil)
+	_ driver.Clocked = (*redis)(nil)
 )

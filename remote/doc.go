@@ -70,10 +70,27 @@
 //
 // With Config.CacheBytes, or ?cache=67108864 in the URL, maps cache entries that Get, Load and Peek
 // have read and decoded, until the server reports a change (CLIENT TRACKING, of RESP3), this DB
-// writes the entry, its deadline comes by the clock of this machine, room is needed, or a minute
+// writes the entry, its deadline comes, room is needed, or a minute
 // has passed. Without it there is no cache. A read of a cached entry sends nothing. When a
 // connection ends, the cache is emptied. This DB sees its own writes at once, and those of others a
 // moment after they were acknowledged, at the latest after a minute.
+//
+// # Deadlines
+//
+// An entry expires by the clock of its server, and a time to live begins when the server carries out
+// the write. The clock of this machine plays no part: TTL, and the check of a deadline that must be
+// in the future, use the server's time, which is asked for once a minute. In a cluster that is the
+// time of one node.
+//
+// # Refusals
+//
+// A refused call was not carried out. Beside those of package copal, its error is one of these:
+//
+//	copal.ErrUnavailable    the server loads its data, has lost its master, or the cluster is down
+//	copal.ErrReadOnly       the server is a replica, or cannot save its data
+//	copal.ErrNoSpace        the server has reached its maxmemory
+//	copal.ErrDurability     the server has fewer replicas than min-replicas-to-write
+//	fs.ErrPermission        the user, the password, or a right that the user lacks; also of Open
 //
 // # Errors
 //

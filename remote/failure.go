@@ -97,30 +97,10 @@ func refusal(err error) error {
 	if !ok {
 		return fmt.Errorf("copal: the answer of the store: %w", err)
 	}
-	code, _, _ := strings.Cut(reply.Error(), " ")
-	switch code {
-	case "READONLY":
-		return fmt.Errorf("%w: the server is a replica: %w", copal.ErrReadOnly, err)
-	case "MISCONF":
-		return fmt.Errorf("%w: the server refuses writes: %w", copal.ErrReadOnly, err)
-	case "LOADING":
-		return fmt.Errorf("copal: the server still loads its data: %w", err)
-	case "CLUSTERDOWN":
-		return fmt.Errorf("copal: the cluster is down: %w", err)
-	case "MOVED", "ASK", "TRYAGAIN":
-		return fmt.Errorf("copal: the nodes of the cluster do not agree which of them has the key: %w", err)
-	case "CROSSSLOT":
-		return fmt.Errorf("copal: keys of a cluster that are used together must have one {tag}: %w: %w", errors.ErrUnsupported, err)
-	case "NOAUTH", "WRONGPASS":
-		return fmt.Errorf("copal: the server does not accept the user and the password: %w", err)
-	case "NOPERM":
-		return fmt.Errorf("copal: the user may not do that: %w", err)
-	case "HISTORYLOST":
-		return fmt.Errorf("%w: %w", copal.ErrHistoryLost, err)
-	case "CONFLICT":
+	if codeOf(reply.Error()) == "CONFLICT" {
 		return driver.ErrConflict
 	}
-	return fmt.Errorf("copal: the server refuses: %w", err)
+	return meaning(codeOf(reply.Error()), err)
 }
 
 // refused reports whether an error is a reply that begins so.
@@ -129,7 +109,7 @@ func refused(err error, codes ...string) bool {
 	if !ok {
 		return false
 	}
-	code, _, _ := strings.Cut(reply.Error(), " ")
+	code := codeOf(reply.Error())
 	for _, c := range codes {
 		if c == code {
 			return true

@@ -34,6 +34,7 @@ type link struct {
 	option rueidis.ClientOption
 	mu     sync.Mutex                // guards others
 	others map[string]rueidis.Client // to nodes that client does not know, by their addresses
+	clock  clock
 }
 
 // bufferBytes is the memory of a connection for each direction. A change of a collection has one of
@@ -239,14 +240,9 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 	case errors.Is(err, rueidis.ErrNoCache):
 		return fmt.Errorf("copal: the server at %s does not report changes to clients (CLIENT TRACKING), so nothing can be cached: %w", where, errors.ErrUnsupported)
 	case errors.As(err, &reply):
-		text := reply.Error()
-		if c.Password != "" {
-			text = strings.ReplaceAll(text, c.Password, "…")
-		}
-		if strings.HasPrefix(text, "WRONGPASS") || strings.HasPrefix(text, "NOAUTH") || strings.Contains(text, "invalid password") {
-			return fmt.Errorf("copal: the server at %s does not accept the user and the password: %s", where, text)
-		}
-		return fmt.Errorf("copal: the server at %s cannot be used: %s", where, text)
+		return c.refusing(where, reply)
+	case cutOff(err):
+		return c.strange(ctx, where, err)
 	case errors.As(err, &certificate):
 		return fmt.Errorf("copal: the certificate of the server at %s is not trusted: %w", where, err)
 	case errors.As(err, &record):
@@ -256,7 +252,7 @@ func (c *Config) unopened(ctx context.Context, err error) error {
 	case errors.As(err, &not):
 		return fmt.Errorf("copal: there is no connection to %s: %w", where, err)
 	}
-	return fmt.Errorf("copal: opening the store at %s: %w", where, err)
+	return c.strange(ctx, where, err)
 }
 
 // Close ends the connections: within the time limit, even if a server does not answer.

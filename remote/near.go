@@ -28,6 +28,7 @@ import (
 // are also dropped every now and then.
 type near struct {
 	most   int // bytes of a shard
+	now    func() time.Time
 	closed chan struct{}
 	seed   maphash.Seed
 	shards [64]nearShard
@@ -53,7 +54,7 @@ const nearCost = 256
 func (e *nearEntry) size() int { return len(e.Key) + 2*len(e.Value) + nearCost }
 
 func newNear(bytes int) *near {
-	n := &near{seed: maphash.MakeSeed(), closed: make(chan struct{})}
+	n := &near{now: time.Now, seed: maphash.MakeSeed(), closed: make(chan struct{})}
 	n.most = bytes / len(n.shards)
 	for i := range n.shards {
 		n.shards[i].entries = map[string]*nearEntry{}
@@ -93,7 +94,7 @@ func (n *near) find(key []byte) (e *nearEntry, forgotten uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e = sh.entries[string(key)]
-	if e != nil && e.Deadline != 0 && time.Now().UnixMilli() >= int64(e.Deadline) {
+	if e != nil && e.Deadline != 0 && n.now().UnixMilli() >= int64(e.Deadline) {
 		sh.dropLocked(string(key))
 		e = nil
 	}
@@ -218,6 +219,9 @@ func (r *redis) GetKept(ctx context.Context, key []byte) (driver.Entry, *atomic.
 	kept, forgotten := r.near.find(key)
 	if kept == nil {
 		e, err := r.ask(ctx, key, true)
+		if err == nil && e.Deadline != 0 {
+			_, err = r.Time(ctx) // for find
+		}
 		if err != nil {
 			return e, nil, err
 		}

@@ -27,6 +27,9 @@ type features struct {
 // may lack the right to it. Conditions are tried on a random key, which does not exist. In a
 // cluster, one node is asked.
 func (r *redis) probe(ctx context.Context) error {
+	if r.near != nil {
+		r.near.now = r.clock.estimate
+	}
 	key := []byte("copal:probe:" + rand.Text())
 	if _, err := r.get(ctx, ask("PING")); err != nil {
 		return err

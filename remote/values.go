@@ -138,7 +138,10 @@ func (r *redis) Deadline(ctx context.Context, key []byte) (uint64, error) {
 // Redate gives an entry another deadline.
 func (r *redis) Redate(ctx context.Context, key []byte, deadline uint64, d engine.Durability) error {
 	list := []command{write("PEXPIREAT", key, millis(deadline))}
-	if deadline == 0 {
+	switch {
+	case deadline&driver.FromNow != 0:
+		list = []command{write("PEXPIRE", key, millis(deadline&^driver.FromNow))}
+	case deadline == 0:
 		list = []command{write("PERSIST", key), read("EXISTS", key)} // the first says the same of no entry and no deadline
 	}
 	replies, err := r.change(ctx, d, list...)
@@ -199,6 +202,8 @@ func (r *redis) setting(w *driver.Write) []string {
 	switch {
 	case w.If != nil && w.If.Key != nil && w.Deadline == w.If.Deadline:
 		return append(args, "KEEPTTL") // it is the same, or has become another since
+	case w.Deadline&driver.FromNow != 0:
+		return append(args, "PX", millis(w.Deadline&^driver.FromNow))
 	case w.Deadline != 0:
 		return append(args, "PXAT", millis(w.Deadline))
 	}

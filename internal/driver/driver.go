@@ -27,8 +27,8 @@ type Driver interface {
 	// the driver cannot write these keys together.
 	WriteAll(ctx context.Context, list []*Write) error
 
-	// Redate gives an entry, a value or a collection, another deadline, 0 for none. The error is engine.ErrNotFound
-	// when there is no entry.
+	// Redate gives an entry, a value or a collection, another deadline, 0 for none; FromNow is possible. The error is
+	// engine.ErrNotFound when there is no entry.
 	Redate(ctx context.Context, key []byte, deadline uint64, d engine.Durability) error
 
 	// Deadline returns the deadline of an entry, a value or a collection, 0 for none. The error is engine.ErrNotFound
@@ -66,7 +66,7 @@ type Write struct {
 	Key, Value []byte
 	Schema     uint64
 	Delete     bool
-	Deadline   uint64
+	Deadline   uint64 // 0 for none; FromNow is possible
 	Content    string // a content type; a store without them leaves it out
 	Durability engine.Durability
 
@@ -74,6 +74,16 @@ type Write struct {
 	// and schema or, if If is the zero Entry, still has no entry. Otherwise nothing is written, and the error is
 	// ErrConflict. A Deadline that equals the one of If means that the deadline stays, whatever it has become.
 	If *Entry
+}
+
+// FromNow is the bit of a deadline that is a time to live: the other bits are the milliseconds from the moment of the
+// write on, by the clock of the machine that keeps the entry. Only a driver that is Clocked gets such deadlines.
+const FromNow = 1 << 63
+
+// Clocked is a driver whose entries expire by another clock than the one of this machine.
+type Clocked interface {
+	// Time returns the time by that clock, to the nearest milliseconds. It may be an estimate from an earlier answer.
+	Time(ctx context.Context) (time.Time, error)
 }
 
 // ErrConflict is returned if the entry has changed since it was read.
