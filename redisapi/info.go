@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/sysmem"
 	"github.com/copaldb/copal/redisapi/internal/command"
 	"github.com/copaldb/copal/redisapi/internal/keys"
@@ -269,6 +270,7 @@ func (c *client) infoKeyspace(line func(string, any)) {
 
 func (c *client) infoCopal(line func(string, any)) {
 	st := c.s.DB.Stats()
+	line("store", admin.Identity(c.s.DB))
 	line("keys", st.Keys)
 	line("records", st.Records)
 	line("live_bytes", st.LiveBytes)

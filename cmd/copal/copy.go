@@ -40,6 +40,10 @@ copied or not. Only --cutover compares; without it copy reports "copied, not com
 
 With --replace DST need not be empty: entries that SRC does not have are deleted.
 
+A later run deletes nothing if SRC is another store than before, a server that was restarted
+or has another master, or an older backup: it may have lost the entries. With --delete they
+are deleted from DST, too.
+
 With --json the output is {"from":…,"to":…,"seq":…,"entries":…,"written":…,"deleted":…,
 "resumed":…,"walks":…,"rounds":…,"sum":…,"equal":…,"contentTypesLeftOut":…}: sum is of all
 entries, so that it can be compared with the one of another copy, and equal says that SRC
@@ -68,6 +72,7 @@ func newCopy(a *cli.App) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.Cutover, "cutover", false, "go on until you have stopped all writers of SRC, and press Enter")
 	cmd.Flags().BoolVar(&f.Replace, "replace", false, "delete entries of DST that SRC does not have")
+	cmd.Flags().BoolVar(&f.Delete, "delete", false, "delete entries of DST even if SRC may have lost them")
 	cmd.Flags().BoolVar(&f.JSON, "json", false, "print the report as one JSON object")
 	return cmd
 }

@@ -20,6 +20,7 @@ import (
 type Copy struct {
 	Name    string                  // of the source: a copy goes on only with the same
 	Replace bool                    // other entries of the destination are deleted; without it the destination must be empty
+	Delete  bool                    // entries of the destination are deleted even if the source may have lost its own: see OtherError
 	Show    func(done, total int64) // called with the progress of a walk; may be nil
 	Tell    func(phase string)      // called at the beginning of each phase; may be nil
 	from    store
@@ -28,8 +29,11 @@ type Copy struct {
 	heard   driver.Notices // of a source without moments; nil if it reports no changes
 	whole   bool           // a walk has gone through all of it since that
 	at      position
+	other   string // why the source may have lost entries since an earlier copy, "" if it has not
 	batch   []*admin.Entry
 	bytes   int
+	deletes bool   // the batch deletes entries
+	present string // the identity of the source in this round
 	report  Report
 }
 
@@ -88,6 +92,9 @@ func (c *Copy) CatchUp(ctx context.Context) error {
 	switch {
 	case !found:
 		c.at = position{From: c.Name}
+		if c.at.Store, err = c.from.identity(ctx); err != nil {
+			return err
+		}
 	case !c.from.moments(): // entries that the walk has passed may have changed, unreported
 		c.restart()
 	}
@@ -185,8 +192,7 @@ func (c *Copy) Finish(ctx context.Context) error {
 func (c *Copy) round(ctx context.Context, then func(context.Context, view) error) (n int, err error) {
 	for {
 		n, err = c.attempt(ctx, then)
-		clear(c.batch) // of an attempt that has failed
-		c.batch, c.bytes = c.batch[:0], 0
+		c.drop() // of an attempt that has failed
 		if !errors.Is(err, copal.ErrSnapshotLost) || ctx.Err() != nil {
 			return n, err
 		}
@@ -202,8 +208,9 @@ func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) err
 		return 0, err
 	}
 	defer now.close()
-	if c.at.outdated(now) {
-		c.restart()
+	id, err := c.identify(ctx, now)
+	if err != nil {
+		return 0, err
 	}
 	switch {
 	case !c.from.moments() && c.whole && then == nil:
@@ -219,6 +226,7 @@ func (c *Copy) attempt(ctx context.Context, then func(context.Context, view) err
 		n, err = c.walk(ctx, now)
 	}
 	if err == nil {
+		c.at.Store, c.other = id, ""
 		err = c.note(ctx)
 	}
 	if err == nil && then != nil {
@@ -423,8 +431,11 @@ func (c *Copy) write(ctx context.Context, now view, p *pair) error {
 	switch {
 	case p.A == nil && c.at.Differs && !c.Replace:
 		return ErrOwn
+	case p.A == nil && c.other != "" && !c.Delete:
+		return &OtherError{c.other}
 	case p.A == nil:
 		c.report.Deleted++
+		c.deletes = true
 		return c.add(ctx, &admin.Entry{Key: p.B.Key, Deleted: true})
 	case p.A.Collection != "":
 		c.report.Written++
@@ -457,11 +468,20 @@ func (c *Copy) add(ctx context.Context, e *admin.Entry) error {
 }
 
 // flush writes the batch, and the position with it.
-func (c *Copy) flush(ctx context.Context) error {
-	err := c.note(ctx, c.batch...)
-	clear(c.batch)
-	c.batch, c.bytes = c.batch[:0], 0
+func (c *Copy) flush(ctx context.Context) (err error) {
+	if c.deletes && !c.from.moments() { // the source may have become another one since the round began
+		err = c.same(ctx)
+	}
+	if err == nil {
+		err = c.note(ctx, c.batch...)
+	}
+	c.drop()
 	return err
+}
+
+func (c *Copy) drop() {
+	clear(c.batch)
+	c.batch, c.bytes, c.deletes = c.batch[:0], 0, false
 }
 
 // compare compares all entries of a view of the source with those of the destination, by their checksums. An entry
@@ -518,7 +538,7 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 	if len(differ) == 0 {
 		return nil
 	}
-	c.at = position{From: c.Name, Differs: true} // the next run walks through all again, and mends it
+	c.at = position{From: c.Name, Store: c.at.Store, Differs: true} // the next run walks through all again, and mends it
 	errs := []error{c.note(ctx)}
 	for _, key := range differ[:min(len(differ), mostTold)] {
 		errs = append(errs, &DifferentError{Key: key})

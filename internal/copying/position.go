@@ -16,6 +16,7 @@ var positionKey = []byte("copal.copy:position")
 // position is the progress of a copy.
 type position struct {
 	From   string `json:"from"`   // the source, as its user names it
+	Store  string `json:"store"`  // its identity at the end of the last round, "" if that is not known
 	Seq    uint64 `json:"seq"`    // all entries before Next are at least as new
 	Next   []byte `json:"next"`   // the first key that the walk has not come to
 	Walked bool   `json:"walked"` // it is through
@@ -26,7 +27,9 @@ type position struct {
 }
 
 // restart has the walk begin again.
-func (c *Copy) restart() { c.at = position{From: c.Name, Differs: c.at.Differs} }
+func (c *Copy) restart() {
+	c.at = position{From: c.Name, Store: c.at.Store, Differs: c.at.Differs}
+}
 
 // entry is the position as an entry of the destination.
 func (p *position) entry() (*admin.Entry, error) {
@@ -87,9 +90,6 @@ func (c *Copy) note(ctx context.Context, list ...*admin.Entry) error {
 func (c *Copy) forget(ctx context.Context) error {
 	return c.to.put(ctx, []*admin.Entry{{Key: positionKey, Deleted: true}})
 }
-
-// outdated reports whether the position is of another store, or of one that has lost entries.
-func (p *position) outdated(now view) bool { return p.Seq > now.seq() }
 
 // isLost is for a feed that does not reach back to the position.
 func isLost(err error) bool {

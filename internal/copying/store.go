@@ -56,6 +56,10 @@ type store interface {
 	// changes.
 	moments() bool
 
+	// identity is a text that another store does not have, and neither does this one after it has lost its entries by
+	// other means than writes. It is "" where nothing of the kind is known.
+	identity(ctx context.Context) (string, error)
+
 	sync(ctx context.Context) error
 }
 
@@ -288,9 +292,13 @@ func (d directory) maps(context.Context) (names []string, err error) {
 }
 
 func (d directory) declare(_ context.Context, name string) error { return admin.DeclareMap(d.db, name) }
-func (d directory) typed() bool                                  { return true }
-func (d directory) moments() bool                                { return true }
-func (d directory) sync(_ context.Context) error                 { return d.db.Sync() }
+func (d directory) identity(context.Context) (string, error) {
+	return "store " + admin.Identity(d.db), nil
+}
+
+func (d directory) typed() bool                  { return true }
+func (d directory) moments() bool                { return true }
+func (d directory) sync(_ context.Context) error { return d.db.Sync() }
 
 // Pieces that are written together.
 const (

@@ -75,6 +75,13 @@ func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]
 	return t
 }
 
+// Identity returns the identity of a log, which another one that has no manifest yet may take over.
+func Identity(l *Log) uint64 {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.StoreID
+}
+
 // Look reads the manifest. It is nil if nothing was ever written. The identity and settings in the
 // first one are taken over by alone, which runs a function while no other goroutine uses the log.
 func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
@@ -93,7 +100,11 @@ func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 	case l.Manifest.Edit == 0:
 		unread := *m
 		unread.Segments = nil
-		alone(func() { l.StoreID, l.Manifest = m.Store, &unread })
+		alone(func() {
+			l.Mu.Lock() // for Identity
+			defer l.Mu.Unlock()
+			l.StoreID, l.Manifest = m.Store, &unread
+		})
 	}
 	return m, l.accepts(m)
 }

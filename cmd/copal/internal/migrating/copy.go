@@ -18,7 +18,7 @@ import (
 
 // Flags has the flags of copy.
 type Flags struct {
-	Cutover, Replace, JSON bool
+	Cutover, Replace, Delete, JSON bool
 }
 
 // CopyStore copies the store src into dst.
@@ -36,7 +36,7 @@ func CopyStore(a *cli.App, src, dst string, f *Flags, out *bufio.Writer) error {
 			dir := dst
 			src, dst := cli.Redacted(src), cli.Redacted(dst)
 			c := copying.New(from, to)
-			c.Name, c.Replace = name, f.Replace
+			c.Name, c.Replace, c.Delete = name, f.Replace, f.Delete
 			err := a.NoteNew(dir, to, a.Own)
 			if err == nil {
 				err = runCopy(a, c, src, f)
@@ -53,6 +53,8 @@ func CopyStore(a *cli.App, src, dst string, f *Flags, out *bufio.Writer) error {
 				return fmt.Errorf("%s is still written to, so %s is not equal to it; the same command goes on there", src, dst)
 			case errors.As(err, new(*copying.DifferentError)):
 				return fmt.Errorf("%w\nsomebody else has written to %s, or a disk is damaged; the same command replaces what differs, and with --replace deletes what %s alone has", err, dst, dst)
+			case errors.As(err, new(*copying.OtherError)):
+				return fmt.Errorf("%w; the entries are still in %s, and --delete deletes them", err, dst)
 			case errors.Is(err, copying.ErrOwn):
 				return fmt.Errorf("%w; with --replace it is deleted", err)
 			case err != nil:
