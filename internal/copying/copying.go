@@ -29,7 +29,8 @@ type Copy struct {
 	heard   driver.Notices // of a source without moments; nil if it reports no changes
 	whole   bool           // a walk has gone through all of it since that
 	at      position
-	other   string // why the source may have lost entries since an earlier copy, "" if it has not
+	other   string          // why the source may have lost entries since an earlier copy, "" if it has not
+	forms   map[string]form // by the names of maps, of those that a Redis does not distinguish
 	batch   []*admin.Entry
 	bytes   int
 	deletes bool   // the batch deletes entries
@@ -442,7 +443,7 @@ func (c *Copy) write(ctx context.Context, now view, p *pair) error {
 		if err := c.flush(ctx); err != nil {
 			return err
 		}
-		return c.to.putCollection(ctx, p.A, now.elements(p.A))
+		return c.to.putCollection(ctx, p.A, c.ofOneForm(p.A, now.elements(p.A)))
 	case p.A.Large > 0:
 		c.report.Written++
 		if err := c.flush(ctx); err != nil {
@@ -454,6 +455,9 @@ func (c *Copy) write(ctx context.Context, now view, p *pair) error {
 		}
 		defer value.Close()
 		return c.to.putLarge(ctx, p.A, value)
+	}
+	if err := c.fitsForm(p.A.Key, p.A.Codec, p.A.Schema); err != nil {
+		return err
 	}
 	c.report.Written++
 	return c.add(ctx, p.A)
@@ -505,6 +509,9 @@ func (c *Copy) compare(ctx context.Context, now view) error {
 		}
 		if p.A != nil {
 			n++
+			if err := c.fitsForm(p.A.Key, p.A.Codec, p.A.Schema); err != nil {
+				return fmt.Errorf("key %q: %w", p.A.Key, err)
+			}
 			if p.A.Content != "" && !c.typed {
 				contents++
 			}
