@@ -130,6 +130,16 @@ func Write(db *copal.DB, e *Entry, d copal.Durability) (r Result, err error) {
 	return r, nil
 }
 
+// Committed returns the sequence number of the changes that a transaction has made, as a watch
+// reports it, once copal.DB.Update has returned; 0 if it has written no record. ok is false for a
+// store on another machine.
+func Committed(tx *copal.Tx) (seq uint64, ok bool) {
+	if in := engineTx(tx); in != nil {
+		return in.Counts, true
+	}
+	return 0, false
+}
+
 // Written returns the sequence number of the record that a transaction has written under a key,
 // once copal.DB.Update has returned; 0 if it wrote none.
 func Written(tx *copal.Tx, key []byte) uint64 {

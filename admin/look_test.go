@@ -268,3 +268,38 @@ func ExampleLook() {
 	}
 	// Output: image/svg+xml true
 }
+
+// Committed is the number by which a watch reports the changes of a transaction.
+func TestCommitted(t *testing.T) {
+	db := openMemory(t)
+	raw := db.Raw()
+	for _, keys := range []string{"", "a", "abc"} {
+		var last *copal.Tx
+		before, err := db.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *copal.Tx) error {
+			last = tx
+			for _, key := range keys {
+				if err := raw.In(tx).List([]byte(string(key))).PushBack([]byte("1"), []byte("2")); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seq, ok := admin.Committed(last)
+		if !ok || (seq == 0) != (keys == "") {
+			t.Errorf("%q: %d, %v", keys, seq, ok)
+		}
+		for c, err := range db.Watch(t.Context(), copal.WithAfter(before.Seq()), copal.WithUntil(max(seq, before.Seq()))) {
+			if err != nil || c.Seq != seq {
+				t.Errorf("%q: a change has the number %d, want %d: %v", keys, c.Seq, seq, err)
+			}
+		}
+		before.Close()
+	}
+}

@@ -359,6 +359,9 @@ func (g *together) commitLocked() (uint64, error) {
 	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
 	if g.appended {
 		s.log.Shown.Add(1)
+		if g.tx != nil {
+			g.tx.Counts = seq
+		}
 	}
 	return seq, nil
 }

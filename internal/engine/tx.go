@@ -17,21 +17,17 @@ import (
 // A transaction reads a view, and keeps its writes to itself until it commits. It is optimistic:
 // nothing waits for it, and at its end it checks whether it is as if it had run then, alone:
 //
-//  1. Lock the keys that were read and those that are written, in ascending order; after an iteration all
-//     shards.
-//  2. Check whether any key that was read, found or not, has changed since the view was opened; whether any key
-//     has that an iteration passed or would have passed; and whether any entry that was read has expired. If
-//     so, the function runs again, on a new view.
+//  1. Lock the keys that were read or are written, in ascending order; after an iteration, all shards.
+//  2. Check whether any key that was read, found or not, or that an iteration passed or would have passed, has
+//     changed since the view was opened, and whether any entry that was read has expired. If so, f runs again.
 //  3. Append the writes, as a group, and let them show (together.go).
 //
-// The order of the commits is the serial one: everything that a transaction has read is unchanged
-// at its commit. A key that is written and was not read is not checked. A transaction that writes
-// nothing has read a state that existed, and has succeeded.
+// The order of the commits is the serial one: all that a transaction has read is unchanged at its commit. A key that
+// is written and was not read is not checked. A transaction that writes nothing has read a state that existed.
 //
-// After three conflicts a transaction gets the turn: no other commits until it is through. After
-// eight, plain writers wait as well. The holder of the turn waits for no goroutine that may wait
-// for it: the turn is taken before all locks. Only the function's own goroutine could wait for
-// itself; so from within a function, writes by other means are refused, with ErrNested.
+// After three conflicts a transaction gets the turn: no other commits until it is through. After eight, plain writers
+// wait as well. The turn is taken before all locks, so only the function's own goroutine could wait for itself: from
+// within a function, writes by other means are refused with ErrNested.
 //
 // A change of a collection by a single call is a transaction, too, which is not optimistic: it
 // holds the locks from the beginning (collectionwrite.go).
@@ -61,7 +57,8 @@ type Tx struct {
 	lost     error               // the error of a part that has not been written
 	failed   error               // of a read that could not return it, or of a write: there is no commit then
 
-	Takes Takes // for reads in the transaction, nil if it allows all
+	Counts uint64 // the number of the writes, once they are committed; 0 if no record was written
+	Takes  Takes  // for reads in the transaction, nil if it allows all
 }
 
 var (
