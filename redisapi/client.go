@@ -485,8 +485,10 @@ func (c *client) endSession(commits bool) error {
 	}
 	c.setReadDeadline(time.Time{}) // of a session that is idle
 	c.chargeQueue(0)
-	s.decision <- commits
-	return <-s.ended
+	return c.CommitHeld(s.tx, commits, func() error {
+		s.decision <- commits
+		return <-s.ended
+	})
 }
 
 func (c *client) forgetWatches() {

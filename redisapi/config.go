@@ -12,6 +12,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/glob"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/events"
 )
 
 func configCommands() command.Family {
@@ -69,8 +70,8 @@ var settings = append([]setting{
 	{"maxclients", func(s *Server) string { return strconv.Itoa(s.MaxClients) }, nil},
 	{"maxmemory-clients", func(s *Server) string { return strconv.FormatInt(s.ClientMemory, 10) }, nil},
 	{"maxmemory", fixed("0"), nil},
-	{"notify-keyspace-events", func(s *Server) string { return notifyText(s.notified()) }, func(s *Server, text string) string {
-		classes, ok := parseNotify(text)
+	{"notify-keyspace-events", func(s *Server) string { return s.notified().String() }, func(s *Server, text string) string {
+		classes, ok := events.Parse(text)
 		if !ok {
 			return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
 	"github.com/copaldb/copal/redisapi/internal/commandtest"
+	"github.com/copaldb/copal/redisapi/internal/events"
 )
 
 // Commands in one database leave the others unchanged. Among the keys are some of database 0 that
@@ -149,7 +150,7 @@ func TestDatabaseIsAMap(t *testing.T) {
 // Notifications name the database. They and other messages show keys without its prefix.
 func TestDatabasesAreTold(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-		s.notifies(notifyAll | notifyKeyspace | notifyKeyevent | notifyMiss)
+		s.notifies(events.All | events.Keyspace | events.Keyevent | events.Miss)
 		listener, waiter, tracker, b := dial(), dial(), dial(), dial()
 		listener.do("PSUBSCRIBE __key*")
 		b.do("SELECT 1")
@@ -160,10 +161,10 @@ func TestDatabasesAreTold(t *testing.T) {
 		listener.wantNext(`["pmessage" "__key*" "__keyspace@1__:none" "keymiss"]`)
 		listener.wantNext(`["pmessage" "__key*" "__keyevent@1__:keymiss" "none"]`)
 		b.do("MOVE k 2")
-		listener.wantNext(`["pmessage" "__key*" "__keyspace@2__:k" "set"]`)
-		listener.wantNext(`["pmessage" "__key*" "__keyevent@2__:set" "k"]`)
-		listener.wantNext(`["pmessage" "__key*" "__keyspace@1__:k" "del"]`)
-		listener.wantNext(`["pmessage" "__key*" "__keyevent@1__:del" "k"]`)
+		listener.wantNext(`["pmessage" "__key*" "__keyspace@1__:k" "move_from"]`)
+		listener.wantNext(`["pmessage" "__key*" "__keyevent@1__:move_from" "k"]`)
+		listener.wantNext(`["pmessage" "__key*" "__keyspace@2__:k" "move_to"]`)
+		listener.wantNext(`["pmessage" "__key*" "__keyevent@2__:move_to" "k"]`)
 
 		waiter.do("SELECT 1")
 		waiter.send("BLPOP list 0")

@@ -105,7 +105,6 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 	if c.tracks {
 		c.track(cmd, args)
 	}
-	c.Missed = false
 	err := c.Execute()
 	if exec { // after the commands of its queue
 		c.show(cmd, args)
@@ -120,9 +119,6 @@ func (c *client) carryOut(cmd *command.Row, args [][]byte) error {
 	c.note(cmd, args, began, c.clock, err != nil)
 	if args != nil && err == nil {
 		c.s.serve(c.s.changed(nil, cmd, raw))
-	}
-	if args != nil && c.Missed && c.s.notified()&notifyMiss != 0 {
-		c.s.missedKeys(cmd, raw)
 	}
 	return err
 }

@@ -71,8 +71,9 @@ func (f *feed) run(s *Server, ctx context.Context, changes iter.Seq2[copal.Chang
 			return
 		}
 		s.Logger.Warn("some changes were not told", "error", err)
+		upTo := s.written()
 		changes = s.DB.Watch(ctx)
-		s.missed()
+		s.missed(upTo)
 	}
 }
 
@@ -142,9 +143,10 @@ func (s *Server) told(c *copal.Change) {
 	}
 }
 
-// missed reports that any key may have changed.
-func (s *Server) missed() {
+// missed reports that any key may have changed. The feed does not report changes up to a number.
+func (s *Server) missed(upTo uint64) {
 	s.serve(s.waiting.all())
 	s.tracking.all()
 	s.feed.notifier = notifier{}
+	s.shared.Events.Publish(upTo, s.eventOfKey)
 }

@@ -3,6 +3,7 @@ package redisapi
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,12 +11,30 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/events"
 )
 
-func TestNotifications(t *testing.T) {
+// beside is a client of another server of the same store. The caller calls end.
+func beside(t *testing.T, s *Server) (p *peer, end func()) {
+	other := &Server{DB: s.DB, Debug: true}
+	other.init()
+	here, there := net.Pipe()
+	other.accept(there)
+	return newPeer(t, here), func() {
+		here.Close()
+		if err := other.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Changes of other servers and of programs are named after the kind of the change.
+func TestNotificationsOfOthers(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-		s.notifies(notifyKeyevent | notifyAll | notifyNew)
-		listener, b := dial(), dial()
+		s.notifies(events.Keyevent | events.All | events.New)
+		listener := dial()
+		b, end := beside(t, s)
+		defer end()
 		listener.want("PSUBSCRIBE __key*", `["psubscribe" "__key*" 1]`)
 		for _, c := range []struct{ request, events string }{
 			{"SET s 1", "set s"},
@@ -54,7 +73,7 @@ func TestNotifications(t *testing.T) {
 			}
 		}
 		// A transaction of the program sends notifications of the classes that are on.
-		s.notifies(notifyKeyspace | notifyString | notifyMiss)
+		s.notifies(events.Keyspace | events.String | events.Miss)
 		err := s.DB.Update(func(tx *copal.Tx) error {
 			tx.Raw().Hash([]byte("h")).Set("f", []byte("1"))
 			_, err := tx.Raw().Delete([]byte("s"))
@@ -67,11 +86,12 @@ func TestNotifications(t *testing.T) {
 			t.Fatal(err)
 		}
 		listener.wantNext(`["pmessage" "__key*" "__keyspace@0__:x" "set"]`)
-		b.do("GET none")
+		own := dial()
+		own.do("GET none")
 		listener.wantNext(`["pmessage" "__key*" "__keyspace@0__:none" "keymiss"]`)
 		s.notifies(0)
-		b.do("SET y 1")
-		b.do("PUBLISH __key 1")
+		own.do("SET y 1")
+		own.do("PUBLISH __key 1")
 		listener.wantNext(`["pmessage" "__key*" "__key" "1"]`)
 	})
 }
@@ -93,15 +113,20 @@ func TestEarlierEventsAreNotTold(t *testing.T) {
 		if len(late) != 1 || string(late[0].Key) != "before" {
 			t.Fatal(late)
 		}
-		s.notifies(notifyKeyevent | notifyAll)
+		s.notifies(events.Keyevent | events.All)
 		s.told(&late[0])
-		b.do("SET between 1")
+		between := func() {
+			if err := s.DB.Raw().Set([]byte("between"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		between()
 		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "between"]`)
-		s.notifies(notifyKeyevent | notifyKeyspace | notifyAll) // of earlier changes there is no message of a class that comes
+		s.notifies(events.Keyevent | events.Keyspace | events.All) // of earlier changes there is no message of a class that comes
 		late[0].Key, late[0].Seq = []byte("between"), s.written()
 		s.told(&late[0])
 		listener.wantNext(`["pmessage" "__key*" "__keyevent@0__:set" "between"]`)
-		s.notifies(notifyKeyevent | notifyAll)
+		s.notifies(events.Keyevent | events.All)
 		second := dial()
 		second.want("SUBSCRIBE __keyevent@0__:set", `["subscribe" "__keyevent@0__:set" 1]`)
 		late[0].Key, late[0].Seq = []byte("between"), s.written()
@@ -128,7 +153,7 @@ func TestStoppedFeed(t *testing.T) {
 
 func TestExpiredIsTold(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-		s.notifies(notifyKeyevent | notifyExpired)
+		s.notifies(events.Keyevent | events.Expired)
 		listener, b := dial(), dial()
 		listener.do("SUBSCRIBE __keyevent@0__:expired")
 		b.do("SET s 1 PX 100")
@@ -141,18 +166,6 @@ func TestExpiredIsTold(t *testing.T) {
 		listener.wantNext(`["message" "__keyevent@0__:expired" "l"]`)
 		b.want("EXISTS s l kept", "1")
 	})
-}
-
-func TestNotifyClasses(t *testing.T) {
-	for text, want := range map[string]string{"": "", "KEA": "AKE", "g$lshzxetdKE": "AKE", "Ex": "xE", "Kgn": "gKn", "Am": "Am"} {
-		classes, ok := parseNotify(text)
-		if got := notifyText(classes); !ok || got != want {
-			t.Errorf("%q is %q", text, got)
-		}
-	}
-	if _, ok := parseNotify("Kq"); ok {
-		t.Error("q is a class")
-	}
 }
 
 func TestTracking(t *testing.T) {

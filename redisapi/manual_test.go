@@ -49,6 +49,23 @@ column has the differences. [The design](design/redis-server.md) has a page of i
   short strings. A deadline of one of these collections costs a short record.
 `
 
+const manualEvents = `
+## Keyspace events
+
+` + "`CONFIG SET notify-keyspace-events`" + ` chooses the classes of events, by the letters of Redis, and
+` + "`__keyspace@0__:key`" + ` and ` + "`__keyevent@0__:event`" + ` are the channels. A command of this server has the
+events of Redis, in Redis's order, once its changes can be read; the commands of ` + "`EXEC`" + ` have theirs
+when all have happened. Changes by programs, by HTTP and by other servers of the store are named after
+the kind of the change: ` + "`set`, `expire`, `persist`, `del`, `new`, `rename_from`, `rename_to`" + `, and for
+elements ` + "`hset`, `hdel`, `sadd`, `srem`, `zadd`, `zrem`, `lpush`, `rpush`, `lpop`, `rpop`" + ` and those of
+streams. So are all changes by a server whose store is on another machine, the changes of
+` + "`COPAL.STREAM SET`" + ` and its transaction, and changes while 64 MiB of events wait to be sent. While
+events are on, each writing command is a transaction, which costs a single ` + "`SET`" + ` some time.
+
+The events differ from those of redis-server 7.0 in this:
+
+`
+
 // The commands of Redis 7.2, by its own COMMAND LIST.
 var ofRedis = strings.Fields(`acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop
 	brpop brpoplpush bzmpop bzpopmax bzpopmin client cluster command config copy dbsize debug decr decrby del discard dump echo
@@ -88,6 +105,10 @@ func manual() string {
 		if table.ByName[name] == nil {
 			missing = append(missing, strings.ToUpper(name))
 		}
+	}
+	b.WriteString(manualEvents)
+	for _, o := range otherEvents {
+		fmt.Fprintf(&b, "- %s.\n", o.manual)
 	}
 	fmt.Fprintf(&b, "\n## Missing commands\n\nThey are answered as unknown commands: %s.\n", strings.Join(missing, ", "))
 	return b.String()

@@ -14,7 +14,7 @@ func multiCommands() command.Family {
 		&command.Row{Name: "multi", Arity: 1, Flags: command.Fast | command.NoScript | command.NoMulti | command.AtOnce, Run: own((*client).multi), Since: "1.2.0", Summary: "Begins to queue commands."},
 		&command.Row{Name: "exec", Arity: 1, Flags: command.NoScript | command.AtOnce, Run: own((*client).exec), Since: "1.2.0", Summary: "Executes the queued commands, as one transaction of the store."},
 		&command.Row{Name: "discard", Arity: 1, Flags: command.Fast | command.NoScript | command.AtOnce, Run: own((*client).discard), Since: "2.0.0", Summary: "Discards the queued commands."},
-		&command.Row{Name: "watch", Arity: -2, Flags: command.Fast | command.NoScript | command.NoMulti | command.AtOnce, Keys: command.AllKeys, Run: own((*client).watch), Since: "2.2.0", Summary: "Makes the next EXEC do nothing if a key has changed until then.",
+		&command.Row{Name: "watch", Arity: -2, Flags: command.Fast | command.NoScript | command.NoMulti | command.AtOnce, Keys: command.AllKeys, IsSilent: true, Run: own((*client).watch), Since: "2.2.0", Summary: "Makes the next EXEC do nothing if a key has changed until then.",
 			Differs: "While keys are watched the store keeps a snapshot: the old place of each key that changes, in memory, and old files. A delivery, an acknowledgement or a claim by a group is a change of the stream."},
 		&command.Row{Name: "unwatch", Arity: 1, Flags: command.Fast | command.NoScript, Run: own((*client).unwatch), Since: "2.2.0", Summary: "Forgets all watched keys."},
 	)

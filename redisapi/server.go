@@ -150,6 +150,7 @@ func (s *Server) init() {
 		if s.Access != nil {
 			s.visitors = newVisitors(s.MaxClients)
 		}
+		s.shared.Publish = s.eventOfKey
 		s.shared.DB, s.shared.Table, s.shared.Started, s.shared.ClusterAddress, s.shared.Debug = s.DB, table, time.Now(), s.ClusterAddress, s.Debug
 		s.lastSave.Store(s.shared.Started.Unix())
 		s.figures = make([]figures, len(table.Numbered))

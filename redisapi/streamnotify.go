@@ -4,6 +4,7 @@ import (
 	"github.com/copaldb/copal"
 
 	"github.com/copaldb/copal/internal/redisstream"
+	"github.com/copaldb/copal/redisapi/internal/events"
 )
 
 // streamNews are the changes of a stream that count together. The elements among them show the
@@ -63,13 +64,13 @@ func (n *streamNews) note(c *copal.Change) {
 }
 
 // send sends the events. A group that has got entries has consumers among the changes.
-func (n *streamNews) send(to func(name string, key []byte, seq uint64)) {
+func (n *streamNews) send(to func(e *events.Event, seq uint64)) {
 	if n.key == nil {
 		return
 	}
 	event := func(happened bool, name string) {
 		if happened {
-			to(name, n.key, n.seq)
+			to(&events.Event{Name: name, Key: n.key}, n.seq)
 		}
 	}
 	event(n.added, "xadd")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/redisstream"
 	"github.com/copaldb/copal/redisapi/internal/command"
+	"github.com/copaldb/copal/redisapi/internal/events"
 )
 
 // All clients that wait for an entry get it, whichever command adds it.
@@ -104,7 +105,7 @@ func TestGroupsThatGo(t *testing.T) {
 		"SET s 1": "(error) " + string(command.ErrWrongType),
 	} {
 		piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-			s.notifies(notifyKeyevent | notifyExpired) // so that expired keys are reported
+			s.notifies(events.Keyevent | events.Expired) // so that expired keys are reported
 			a, reader, w := dial(), dial(), dial()
 			w.want("XGROUP CREATE s g $ MKSTREAM", "OK")
 			a.begin("XREADGROUP GROUP g a BLOCK 0 STREAMS s >")
@@ -354,10 +355,13 @@ func TestRecordsOfStreams(t *testing.T) {
 	p.want("EXISTS t", "1")
 }
 
+// The elements of a stream show the commands of another server.
 func TestNotificationsOfStreams(t *testing.T) {
 	piped(t, func(t *testing.T, s *Server, dial func() *peer) {
-		s.notifies(notifyKeyevent | notifyAll)
-		listener, b := dial(), dial()
+		s.notifies(events.Keyevent | events.All)
+		listener := dial()
+		b, end := beside(t, s)
+		defer end()
 		listener.want("PSUBSCRIBE __key*", `["psubscribe" "__key*" 1]`)
 		for _, c := range []struct{ request, events string }{
 			{"XADD s 1-1 a 1", "xadd"},
@@ -400,7 +404,7 @@ func TestNotificationsOfStreams(t *testing.T) {
 				}
 			}
 		}
-		b.do("PUBLISH __key end")
+		dial().do("PUBLISH __key end")
 		listener.wantNext(`["pmessage" "__key*" "__key" "end"]`)
 	})
 }
@@ -408,7 +412,7 @@ func TestNotificationsOfStreams(t *testing.T) {
 // Invalid elements that a program writes into a stream cause errors, and nothing worse.
 func TestStrangeElements(t *testing.T) {
 	s, address := newServer(t)
-	s.notifies(notifyKeyevent | notifyAll) // so that each change is reported
+	s.notifies(events.Keyevent | events.All) // so that each change is reported
 	p, waits := dial(t, address), dial(t, address)
 	requests := []string{"XADD s * a 1", "XLEN s", "XRANGE s - +", "XREAD STREAMS s 0", "XREADGROUP GROUP g c STREAMS s >", "XREADGROUP GROUP g c STREAMS s 0",
 		"XACK s g 1-1", "XPENDING s g", "XPENDING s g - + 10", "XPENDING s g - + 10 c", "XCLAIM s g d 0 1-1", "XAUTOCLAIM s g d 0 0", "XINFO STREAM s", "XINFO STREAM s FULL",

@@ -57,7 +57,7 @@ func bpop(c *command.Call) error {
 			if !ok {
 				continue
 			}
-			value, ok, err := lists.PopOne(c.Store.List(key), front)
+			value, ok, err := lists.PopOne(c, key, front)
 			if err != nil {
 				return false, err
 			}

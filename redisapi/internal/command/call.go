@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/budget"
 	"github.com/copaldb/copal/internal/resp"
 	"github.com/copaldb/copal/internal/turns"
+	"github.com/copaldb/copal/redisapi/internal/events"
 )
 
 // Call is a command that runs. The function of its row writes one reply, or returns an error before it has written
@@ -30,7 +31,6 @@ type Call struct {
 	Work       atomic.Int64 // bytes of scratch that the account is charged with; others read it
 	InPlace    bool         // it runs for a client that waits, on the goroutine of another
 	Closing    bool         // the connection ends after this reply
-	Missed     bool         // it has not found a key
 
 	Row   *Row
 	Args  [][]byte   // with the name, or names, of the command
@@ -38,6 +38,7 @@ type Call struct {
 	Tx    *copal.Tx  // in which it runs, nil for none
 
 	Typed bool // values are in the typed form
+	notes
 
 	// After has the work outside of the store once the transaction has committed; the command runs again until then.
 	After []func()
@@ -66,6 +67,8 @@ type Shared struct {
 	Debug          bool   // the command DEBUG works
 	Table          *Table
 	Schemas        Schemas
+	Events         events.Log
+	Publish        func(e *events.Event, seq uint64) // sends the messages of an event
 	cursors        userCursors
 
 	_            [64]byte     // the fields above are read by each command, those below are written
@@ -105,7 +108,8 @@ func (c *Call) Execute() (err error) {
 		c.Turn.Look(c.Shared.Context)
 	}
 	c.After, c.looked, c.gone = c.After[:0], 0, 0
-	before := len(c.Buf)
+	c.beginNotes()
+	before, noted := len(c.Buf), len(c.notes.list)
 	c.counted = before
 	switch held := c.held(); {
 	case held != nil:
@@ -114,10 +118,11 @@ func (c *Call) Execute() (err error) {
 		}
 	case c.Row.How == Looking:
 		err = c.Shared.DB.View(func(tx *copal.Tx) error { return c.RunIn(tx, before) })
-	case c.Row.How == Changing:
+	case c.Row.How == Changing, c.notes.on != 0 && c.Row.Flags&(Write|NoMulti|Blocking) == Write && !c.Row.Keys.None():
 		err = c.Update(func(tx *copal.Tx) error { return c.RunIn(tx, before) })
 	default:
 		c.Store, c.Tx = c.Base(), nil
+		c.noteKeys()
 		if err = c.Row.Run(c); err == nil && c.Err() != nil {
 			err = c.lost()
 		}
@@ -126,7 +131,12 @@ func (c *Call) Execute() (err error) {
 	c.left -= (len(c.Buf) - c.counted) / stepBytes
 	if err != nil {
 		c.Cut(before) // a transaction may fail in the end, too
+		c.notes.list = c.notes.list[:min(noted, len(c.notes.list))]
 		return err
+	}
+	if len(c.notes.list) > 0 && c.Conn.Held() == nil {
+		c.publishNotes(c.notes.list)
+		c.notes.list = nil
 	}
 	for _, f := range c.After {
 		f()
@@ -144,24 +154,39 @@ func (c *Call) held() *copal.Tx {
 
 // Update runs f in a transaction that writes, and again until it counts. Each time it begins with the reply, and with
 // the work for afterwards, as they were.
-func (c *Call) Update(f func(tx *copal.Tx) error) error {
+func (c *Call) Update(f func(tx *copal.Tx) error) (err error) {
 	before := len(c.Buf)
-	defer func() { c.tries = 0 }()
-	return c.Shared.DB.Update(func(tx *copal.Tx) error {
+	committed := false
+	defer func() {
+		c.tries = 0
+		c.settleNotes(committed)
+	}()
+	err = c.Shared.DB.Update(func(tx *copal.Tx) error {
+		c.settleNotes(false)
+		c.notes.list, c.notes.unnamed = nil, false
 		c.tries++
 		c.After = c.After[:0]
 		c.Cut(before)
-		return f(tx)
+		err := f(tx)
+		if err == nil {
+			c.openNotes(tx)
+		}
+		return err
 	})
+	committed = err == nil
+	return err
 }
 
 // RunIn runs the command in a transaction, which may not be the first that tries.
 func (c *Call) RunIn(tx *copal.Tx, before int) error {
 	c.Store, c.Tx = c.Base().In(tx), tx
 	c.Cut(before)
+	noted := len(c.notes.list)
+	c.noteKeys()
 	err := c.Whole(c.Row.Run(c))
 	if err != nil {
 		c.Cut(before)
+		c.notes.list = c.notes.list[:noted]
 	}
 	return err
 }
@@ -221,7 +246,6 @@ func (c *Call) Count(found bool) {
 	if found {
 		c.Shared.Hits.Add(1)
 	} else {
-		c.Missed = true
 		c.Shared.Misses.Add(1)
 	}
 }
@@ -240,6 +264,7 @@ func (c *Call) Atomically(f func() error) error {
 	defer func() { c.Store, c.Tx = c.Base(), nil }()
 	return c.Update(func(tx *copal.Tx) error {
 		c.Store, c.Tx = c.Base().In(tx), tx
+		c.noteKeys()
 		return c.Whole(f())
 	})
 }
@@ -294,10 +319,10 @@ func (c *Call) Put(key, value []byte, deadline time.Time) error {
 
 // IfChanged returns a function for Update. An entry that f reports as unchanged is not written: no record, event or
 // message comes of it, and no WATCH ends. Every command that computes a value from the present one uses it.
-func IfChanged[V any](f func(e *copal.Entry[V]) (changed bool, err error)) func(e *copal.Entry[V]) error {
+func IfChanged[V any](c *Call, f func(e *copal.Entry[V]) (changed bool, err error)) func(e *copal.Entry[V]) error {
 	return func(e *copal.Entry[V]) error {
 		changed, err := f(e)
-		if err == nil && e.Exists && !changed {
+		if c.notes.same = err == nil && e.Exists && !changed; c.notes.same {
 			e.Cancel()
 		}
 		return err
@@ -306,7 +331,7 @@ func IfChanged[V any](f func(e *copal.Entry[V]) (changed bool, err error)) func(
 
 // Rewrite sets a value, unless it is equal to the present one, and leaves its deadline.
 func (c *Call) Rewrite(key, value []byte) error {
-	_, _, err := c.Store.Update(key, IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+	_, _, err := c.Store.Update(key, IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 		changed := !bytes.Equal(e.Value, value)
 		e.Value = value
 		return changed, FitsRedis(value)

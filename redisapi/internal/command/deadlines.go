@@ -70,6 +70,7 @@ func (c *Call) Persist(key []byte) (bool, error) {
 		return false, nil
 	case err == nil:
 		err = c.Store.Persist(key)
+		c.Event("persist", key)
 	}
 	return err == nil, err
 }

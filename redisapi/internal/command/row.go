@@ -3,18 +3,19 @@ package command
 // Row is a row of the command table, from which everything follows that is said of commands: how
 // they are found and run, what COMMAND replies, and docs/redis.md.
 type Row struct {
-	Name    string // in lower case; of a subcommand its second word
-	Arity   int    // arguments with the name, or if negative the least of them
-	How     How
-	Flags   Flags
-	Keys    Keys
-	Sources sources
-	Run     func(*Call) error
-	Since   string // of Redis
-	Summary string
-	Differs string // from Redis, for the manual
-	Subs    []*Row
-	Inner   func(args [][]byte) (*Row, error) // of COPAL.TYPED: which command it carries out
+	Name     string // in lower case; of a subcommand its second word
+	Arity    int    // arguments with the name, or if negative the least of them
+	How      How
+	Flags    Flags
+	Keys     Keys
+	Sources  sources
+	Run      func(*Call) error
+	IsSilent bool   // a key that it reads in vain is no event
+	Since    string // of Redis
+	Summary  string
+	Differs  string // from Redis, for the manual
+	Subs     []*Row
+	Inner    func(args [][]byte) (*Row, error) // of COPAL.TYPED: which command it carries out
 
 	Group  string
 	Number int  // its place among all

@@ -419,7 +419,11 @@ func geoReply(c *command.Call, q *geoQuery, key []byte, exists bool) error {
 		list = q.search(c, c.Store.SortedSet(key))
 	}
 	if q.store != nil {
-		return sortedsets.StoreScored(c, q.store, func(yield func(string, float64) bool) {
+		event := "georadiusstore"
+		if c.Row.Name == "geosearchstore" {
+			event = "geosearchstore"
+		}
+		return sortedsets.StoreScored(c, event, q.store, func(yield func(string, float64) bool) {
 			for _, f := range list {
 				score := f.Value
 				if q.storeDist {

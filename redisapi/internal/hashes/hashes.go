@@ -78,6 +78,7 @@ func hset(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.Event("hset", c.Args[1])
 	if c.Row.Name == "hmset" {
 		c.OK()
 	} else {
@@ -98,6 +99,9 @@ func hsetnx(c *command.Call) error {
 	})
 	if err != nil {
 		return err
+	}
+	if added {
+		c.Event("hset", c.Args[1])
 	}
 	c.Flag(added)
 	return nil
@@ -220,6 +224,9 @@ func hdel(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	if existed > 0 {
+		c.EventOfRemoval("hdel", c.Args[1])
+	}
 	c.Int(int64(existed))
 	return nil
 }
@@ -238,7 +245,7 @@ func hgetdel(c *command.Call) error {
 	if _, err := c.Exists(c.Args[1], "hash"); err != nil {
 		return err
 	}
-	h := hash(c)
+	h, deletes := hash(c), false
 	c.Array(len(names))
 	for _, name := range command.Steps2(c, slices.All(names)) {
 		value, err := field(h, name)
@@ -250,7 +257,11 @@ func hgetdel(c *command.Call) error {
 			if _, err := h.Delete(string(name)); err != nil {
 				return err
 			}
+			deletes = true
 		}
+	}
+	if deletes {
+		c.EventOfRemoval("hdel", c.Args[1])
 	}
 	return nil
 }
@@ -261,7 +272,7 @@ func hincrby(c *command.Call) error {
 		return err
 	}
 	var sum int64
-	_, _, err = hash(c).Update(string(c.Args[2]), command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+	_, _, err = hash(c).Update(string(c.Args[2]), command.IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 		var now int64
 		if e.Exists {
 			var err error
@@ -279,6 +290,7 @@ func hincrby(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("hincrby", c.Args[1])
 	c.Int(sum)
 	return nil
 }
@@ -292,7 +304,7 @@ func hincrbyfloat(c *command.Call) error {
 		return err
 	}
 	var text []byte
-	_, _, err = hash(c).Update(string(c.Args[2]), command.IfChanged(func(e *copal.Entry[[]byte]) (changed bool, err error) {
+	_, _, err = hash(c).Update(string(c.Args[2]), command.IfChanged(c, func(e *copal.Entry[[]byte]) (changed bool, err error) {
 		text, err = command.AddBig(e.Exists, e.Value, by)
 		if err == command.ErrNotFloat {
 			return false, command.Errorf("ERR hash value is not a float")
@@ -304,6 +316,7 @@ func hincrbyfloat(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("hincrbyfloat", c.Args[1])
 	c.Bulk(text)
 	return nil
 }

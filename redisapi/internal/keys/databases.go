@@ -87,6 +87,9 @@ func moveKey(c *command.Call) error {
 	if err := move(c, kind, from, to); err != nil {
 		return err
 	}
+	c.Event("new", to)
+	c.Event("move_from", from)
+	c.Event("move_to", to)
 	c.Int(1)
 	return nil
 }

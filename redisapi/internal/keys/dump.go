@@ -154,13 +154,22 @@ func restore(c *command.Call) error {
 	if v.Type != "value" {
 		err = c.MayHoldCollection(key)
 	}
+	existed := c.Store.Has(key)
 	if err == nil {
 		err = restoreValue(c, key, v, o.at)
 	}
-	if err == nil {
-		c.OK()
+	if err != nil {
+		return err
 	}
-	return err
+	switch {
+	case c.Store.Has(key):
+		c.Event("new", key)
+		c.Event("restore", key)
+	case existed:
+		c.Event("del", key)
+	}
+	c.OK()
+	return nil
 }
 
 func restoreValue(c *command.Call, key []byte, v *rdb.Value, at time.Time) error {

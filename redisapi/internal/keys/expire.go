@@ -51,6 +51,9 @@ func expire(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	if existed {
+		c.EventOfDeadline(c.Args[1])
+	}
 	c.Flag(existed)
 	return nil
 }

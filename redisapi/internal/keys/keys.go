@@ -44,6 +44,9 @@ func del(c *command.Call) error {
 		if err != nil {
 			return err
 		}
+		if existed {
+			c.Event("del", c.Args[1])
+		}
 		c.Flag(existed)
 		return nil
 	}
@@ -55,6 +58,7 @@ func del(c *command.Call) error {
 				return err
 			}
 			if existed {
+				c.Event("del", key)
 				n++
 			}
 		}
@@ -118,6 +122,9 @@ func rename(c *command.Call) error {
 		if err := move(c, kind, from, to); err != nil {
 			return err
 		}
+		c.Event("new", to)
+		c.Event("rename_from", from)
+		c.Event("rename_to", to)
 	}
 	if c.Row.Name == "renamenx" {
 		c.Int(1)
@@ -207,6 +214,8 @@ func copyKey(c *command.Call) error {
 	if err := duplicate(c, kind, from, to); err != nil {
 		return err
 	}
+	c.Event("new", to)
+	c.Event("copy_to", to)
 	c.Int(1)
 	return nil
 }

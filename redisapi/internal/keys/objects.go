@@ -10,13 +10,13 @@ import (
 func Objects() command.Family {
 	return command.NewFamily("generic", "Objects and memory",
 		&command.Row{Name: "object", Arity: -2, Since: "2.2.3", Summary: "Commands about what keys hold.", Subs: []*command.Row{
-			{Name: "encoding", Arity: 3, How: command.Looking, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Run: objectEncoding, Since: "2.2.3", Summary: "Returns the encoding that Redis would use."},
-			{Name: "refcount", Arity: 3, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Run: objectNumber, Since: "2.2.3", Summary: "Returns 1."},
-			{Name: "idletime", Arity: 3, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Run: objectNumber, Since: "2.2.3", Summary: "Returns 0.", Differs: "reads leave no trace"},
-			{Name: "freq", Arity: 3, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Run: objectFreq, Since: "4.0.0", Summary: "An error: reads leave no trace."},
+			{Name: "encoding", Arity: 3, How: command.Looking, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, IsSilent: true, Run: objectEncoding, Since: "2.2.3", Summary: "Returns the encoding that Redis would use."},
+			{Name: "refcount", Arity: 3, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, IsSilent: true, Run: objectNumber, Since: "2.2.3", Summary: "Returns 1."},
+			{Name: "idletime", Arity: 3, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, IsSilent: true, Run: objectNumber, Since: "2.2.3", Summary: "Returns 0.", Differs: "reads leave no trace"},
+			{Name: "freq", Arity: 3, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, IsSilent: true, Run: objectFreq, Since: "4.0.0", Summary: "An error: reads leave no trace."},
 		}},
 		&command.Row{Name: "memory", Arity: -2, Since: "4.0.0", Summary: "Commands about memory.", Subs: []*command.Row{
-			{Name: "usage", Arity: -3, How: command.Looking, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, Run: memoryUsage, Since: "4.0.0", Summary: "Returns the approximate size of a key in the log."},
+			{Name: "usage", Arity: -3, How: command.Looking, Flags: command.ReadOnly, Keys: command.Keys{First: 2, Last: 2, Step: 1}, IsSilent: true, Run: memoryUsage, Since: "4.0.0", Summary: "Returns the approximate size of a key in the log."},
 			{Name: "stats", Arity: 2, Run: memoryStats, Since: "4.0.0", Summary: "Returns figures about memory."},
 			{Name: "doctor", Arity: 2, Run: memoryDoctor, Since: "4.0.0", Summary: "Returns advice about memory."},
 			{Name: "purge", Arity: 2, Run: memoryPurge, Since: "4.0.0", Summary: "Accepted; no effect."},

@@ -231,6 +231,7 @@ func patterned(c *command.Call, pattern []byte, element string) ([]byte, error) 
 	kind, err := c.Store.Type(key)
 	switch {
 	case command.IsMissing(err):
+		c.Event("keymiss", key)
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -304,7 +305,8 @@ func sorted(c *command.Call, o *sorting, list []sortable) error {
 		}
 		return nil
 	}
-	if _, err := c.Store.Delete(o.store); err != nil {
+	existed, err := c.Store.Delete(o.store)
+	if err != nil {
 		return err
 	}
 	if len(out) > 0 {
@@ -315,6 +317,7 @@ func sorted(c *command.Call, o *sorting, list []sortable) error {
 			return err
 		}
 	}
+	c.EventOfResult("sortstore", o.store, existed, len(out) == 0)
 	c.Int(int64(len(out)))
 	return nil
 }

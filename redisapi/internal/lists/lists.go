@@ -34,12 +34,29 @@ func Rows() command.Family {
 // front reports whether a command such as LPUSH is about the front of a list.
 func front(c *command.Call) bool { return c.Row.Name[0] == 'l' }
 
+// pushed is the event of a push.
+func pushed(front bool) string {
+	if front {
+		return "lpush"
+	}
+	return "rpush"
+}
+
+// popped is the event of a pop.
+func popped(front bool) string {
+	if front {
+		return "lpop"
+	}
+	return "rpop"
+}
+
 // push is LPUSH and RPUSH.
 func push(c *command.Call) error {
 	n, err := c.Store.List(c.Args[1]).Push(front(c), c.Args[2:]...)
 	if err != nil {
 		return err
 	}
+	c.Event(pushed(front(c)), c.Args[1])
 	c.Int(int64(n))
 	return nil
 }
@@ -69,7 +86,7 @@ func pop(c *command.Call) error {
 		}
 		return c.Atomically(func() error { return popSome(c, c.Args[1], front(c), n) })
 	}
-	value, ok, err := PopOne(c.Store.List(c.Args[1]), front(c))
+	value, ok, err := PopOne(c, c.Args[1], front(c))
 	switch {
 	case err != nil:
 		return err
@@ -81,7 +98,15 @@ func pop(c *command.Call) error {
 	return nil
 }
 
-func PopOne(l *copal.ListOf[[]byte], front bool) ([]byte, bool, error) {
+// PopOne removes the element at an end of the list under a key, and returns it.
+func PopOne(c *command.Call, key []byte, front bool) (value []byte, ok bool, err error) {
+	if value, ok, err = takeOne(c.Store.List(key), front); ok && err == nil {
+		c.EventOfRemoval(popped(front), key)
+	}
+	return value, ok, err
+}
+
+func takeOne(l *copal.ListOf[[]byte], front bool) ([]byte, bool, error) {
 	if front {
 		return l.PopFront()
 	}
@@ -97,7 +122,7 @@ func popSome(c *command.Call, key []byte, front bool, n int64) error {
 		c.NullArray()
 		return nil
 	}
-	list, err := popList(c, c.Store.List(key), front, n)
+	list, err := popList(c, key, front, n)
 	if err != nil {
 		return err
 	}
@@ -106,7 +131,8 @@ func popSome(c *command.Call, key []byte, front bool, n int64) error {
 }
 
 // popList removes up to n elements of an end, and returns them in the order in which they were removed.
-func popList(c *command.Call, l *copal.ListOf[[]byte], front bool, n int64) ([][]byte, error) {
+func popList(c *command.Call, key []byte, front bool, n int64) ([][]byte, error) {
+	l := c.Store.List(key)
 	length := l.Len()
 	n = min(n, int64(length))
 	from, to := 0, command.Clamped(n)
@@ -123,7 +149,9 @@ func popList(c *command.Call, l *copal.ListOf[[]byte], front bool, n int64) ([][
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return list, l.DeleteRange(from, to)
+	err := l.DeleteRange(from, to)
+	c.EventOfRemoval(popped(front), key)
+	return list, err
 }
 
 func llen(c *command.Call) error {
@@ -217,6 +245,7 @@ func lset(c *command.Call) error {
 		return command.ErrOutside
 	}
 	if err == nil {
+		c.Event("lset", c.Args[1])
 		c.OK()
 	}
 	return err
@@ -252,6 +281,7 @@ func linsert(c *command.Call) error {
 	if err := l.Insert(at, c.Args[4]); err != nil {
 		return err
 	}
+	c.Event("linsert", c.Args[1])
 	c.Int(int64(n + 1))
 	return nil
 }
@@ -276,6 +306,18 @@ func lrem(c *command.Call) error {
 	}
 	removed, runs := matches(elements, c.Args[3], n)
 	c.Int(int64(removed))
+	if removed == 0 {
+		return nil
+	}
+	if err := without(c, l, elements, runs); err != nil {
+		return err
+	}
+	c.EventOfRemoval("lrem", c.Args[1])
+	return nil
+}
+
+// without deletes ranges of the elements of a list.
+func without(c *command.Call, l *copal.ListOf[[]byte], elements [][]byte, runs []run) error {
 	if len(runs) > fewRuns {
 		return rebuild(c, l, elements, runs)
 	}
@@ -371,6 +413,9 @@ func ltrim(c *command.Call) error {
 		}
 		if err == nil && from > 0 {
 			err = l.DeleteRange(0, from)
+		}
+		if from > 0 || to < n {
+			c.EventOfRemoval("ltrim", c.Args[1])
 		}
 	}
 	if err == nil {
@@ -532,7 +577,7 @@ func MoveOne(c *command.Call, fromFront, toFront bool) (value []byte, ok bool, e
 		value, err = from.Load(at)
 		return value, err == nil, err
 	}
-	if value, ok, err = PopOne(from, fromFront); err != nil || !ok {
+	if value, ok, err = takeOne(from, fromFront); err != nil || !ok {
 		return nil, false, err
 	}
 	into := c.Store.List(c.Args[2])
@@ -541,6 +586,8 @@ func MoveOne(c *command.Call, fromFront, toFront bool) (value []byte, ok bool, e
 	} else {
 		err = into.PushBack(value)
 	}
+	c.Event(pushed(toFront), c.Args[2])
+	c.EventOfRemoval(popped(fromFront), c.Args[1])
 	return value, err == nil, err
 }
 
@@ -598,7 +645,7 @@ func PopFirst(c *command.Call, keys [][]byte, front bool, n int64) (bool, error)
 		if !ok {
 			continue
 		}
-		list, err := popList(c, c.Store.List(key), front, n)
+		list, err := popList(c, key, front, n)
 		if err != nil {
 			return false, err
 		}

@@ -67,6 +67,7 @@ func streamPut(c *command.Call) error {
 	if err := c.MayHoldCollection(key); err != nil {
 		return err
 	}
+	c.NamedByFeed()
 	if err := keys.SetPairs(c.Store.Stream(key), list); err != nil {
 		return err
 	}

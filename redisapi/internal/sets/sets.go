@@ -43,6 +43,9 @@ func sadd(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	if added > 0 {
+		c.Event("sadd", c.Args[1])
+	}
 	c.Int(int64(added))
 	return nil
 }
@@ -51,6 +54,9 @@ func srem(c *command.Call) error {
 	existed, err := members(c).Delete(elements.Texts(c.Args[2:])...)
 	if err != nil {
 		return err
+	}
+	if existed > 0 {
+		c.EventOfRemoval("srem", c.Args[1])
 	}
 	c.Int(int64(existed))
 	return nil
@@ -138,6 +144,7 @@ func spop(c *command.Call) error {
 		if _, err := s.Delete(gone...); err != nil {
 			return err
 		}
+		c.EventOfRemoval("spop", c.Args[1])
 	}
 	switch {
 	case !p.One:
@@ -182,8 +189,13 @@ func smove(c *command.Call) error {
 		if _, err := c.Store.StringSet(from).Delete(member); err != nil {
 			return err
 		}
-		if _, err := c.Store.StringSet(to).Add(member); err != nil {
+		c.EventOfRemoval("srem", from)
+		added, err := c.Store.StringSet(to).Add(member)
+		if err != nil {
 			return err
+		}
+		if added > 0 {
+			c.Event("sadd", to)
 		}
 	}
 	c.Flag(moves)
@@ -316,7 +328,8 @@ func scombineStore(c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Store.Delete(c.Args[1]); err != nil {
+	existed, err := c.Store.Delete(c.Args[1])
+	if err != nil {
 		return err
 	}
 	if len(list) > 0 {
@@ -324,6 +337,7 @@ func scombineStore(c *command.Call) error {
 			return err
 		}
 	}
+	c.EventOfResult(c.Row.Name, c.Args[1], existed, len(list) == 0)
 	c.Int(int64(len(list)))
 	return nil
 }

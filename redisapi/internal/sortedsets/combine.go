@@ -284,7 +284,7 @@ func zcombineStore(c *command.Call) error {
 		return err
 	}
 	scores := combineScored(c, &o)
-	return StoreScored(c, c.Args[1], func(yield func(string, float64) bool) {
+	return StoreScored(c, c.Row.Name, c.Args[1], func(yield func(string, float64) bool) {
 		for member, score := range scores {
 			if !yield(member, score) {
 				return

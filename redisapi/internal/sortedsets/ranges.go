@@ -255,11 +255,12 @@ func zrangestore(c *command.Call) error {
 		return err
 	}
 	_, members := r.find(c.Store.SortedSet(c.Args[2]))
-	return StoreScored(c, c.Args[1], members)
+	return StoreScored(c, "zrangestore", c.Args[1], members)
 }
 
-// StoreScored stores members under a key, in place of its value, and replies their number.
-func StoreScored(c *command.Call, key []byte, members iter.Seq2[string, float64]) error {
+// StoreScored stores members under a key, in place of its value, and replies their number. event is the name of the
+// event.
+func StoreScored(c *command.Call, event string, key []byte, members iter.Seq2[string, float64]) error {
 	scores := map[string]float64{}
 	for member, score := range command.Steps2(c, members) {
 		scores[member] = score
@@ -269,7 +270,8 @@ func StoreScored(c *command.Call, key []byte, members iter.Seq2[string, float64]
 	if err := c.Err(); err != nil {
 		return err
 	}
-	if _, err := c.Store.Delete(key); err != nil {
+	existed, err := c.Store.Delete(key)
+	if err != nil {
 		return err
 	}
 	if len(scores) > 0 {
@@ -277,6 +279,7 @@ func StoreScored(c *command.Call, key []byte, members iter.Seq2[string, float64]
 			return err
 		}
 	}
+	c.EventOfResult(event, key, existed, len(scores) == 0)
 	c.Int(int64(len(scores)))
 	return nil
 }
@@ -325,6 +328,7 @@ func zremrange(c *command.Call) error {
 		if _, err := s.Delete(gone...); err != nil {
 			return err
 		}
+		c.EventOfRemoval(c.Row.Name, c.Args[1])
 	}
 	c.Int(int64(len(gone)))
 	return nil

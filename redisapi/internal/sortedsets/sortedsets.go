@@ -144,7 +144,7 @@ func zincrby(c *command.Call) error {
 func Rescore(c *command.Call, a *Adding, list []Scored) error {
 	var n int64
 	var score float64
-	var done bool
+	var done, any bool
 	one := func(s *copal.SortedSetOf[string], each *Scored) error {
 		var added, changed bool
 		_, _, err := s.Update(each.Name, func(e *copal.Entry[float64]) (err error) {
@@ -152,6 +152,7 @@ func Rescore(c *command.Call, a *Adding, list []Scored) error {
 			score = e.Value
 			return err
 		})
+		any = any || added || changed
 		if added || changed && a.ch {
 			n++
 		}
@@ -162,7 +163,7 @@ func Rescore(c *command.Call, a *Adding, list []Scored) error {
 		err = one(Scores(c), &list[0])
 	} else {
 		err = c.Atomically(func() error {
-			n = 0
+			n, any = 0, false
 			s := Scores(c)
 			for i := range list {
 				if err := one(s, &list[i]); err != nil {
@@ -171,6 +172,13 @@ func Rescore(c *command.Call, a *Adding, list []Scored) error {
 			}
 			return nil
 		})
+	}
+	if err == nil && any {
+		name := "zadd"
+		if a.incr {
+			name = "zincr"
+		}
+		c.Event(name, c.Args[1])
 	}
 	switch {
 	case err != nil:
@@ -189,6 +197,9 @@ func zrem(c *command.Call) error {
 	existed, err := Scores(c).Delete(elements.Texts(c.Args[2:])...)
 	if err != nil {
 		return err
+	}
+	if existed > 0 {
+		c.EventOfRemoval("zrem", c.Args[1])
 	}
 	c.Int(int64(existed))
 	return nil
@@ -275,6 +286,17 @@ func zrank(c *command.Call) error {
 // PopScored removes up to count members at an end of the sorted set under a key, and returns them. For more than one it
 // needs a transaction.
 func PopScored(c *command.Call, key []byte, highest bool, count int) (list []Scored, err error) {
+	if list, err = takeScored(c, key, highest, count); err == nil && len(list) > 0 {
+		name := "zpopmin"
+		if highest {
+			name = "zpopmax"
+		}
+		c.EventOfRemoval(name, key)
+	}
+	return list, err
+}
+
+func takeScored(c *command.Call, key []byte, highest bool, count int) (list []Scored, err error) {
 	s := c.Store.SortedSet(key)
 	if count == 1 {
 		pop := s.PopMin

@@ -49,6 +49,9 @@ func (w *consumerWork) write() error {
 			w.Seen = max(w.now, w.Made+1) // a consumer that was seen when it was made is new, which a watch reports
 		}
 		w.sets[redisstream.ConsumerName(w.group.name, w.name)] = w.Consumer.Value()
+		if w.isNew {
+			w.s.c.Event("xgroup-createconsumer", w.s.key)
+		}
 	}
 	if len(w.clears) > 0 {
 		if _, err := w.s.of.Delete(slices.Collect(maps.Keys(w.clears))...); err != nil {

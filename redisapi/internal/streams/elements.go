@@ -17,6 +17,7 @@ func noStream(name string) error {
 // stream reads and writes the stream under a key, in a transaction. head, which is kept, is read first.
 type stream struct {
 	c    *command.Call
+	key  []byte
 	of   *copal.HashOf[string, []byte]
 	head redisstream.Head
 }
@@ -27,7 +28,7 @@ func openStream(c *command.Call, key []byte) (s *stream, ok bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	s = &stream{c: c, of: c.Store.Stream(key)}
+	s = &stream{c: c, key: key, of: c.Store.Stream(key)}
 	if ok {
 		err = s.readHead()
 	}
@@ -140,7 +141,13 @@ func (s *stream) drop(ids iter.Seq[redisstream.ID], by redisstream.By) (n int, e
 		return 0, err
 	}
 	s.head.Gone += int64(n)
-	return n, s.writeHead(by)
+	err = s.writeHead(by)
+	if by == redisstream.Trimming {
+		s.c.Event("xtrim", s.key)
+	} else {
+		s.c.Event("xdel", s.key)
+	}
+	return n, err
 }
 
 // valueOf reads an element that parse understands. ok is false if it is not there.

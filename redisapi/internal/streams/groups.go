@@ -196,6 +196,7 @@ func xgroupCreate(c *command.Call) error {
 	if err := s.of.SetAll(elements); err != nil {
 		return err
 	}
+	c.Event("xgroup-create", s.key)
 	c.OK()
 	return nil
 }
@@ -229,6 +230,7 @@ func xgroupSetID(c *command.Call) error {
 	if err := g.s.of.Set(redisstream.GroupName(g.name), g.Value()); err != nil {
 		return err
 	}
+	c.Event("xgroup-setid", g.s.key)
 	c.OK()
 	return nil
 }
@@ -246,6 +248,7 @@ func xgroupDestroy(c *command.Call) error {
 	if _, err := s.of.Delete(names...); err != nil {
 		return err
 	}
+	c.Event("xgroup-destroy", s.key)
 	c.Int(1)
 	return nil
 }
@@ -283,8 +286,12 @@ func xgroupDelConsumer(c *command.Call) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	if _, err := g.s.of.Delete(names...); err != nil {
+	gone, err := g.s.of.Delete(names...)
+	if err != nil {
 		return err
+	}
+	if gone > 0 {
+		c.Event("xgroup-delconsumer", g.s.key)
 	}
 	c.Int(int64(n))
 	return nil
@@ -293,6 +300,7 @@ func xgroupDelConsumer(c *command.Call) error {
 func xack(c *command.Call) error {
 	g, err := openGroup(c, c.Args[1], string(c.Args[2]))
 	if err != nil || g == nil {
+		c.EventIfMissed(c.Args[1])
 		c.Int(0)
 		return err
 	}

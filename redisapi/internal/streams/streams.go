@@ -277,6 +277,7 @@ func xadd(c *command.Call) error {
 	} else {
 		err = s.of.SetAll(map[string][]byte{redisstream.HeadName: s.head.Value(), redisstream.EntryName(id): value})
 	}
+	c.Event("xadd", s.key)
 	if err == nil && o.trim.by != 0 {
 		s.head.Last = id
 		_, err = s.trim(&o.trim)
@@ -522,6 +523,7 @@ func xsetid(c *command.Call) error {
 		if err := s.writeHead(redisstream.Setting); err != nil {
 			return err
 		}
+		c.Event("xsetid", s.key)
 	}
 	c.OK()
 	return nil

@@ -21,7 +21,7 @@ func Bits() command.Family {
 		&command.Row{Name: "bitpos", Arity: -3, Flags: command.ReadOnly, Keys: command.OneKey, Run: bitpos, Since: "2.8.7", Summary: "Finds the first bit that is 1, or 0."},
 		&command.Row{Name: "bitop", Arity: -4, How: command.Changing, Flags: command.Write, Keys: command.Keys{First: 2, Last: -1, Step: 1}, Sources: command.TheOthers, Run: bitop, Since: "2.6.0", Summary: "Stores the AND, OR, XOR or NOT of values, and returns its length."},
 		&command.Row{Name: "bitfield", Arity: -2, Flags: command.Write, Keys: command.OneKey, Run: bitfield, Since: "3.2.0", Summary: "Reads, sets and adds to integers of any width at any bit."},
-		&command.Row{Name: "bitfield_ro", Arity: -2, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, Run: bitfield, Since: "6.0.0", Summary: "Reads integers of any width at any bit."},
+		&command.Row{Name: "bitfield_ro", Arity: -2, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, IsSilent: true, Run: bitfield, Since: "6.0.0", Summary: "Reads integers of any width at any bit."},
 	)
 }
 
@@ -65,7 +65,7 @@ func setbit(c *command.Call) error {
 		return command.Errorf("ERR bit is not an integer or out of range")
 	}
 	var before bool
-	_, _, err = c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+	_, _, err = c.Store.Update(c.Args[1], command.IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 		length := len(e.Value)
 		if err := extends(c, e.Value, offset/8+1); err != nil {
 			return false, err
@@ -83,6 +83,7 @@ func setbit(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("setbit", c.Args[1])
 	c.Flag(before)
 	return nil
 }
@@ -269,14 +270,16 @@ func bitop(c *command.Call) error {
 		}
 	}
 	var err error
+	existed := false
 	if len(out) > 0 {
 		err = c.Put(c.Args[2], out, time.Time{})
 	} else {
-		_, err = c.Store.Delete(c.Args[2])
+		existed, err = c.Store.Delete(c.Args[2])
 	}
 	if err != nil {
 		return err
 	}
+	c.EventOfResult("set", c.Args[2], existed, len(out) == 0)
 	c.Int(int64(len(out)))
 	return nil
 }
@@ -500,7 +503,7 @@ func bitfield(c *command.Call) error {
 	case end > maxBits:
 		return command.ErrTooLong
 	case writes:
-		_, _, err = c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+		_, _, err = c.Store.Update(c.Args[1], command.IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 			length, were := len(e.Value), numbers(list, e.Value)
 			if err := extends(c, e.Value, (end+7)/8); err != nil {
 				return false, err
@@ -510,10 +513,14 @@ func bitfield(c *command.Call) error {
 			return len(e.Value) > length || !slices.Equal(numbers(list, e.Value), were), command.FitsRedis(e.Value)
 		}))
 	default:
+		c.EventIfMissed(c.Args[1])
 		err = c.Look(c.Args[1], run)
 	}
 	if err != nil {
 		return err
+	}
+	if writes {
+		c.EventOfUpdate("setbit", c.Args[1])
 	}
 	c.Array(len(answers))
 	for _, a := range answers {

@@ -9,7 +9,7 @@ func HyperLogLogs() command.Family {
 	return command.NewFamily("hyperloglog", "HyperLogLog",
 		&command.Row{Name: "pfadd", Arity: -2, How: command.Changing, Flags: command.Write | command.Fast, Keys: command.OneKey, Run: pfadd, Since: "2.8.9", Summary: "Adds elements, and reports whether the estimate may have changed."},
 		&command.Row{Name: "pfcount", Arity: -2, How: command.Looking, Flags: command.ReadOnly | command.Replicated, Keys: command.AllKeys, Run: pfcount, Since: "2.8.9", Summary: "Estimates the number of different elements that were added."},
-		&command.Row{Name: "pfmerge", Arity: -2, How: command.Changing, Flags: command.Write, Keys: command.AllKeys, Sources: command.TheOthers, Run: pfmerge, Since: "2.8.9", Summary: "Merges keys into one."},
+		&command.Row{Name: "pfmerge", Arity: -2, How: command.Changing, Flags: command.Write, Keys: command.AllKeys, Sources: command.TheOthers, IsSilent: true, Run: pfmerge, Since: "2.8.9", Summary: "Merges keys into one."},
 	)
 }
 
@@ -51,6 +51,7 @@ func pfadd(c *command.Call) error {
 		if err := c.Rewrite(key, h.Append(nil)); err != nil {
 			return err
 		}
+		c.EventOfUpdate("pfadd", key)
 	}
 	c.Flag(changed)
 	return nil
@@ -87,6 +88,7 @@ func pfcount(c *command.Call) error {
 func pfmerge(c *command.Call) error {
 	all := new(hyperloglog.Sketch)
 	for _, key := range c.Args[1:] {
+		c.EventIfMissed(key)
 		h, err := takeHLL(c, key)
 		if err != nil {
 			return err
@@ -98,6 +100,7 @@ func pfmerge(c *command.Call) error {
 	if err := c.Rewrite(c.Args[1], all.Append(nil)); err != nil {
 		return err
 	}
+	c.EventOfUpdate("pfadd", c.Args[1])
 	c.OK()
 	return nil
 }

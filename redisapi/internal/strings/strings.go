@@ -65,6 +65,7 @@ func set(c *command.Call) error {
 		if err := c.Put(key, value, time.Time{}); err != nil {
 			return err
 		}
+		c.Event("set", key)
 		c.OK()
 		return nil
 	}
@@ -101,6 +102,7 @@ func set(c *command.Call) error {
 		if err := putAs(c, content, key, value, o.At); err != nil {
 			return err
 		}
+		c.EventsOfPut("set", key, !o.At.IsZero())
 		c.OK()
 		return nil
 	}
@@ -119,6 +121,9 @@ func set(c *command.Call) error {
 				return err
 			}
 		}
+		if get && !exists {
+			c.Event("keymiss", key)
+		}
 		write := (!nx || !exists) && (!xx || exists) && (equal == nil || exists && bytes.Equal(before, equal))
 		if write {
 			if o.Keep && exists {
@@ -129,6 +134,7 @@ func set(c *command.Call) error {
 			if err := putAs(c, content, key, value, o.At); err != nil {
 				return err
 			}
+			c.EventsOfPut("set", key, !o.At.IsZero() && !o.Keep)
 		}
 		switch {
 		case get && exists:
@@ -159,6 +165,7 @@ func setnx(c *command.Call) error {
 		if err := c.Store.Set(c.Args[1], c.Args[2]); err != nil {
 			return err
 		}
+		c.Event("set", c.Args[1])
 		c.Int(1)
 		return nil
 	})
@@ -176,6 +183,7 @@ func setex(c *command.Call) error {
 	if err := c.Put(c.Args[1], c.Args[3], at); err != nil {
 		return err
 	}
+	c.EventsOfPut("set", c.Args[1], true)
 	c.OK()
 	return nil
 }
@@ -190,6 +198,7 @@ func replyValue(c *command.Call, key []byte) (bool, error) {
 	if ok {
 		c.Bulk(value)
 	} else {
+		c.Event("keymiss", key)
 		c.Null()
 	}
 	return ok, nil
@@ -199,13 +208,16 @@ func getset(c *command.Call) error {
 	if _, err := replyValue(c, c.Args[1]); err != nil {
 		return err
 	}
-	return c.Put(c.Args[1], c.Args[2], time.Time{})
+	err := c.Put(c.Args[1], c.Args[2], time.Time{})
+	c.Event("set", c.Args[1])
+	return err
 }
 
 func getdel(c *command.Call) error {
 	ok, err := replyValue(c, c.Args[1])
 	if ok && err == nil {
 		_, err = c.Store.Delete(c.Args[1])
+		c.Event("del", c.Args[1])
 	}
 	return err
 }
@@ -231,6 +243,7 @@ func getex(c *command.Call) error {
 		return err
 	}
 	_, err = c.Redate(c.Args[1], o.At)
+	c.EventOfDeadline(c.Args[1])
 	return err
 }
 
@@ -240,6 +253,9 @@ func delex(c *command.Call) error {
 	switch {
 	case len(c.Args) == 2:
 		existed, err := c.Store.Delete(c.Args[1])
+		if existed {
+			c.Event("del", c.Args[1])
+		}
 		c.Flag(existed)
 		return err
 	case len(c.Args) == 4 && (command.Is(c.Args[2], "IFEQ") || command.Is(c.Args[2], "IFNE")):
@@ -258,6 +274,7 @@ func deleteIf(c *command.Call, value []byte, equal bool) error {
 		if _, err = c.Store.Delete(c.Args[1]); err != nil {
 			return err
 		}
+		c.Event("del", c.Args[1])
 	}
 	c.Flag(ok)
 	return nil
@@ -331,6 +348,7 @@ func setAll(c *command.Call, list [][]byte, at time.Time) error {
 		if err := c.Put(list[i], list[i+1], at); err != nil {
 			return err
 		}
+		c.Event("set", list[i])
 	}
 	return nil
 }
@@ -416,6 +434,7 @@ func msetex(c *command.Call) error {
 		if err := c.Put(list[i], list[i+1], at); err != nil {
 			return err
 		}
+		c.EventsOfPut("set", list[i], !at.IsZero() && !o.Keep)
 	}
 	c.Int(1)
 	return nil
@@ -443,7 +462,7 @@ func decrby(c *command.Call) error {
 // add adds to the whole number under a key.
 func add(c *command.Call, by int64) error {
 	var sum int64
-	_, _, err := c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+	_, _, err := c.Store.Update(c.Args[1], command.IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 		var now int64
 		if e.Exists {
 			var err error
@@ -461,6 +480,7 @@ func add(c *command.Call, by int64) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("incrby", c.Args[1])
 	c.Int(sum)
 	return nil
 }
@@ -474,7 +494,7 @@ func incrbyfloat(c *command.Call) error {
 		return err
 	}
 	var text []byte
-	_, _, err = c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (changed bool, err error) {
+	_, _, err = c.Store.Update(c.Args[1], command.IfChanged(c, func(e *copal.Entry[[]byte]) (changed bool, err error) {
 		text, err = command.AddBig(e.Exists, e.Value, by)
 		changed = !bytes.Equal(e.Value, text)
 		e.Value = text
@@ -483,13 +503,14 @@ func incrbyfloat(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("incrbyfloat", c.Args[1])
 	c.Bulk(text)
 	return nil
 }
 
 func appendValue(c *command.Call) error {
 	var n int
-	_, _, err := c.Store.Update(c.Args[1], command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+	_, _, err := c.Store.Update(c.Args[1], command.IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 		if err := extends(c, e.Value, int64(len(e.Value)+len(c.Args[2]))); err != nil {
 			return false, err
 		}
@@ -500,6 +521,7 @@ func appendValue(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("append", c.Args[1])
 	c.Int(int64(n))
 	return nil
 }
@@ -554,7 +576,7 @@ func setrange(c *command.Call) error {
 		return err
 	}
 	var n int
-	_, _, err = c.Store.Update(key, command.IfChanged(func(e *copal.Entry[[]byte]) (bool, error) {
+	_, _, err = c.Store.Update(key, command.IfChanged(c, func(e *copal.Entry[[]byte]) (bool, error) {
 		if offset > int64(command.MaxString-len(part)) {
 			return false, command.ErrTooLong
 		}
@@ -571,6 +593,7 @@ func setrange(c *command.Call) error {
 	if err != nil {
 		return err
 	}
+	c.EventOfUpdate("setrange", key)
 	c.Int(int64(n))
 	return nil
 }
