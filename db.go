@@ -159,9 +159,14 @@ func (db *DB) Stats() Stats {
 }
 
 // Maps yields the name and the number of entries of each map that is open or was ever written to,
-// in the order of the names. Entries outside all of them are raw keys and single values.
+// in the order of the names. Entries outside all of them are raw keys and single values. A store on
+// another machine yields none, and its error handler gets errors.ErrUnsupported.
 func (db *DB) Maps() iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
+		if db.driver != nil {
+			db.report(unsupported("list of its maps"))
+			return
+		}
 		keys := map[string]int{}
 		for _, m := range db.store.Maps() {
 			name, err := keycodec.ParseName([]byte(m.Name))

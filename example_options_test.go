@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -183,4 +184,19 @@ func ExampleWithLogger() {
 	// Output:
 	// level=ERROR msg=copal "of a type"=true
 	// 0 false
+}
+
+func ExampleOnError() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	users, _ := copal.OpenMap[string, string](db, "users")
+	users.Close()
+
+	var failed error // of the next verbs, which cannot return it
+	ctx := copal.OnError(context.Background(), func(err error) { failed = err })
+	fmt.Println(users.WithContext(ctx).Len(), errors.Is(failed, copal.ErrClosed))
+	// Output: 0 true
 }

@@ -213,17 +213,6 @@ func ExampleRaw_Open() {
 }
 
 // Commit fails when the context of the handle is done.
-func ExampleRaw_WithContext() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	w, _ := db.Raw().WithContext(ctx).Create([]byte("film"))
-	defer w.Close()
-	cancel()
-	fmt.Println(w.Commit())
-	// Output: context canceled
-}
-
 func ExampleValueWriter() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()

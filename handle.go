@@ -157,6 +157,37 @@ func (h *handle) within(ctx context.Context) {
 	}
 }
 
+// onErrorKey is the key of the function of OnError in a context.
+type onErrorKey struct{}
+
+// OnError returns a context with which handles (Map.WithContext) pass errors to f, and not to the
+// error handler of the store, if the verb cannot return them: Get, Has, Len and the walks have no
+// error result. On a store on another machine these may fail, and then yield and return what they
+// would of an empty map.
+//
+//	var failed error
+//	ctx = copal.OnError(ctx, func(err error) { failed = errors.Join(failed, err) })
+//	for id, user := range users.WithContext(ctx).All() {
+//		fmt.Println(id, user)
+//	}
+//	if failed != nil { // some users may be missing
+//		return failed
+//	}
+//
+// The verb calls f in its own goroutine, before it returns. In a transaction, DB.View and DB.Update
+// return such errors, and f is not called.
+func OnError(ctx context.Context, f func(error)) context.Context {
+	return context.WithValue(ctx, onErrorKey{}, f)
+}
+
+func errorsOf(ctx context.Context) func(error) {
+	if ctx == nil {
+		return nil
+	}
+	f, _ := ctx.Value(onErrorKey{}).(func(error))
+	return f
+}
+
 // writable returns the error of each write with this durability through the handle, whatever it
 // would find.
 func (h *handle) writable(d engine.Durability) error {
@@ -166,17 +197,22 @@ func (h *handle) writable(d engine.Durability) error {
 	return h.from.writable(d)
 }
 
-// report passes on an error that cannot be returned: to the error handler or, in a transaction, to
-// the transaction, which returns it in the end. It reports whether an iteration may go on.
+// report passes on an error that cannot be returned: to the function of OnError or the error handler
+// or, in a transaction, to the transaction, which returns it in the end. It reports whether an
+// iteration may go on.
 func (h *handle) report(err error) (goOn bool) {
-	if err != nil && h.tx != nil {
-		if !h.tx.fail(err) {
-			h.db.report(err)
-		}
+	switch {
+	case err == nil:
+		return true
+	case h.tx != nil && h.tx.fail(err):
 		return false
 	}
-	h.db.report(err)
-	return true
+	if f := errorsOf(h.ctx); f != nil {
+		f(err)
+	} else {
+		h.db.report(err)
+	}
+	return h.tx == nil
 }
 
 // durability returns the durability of a write through the handle. A transaction has no

@@ -258,7 +258,8 @@ func WithFollowInterval(d time.Duration) Option {
 func AcceptCopy() Option { return storeOption(func(c *config) { c.acceptCopy = true }) }
 
 // WithErrorHandler passes to f each error that no call can return: errors of syncing in the
-// background, and of reads such as Get and All. Several goroutines may call f at once. f may use
+// background, and of reads such as Get and All, unless their handles have a context of OnError.
+// Several goroutines may call f at once. f may use
 // the store, but not close it, for Close waits until f has returned. Without this option such
 // errors go to the standard logger of package log.
 func WithErrorHandler(f func(error)) Option {

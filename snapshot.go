@@ -221,6 +221,9 @@ func (h *handle) present() error {
 	if from, is := h.from.(refused); is {
 		return from.err
 	}
+	if _, is := h.from.(driven); is && h.then == nil && h.tx == nil {
+		return unsupported("history")
+	}
 	if h.from != nil {
 		return errHistoryNow
 	}

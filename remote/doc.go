@@ -98,6 +98,9 @@
 // the server may have carried it out. It is never sent again. Reads whose connection ends are sent
 // again, four times at most.
 //
+// Get, Has, Len and the walks have no error result: their errors go to the transaction, to the function
+// of copal.OnError, or to the error handler of the store.
+//
 // Calls share one to four connections. A call waits for earlier replies on its connection: open a
 // second store for values of many megabytes, and for walks that take the server long.
 //
