@@ -167,6 +167,14 @@ func TestTypedCommands(t *testing.T) {
 		{"HSET hash ada B eve A", "1", in("", "ada Bob,bob Bob,eve Ada", "")},
 		{"HMSET hash ada B eve A", "OK", in("", "ada Bob,bob Bob,eve Ada", "")},
 		{"HSETNX hash eve A", "1", in("", "ada Ada,bob Bob,eve Ada", "")},
+		{"COPAL.SWAP hash ada IFEQ A SET B", "1", in("", "ada Bob,bob Bob", "")},
+		{"COPAL.SWAP hash ada IFEQ B SET B", "0", untouched},
+		{"COPAL.SWAP hash ada SET B", "0", untouched},
+		{"COPAL.SWAP hash eve SET A", "1", in("", "ada Ada,bob Bob,eve Ada", "")},
+		{"COPAL.SWAP hash eve IFEQ A", "0", untouched},
+		{"COPAL.SWAP hash eve", "1", untouched},
+		{"COPAL.SWAP hash ada", "0", untouched},
+		{"COPAL.SWAP hash ada IFEQ A", "1", in("", "bob Bob", "")},
 		{"LPOP list", "A", in("", "", "Bob")},
 		{"RPOP list", "B", in("", "", "Ada")},
 		{"RPOP list 1", "[B]", in("", "", "Ada")},
@@ -294,7 +302,7 @@ func TestTypedRefuses(t *testing.T) {
 		}
 		line := map[string]string{"set": "people:x V", "setnx": "people:x V", "getset": "people:x V", "setex": "people:x 10 V", "psetex": "people:x 10 V",
 			"mset": "people:x A people:y V", "msetnx": "people:x A people:y V", "msetex": "2 people:x A people:y V",
-			"hset": "hash x A y V", "hmset": "hash x A y V", "hsetnx": "hash x V", "lpush": "list A V", "rpush": "list A V", "lpushx": "list A V", "rpushx": "list A V",
+			"hset": "hash x A y V", "hmset": "hash x A y V", "hsetnx": "hash x V", "copal.swap": "hash x SET V", "lpush": "list A V", "rpush": "list A V", "lpushx": "list A V", "rpushx": "list A V",
 			"lset": "list 0 V", "linsert": "list BEFORE A V"}[words]
 		if line == "" {
 			t.Fatalf("%s is not tried", words)
@@ -457,4 +465,18 @@ func TestSchemasHaveALimit(t *testing.T) {
 	get("unused127", "nil[]")
 	use("b:k", long+"z", "OK")
 	p.want(fmt.Sprintf("COPAL.TYPED SET b:k %q", name("unused127")+"value"), "(error) "+string(command.ErrNoSchema))
+}
+
+// COPAL.SWAP takes IFEQ and SET once each and in this order, and only hashes.
+func TestSwapRefuses(t *testing.T) {
+	_, address := newServer(t)
+	p := dial(t, address)
+	for _, rest := range []string{"IFEQ", "IFEQ a SET", "SET a IFEQ b", "SET a SET b", "IFEQ a IFEQ b", "x", "x y"} {
+		p.want("COPAL.SWAP h f "+rest, "(error) ERR syntax error")
+	}
+	p.want("SET k v", "OK")
+	p.want("COPAL.SWAP k f SET a", "(error) WRONGTYPE Operation against a key holding the wrong kind of value")
+	p.want("COPAL.SWAP h f SET a", "1")
+	p.want("COPAL.SWAP h f IFEQ a SET b", "1")
+	p.want("HGET h f", `"b"`)
 }

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -206,23 +205,6 @@ func (r *redis) Update(ctx context.Context, of driver.Of, sub []byte, d engine.D
 		}
 		return r.exchange(ctx, of, &was, next, d)
 	})
-}
-
-// exchange makes an edit if its element is still was or, if that is the zero Element, still missing. Otherwise the
-// error is ErrConflict.
-func (r *redis) exchange(ctx context.Context, of driver.Of, was, next *driver.Element, d engine.Durability) error {
-	list, _ := r.edits(of, []driver.Element{*next})
-	_, err := r.watched(ctx, d, [][]byte{of.Key}, func(ctx context.Context, r *redis) ([]command, error) {
-		now, err := r.Element(ctx, of, next.Sub)
-		if missing(err) != nil {
-			return nil, err
-		}
-		if (now.Sub == nil) != (was.Sub == nil) || !bytes.Equal(now.Value, was.Value) || now.Schema != was.Schema || now.Score != was.Score {
-			return nil, driver.ErrConflict
-		}
-		return list, nil
-	})
-	return r.fits(ctx, of.Key, err)
 }
 
 // Pop reads the element, and removes it if it is still the same.

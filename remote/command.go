@@ -47,7 +47,7 @@ func ask(name string, args ...string) command { return command{name: name, args:
 
 // valued are the commands that carry values, as arguments or in their replies.
 var valued = map[string]bool{
-	"GET": true, "SET": true, "DELIFEQ": true, "DELEX": true, "HGET": true, "HSET": true, "HSCAN": true, "LINDEX": true,
+	"GET": true, "SET": true, "DELIFEQ": true, "DELEX": true, "HGET": true, "HSET": true, "HSCAN": true, "COPAL.SWAP": true, "LINDEX": true,
 	"LRANGE": true, "LSET": true, "LINSERT": true, "LPUSH": true, "RPUSH": true,
 }
 
@@ -277,7 +277,7 @@ func (e undeclared) Unwrap() error { return e.error }
 // mostConflicts is the number of tries of watched.
 const mostConflicts = 10_000
 
-var errBusy = errors.New("copal: the change of a collection was given up: another write came first each time")
+var errBusy = fmt.Errorf("%w: the change of a collection was given up after %d tries: another write came first each time", engine.ErrNested, mostConflicts)
 
 // together carries out commands as one, on a connection of its own. It reports false if the
 // connection watches a key that was written: then nothing was done.

@@ -48,12 +48,19 @@ type Config struct {
 	// not cached. Update, Has, walks, raw reads and collections always ask the server.
 	CacheBytes int
 
+	// MaxConnections bounds the connections that calls have for themselves: transactions, snapshots,
+	// watches, writes with FSync, and changes of a collection that depend on more than one element or
+	// on a server without scripts. A call beyond that waits for one, until it ends. All other calls
+	// share one to four connections to each server. The default is 100.
+	MaxConnections int
+
 	dialing func(ctx context.Context, address string) (net.Conn, error) // of tests, nil for none
 }
 
 const (
-	defaultTimeout = 5 * time.Second
-	defaultPort    = "6379"
+	defaultTimeout        = 5 * time.Second
+	defaultMaxConnections = 100
+	defaultPort           = "6379"
 )
 
 // Open opens the store at a URL:
@@ -67,6 +74,7 @@ const (
 //
 //	timeout=2s       Config.Timeout
 //	cache=67108864   Config.CacheBytes
+//	connections=20   Config.MaxConnections
 //	db=1             the database, in the place of the path
 //	tls=true         as rediss
 //	cacert=ca.pem    the authorities that the server's certificate is checked by
@@ -200,6 +208,10 @@ func (c *Config) parameters(query string, encrypted bool) error {
 			if c.CacheBytes, err = strconv.Atoi(text); err == nil && c.CacheBytes < 0 {
 				err = errors.New("it must not be negative")
 			}
+		case "connections":
+			if c.MaxConnections, err = strconv.Atoi(text); err == nil && c.MaxConnections <= 0 {
+				err = errors.New("it must be positive")
+			}
 		case "db":
 			c.DB, err = database(text)
 		case "tls":
@@ -263,8 +275,8 @@ func (c *Config) check() error {
 			return fmt.Errorf("copal: the socket %s excludes other addresses", a)
 		}
 	}
-	if c.Timeout < 0 || c.DB < 0 || c.CacheBytes < 0 {
-		return fmt.Errorf("copal: a time limit of %v, database %d, a cache of %d bytes; none can be negative", c.Timeout, c.DB, c.CacheBytes)
+	if c.Timeout < 0 || c.DB < 0 || c.CacheBytes < 0 || c.MaxConnections < 0 {
+		return fmt.Errorf("copal: a time limit of %v, database %d, a cache of %d bytes, %d connections; none can be negative", c.Timeout, c.DB, c.CacheBytes, c.MaxConnections)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ type link struct {
 	has     features
 	near    *near // the cache of maps, nil for none
 	conns   *conns
+	own     chan struct{} // has one for each connection that a call has for itself
 
 	option rueidis.ClientOption
 	mu     sync.Mutex                // guards others
@@ -77,6 +78,9 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = defaultMaxConnections
+	}
 	var kept *near
 	if c.CacheBytes > 0 {
 		kept = newNear(c.CacheBytes)
@@ -94,7 +98,7 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 		kept.close()
 		return nil, c.unopened(ctx, err)
 	}
-	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, conns: all, option: option, others: map[string]rueidis.Client{}}, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, conns: all, own: make(chan struct{}, c.MaxConnections), option: option, others: map[string]rueidis.Client{}}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
 		err = fmt.Errorf("walks and changes of copal need database 0: %w", errors.ErrUnsupported)
@@ -132,6 +136,7 @@ func (c *Config) option(kept *near, all *conns) rueidis.ClientOption {
 		WriteBufferEachConn: bufferBytes,
 		BlockingPoolCleanup: time.Minute,
 		BlockingPoolMinSize: 2,
+		BlockingPoolSize:    c.MaxConnections,
 
 		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: 16},
 		DisableRetry:  true, // call.send does it, within the context
@@ -410,27 +415,44 @@ func (a asking) DoMulti(ctx context.Context, list ...rueidis.Completed) []rueidi
 	return replies[:len(list)]
 }
 
-// dedicate returns a connection for the caller alone.
+// own is a connection of a call alone.
+type own struct {
+	rueidis.DedicatedClient
+	free func() // lets another call have one
+}
+
+func (o own) Close() {
+	o.DedicatedClient.Close()
+	o.free()
+}
+
+// dedicate returns a connection for the caller alone, who releases or closes it.
 func (l *link) dedicate(ctx context.Context, client rueidis.Client) (rueidis.DedicatedClient, func(), error) {
 	if l.closed.Load() {
 		return nil, nil, copal.ErrClosed
 	}
-	type made struct {
-		on      rueidis.DedicatedClient
-		release func()
+	select {
+	case l.own <- struct{}{}:
+	case <-ctx.Done():
+		err := ended(ctx)
+		if err == errTimeout {
+			err = fmt.Errorf("copal: all %d connections of Config.MaxConnections are in use: %w", cap(l.own), err)
+		}
+		return nil, nil, err
 	}
-	done := make(chan made)
+	done := make(chan own)
 	go func() { // ends by the time limit, since the client takes no context
 		on, release := client.Dedicate()
+		free := sync.OnceFunc(func() { release(); <-l.own })
 		select {
-		case done <- made{on, release}:
+		case done <- own{on, free}:
 		case <-ctx.Done():
-			release()
+			free()
 		}
 	}()
 	select {
-	case m := <-done:
-		return m.on, m.release, nil
+	case o := <-done:
+		return o, o.free, nil
 	case <-ctx.Done():
 		return nil, nil, l.failed(ctx, unsent{ended(ctx)}, false)
 	}

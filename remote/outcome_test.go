@@ -40,9 +40,29 @@ var writes = []struct {
 		of, next := driver.Of{Key: key, Type: engine.SetType}, driver.Element{Sub: []byte("cut-here")}
 		return d.(driver.Collections).Update(ctx, of, next.Sub, engine.Process, func(*driver.Element) (*driver.Element, error) { return &next, nil })
 	}, "SCARD", "EXEC"},
+	{"Update of a field", func(ctx context.Context, d driver.Driver, key []byte) error {
+		of, next := driver.Of{Key: key, Type: engine.HashType}, driver.Element{Sub: []byte("cut-here"), Value: []byte("1")}
+		return d.(driver.Collections).Update(ctx, of, next.Sub, engine.Process, func(*driver.Element) (*driver.Element, error) { return &next, nil })
+	}, "HLEN", "EXEC"},
 	{"WriteAll", func(ctx context.Context, d driver.Driver, key []byte) error {
 		return d.WriteAll(ctx, []*driver.Write{{Key: key, Value: []byte("cut-here")}, {Key: append([]byte("x"), key...), Delete: true}})
 	}, "EXISTS", "EXEC"},
+}
+
+// wordOf is the word of a write on a server, which knows the scripts from then on.
+func wordOf(t *testing.T, at target, address, name, word string, do func(context.Context, driver.Driver, []byte) error) string {
+	d := at.driverOf(t, address)
+	if err := do(t.Context(), d, []byte("first "+name)); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case !strings.HasPrefix(name, "Update"):
+	case base(d).has.scripts:
+		return "EVALSHA"
+	case name == "Update of a field" && base(d).schemas != nil:
+		return "COPAL.SWAP"
+	}
+	return word
 }
 
 // TestOutcomeIsUnknown: when the connection ends between a write and its reply, the error is
@@ -53,6 +73,7 @@ func TestOutcomeIsUnknown(t *testing.T) {
 		address := at.start(t)
 		direct := at.driverOf(t, address)
 		for i, w := range writes {
+			w.word = wordOf(t, at, address, w.name, w.word, w.do)
 			for how, want := range map[int]int64{dropRequest: 0, dropReply: 1} {
 				t.Run(fmt.Sprint(w.name, " ", how), func(t *testing.T) {
 					p, between := newProxy(t, address, w.word, how)
@@ -145,6 +166,9 @@ func TestContextEnds(t *testing.T) {
 			return err
 		}
 		for _, w := range calls {
+			if w.name != "Get" {
+				w.word = wordOf(t, at, address, w.name, w.word, w.do)
+			}
 			t.Run(w.name, func(t *testing.T) {
 				p, between := newProxy(t, address, w.word, hold)
 				defer close(p.over)

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"crypto/sha1"
 	"errors"
 	"fmt"
 	"slices"
@@ -225,13 +224,7 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 		if !w.Delete {
 			args = append(args, r.setting(w)...)
 		}
-		call := command{name: "EVALSHA", words: []string{swapHash, "1"}, keyed: true, key: string(w.Key), args: args}
-		m, err := r.change(ctx, w.Durability, call)
-		if refused(err, "NOSCRIPT", "NOPERM") { // a user may have the right to the other alone
-			call.name, call.words[0] = "EVAL", swapScript
-			m, err = r.change(ctx, w.Durability, call)
-		}
-		return m, err
+		return r.run(ctx, w.Durability, swapScript, w.Key, args)
 	}
 	return r.watched(ctx, w.Durability, [][]byte{w.Key}, func(ctx context.Context, r *redis) ([]command, error) {
 		m, err := r.get(ctx, read("GET", w.Key))
@@ -248,13 +241,10 @@ func (r *redis) swap(ctx context.Context, w *driver.Write) ([]rueidis.RedisMessa
 	})
 }
 
-// swapScript writes a value, or deletes it, if it has not changed. It is sent whole to a server
-// that does not know it by its hash.
-const swapScript = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+// swapScript writes a value, or deletes it, if it has not changed.
+var swapScript = newScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if ARGV[2] then redis.call('SET', KEYS[1], unpack(ARGV, 2)) else redis.call('DEL', KEYS[1]) end
-return 1`
-
-var swapHash = fmt.Sprintf("%x", sha1.Sum([]byte(swapScript)))
+return 1`)
 
 // WriteAll writes entries together. In a cluster their keys must have one {tag}, or happen to have one slot.
 func (r *redis) WriteAll(ctx context.Context, writes []*driver.Write) error {

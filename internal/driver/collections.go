@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -141,8 +142,9 @@ var ErrNaN = errors.New("copal: NaN is no score of a sorted set")
 // mostConflicts is the number of tries of an update.
 const mostConflicts = 10_000
 
-// errBusy is the error of an update that lost to another write of its key every time.
-var errBusy = errors.New("copal: the update was given up: another write of the key came first each time")
+// errBusy is the error of an update that lost to another write of its key every time: one within its own function, most
+// likely.
+var errBusy = fmt.Errorf("%w: the update was given up after %d tries: another write of the key came first each time", engine.ErrNested, mostConflicts)
 
 // Retry calls change, which depends on its own reads, until it returns an error other than ErrConflict, or nil. After
 // 10,000 conflicts it returns errBusy.

@@ -29,6 +29,7 @@ func Rows(find func(args [][]byte) (*command.Row, error)) []*command.Row {
 		}},
 		{Name: "copal.range", Arity: -3, How: command.Looking, Flags: command.ReadOnly, Keys: command.OneKey, Run: rangeOf, Since: "", Summary: "Returns entries in order, and whether there are more."},
 		{Name: "copal.entry", Arity: 2, Flags: command.ReadOnly | command.Fast, Keys: command.OneKey, Run: entry, Since: "", Summary: "Returns type, value, deadline and content type of an entry as COPAL.RANGE does, or nil."},
+		{Name: "copal.swap", Arity: -3, Flags: command.Write | command.Fast, Keys: command.OneKey, Run: swap, Since: "", Summary: "Sets a field of a hash, or deletes it without SET, if it has the value after IFEQ or, without IFEQ, is missing: key field [IFEQ value] [SET value]. Returns whether it did."},
 		{Name: "copal.delrange", Arity: 3, Flags: command.Write, Keys: command.OneKey, Run: delRange, Since: "", Summary: "Deletes the entries in a range, as one write."},
 		{Name: "copal.len", Arity: 2, Flags: command.ReadOnly, Keys: command.OneKey, Run: lenOf, Since: "", Summary: "Returns the number of entries whose keys begin with a prefix. It is immediate for a map, and for all entries."},
 	}
@@ -40,7 +41,7 @@ var TypedValues = map[string]command.Keys{
 	"set": {First: 2, Last: 2, Step: 1}, "setnx": {First: 2, Last: 2, Step: 1}, "getset": {First: 2, Last: 2, Step: 1}, "setex": {First: 3, Last: 3, Step: 1}, "psetex": {First: 3, Last: 3, Step: 1},
 	"mset": {First: 2, Last: -1, Step: 2}, "msetnx": {First: 2, Last: -1, Step: 2}, "msetex": {Find: msetexValues},
 	"hget": command.NoKeys, "hmget": command.NoKeys, "hgetall": command.NoKeys, "hvals": command.NoKeys, "hscan": command.NoKeys, "hrandfield": command.NoKeys, "hgetdel": command.NoKeys,
-	"hset": {First: 3, Last: -1, Step: 2}, "hmset": {First: 3, Last: -1, Step: 2}, "hsetnx": {First: 3, Last: 3, Step: 1},
+	"hset": {First: 3, Last: -1, Step: 2}, "hmset": {First: 3, Last: -1, Step: 2}, "hsetnx": {First: 3, Last: 3, Step: 1}, "copal.swap": {Find: swapped},
 	"lpop": command.NoKeys, "rpop": command.NoKeys, "lmpop": command.NoKeys, "lindex": command.NoKeys, "lrange": command.NoKeys, "lrem": command.NoKeys, "lpos": command.NoKeys, "lmove": command.NoKeys,
 	"rpoplpush": command.NoKeys, "blpop": command.NoKeys, "brpop": command.NoKeys, "blmpop": command.NoKeys, "blmove": command.NoKeys, "brpoplpush": command.NoKeys,
 	"lpush": {First: 2, Last: -1, Step: 1}, "rpush": {First: 2, Last: -1, Step: 1}, "lpushx": {First: 2, Last: -1, Step: 1}, "rpushx": {First: 2, Last: -1, Step: 1}, "lset": {First: 3, Last: 3, Step: 1}, "linsert": {First: 4, Last: 4, Step: 1},
