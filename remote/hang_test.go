@@ -49,14 +49,13 @@ type line struct {
 	mu     sync.Mutex // guards the rest
 	hangs  chan struct{}
 	left   int // bytes from the server that pass before it hangs, if it is to; -1 for no end
-	dialed int
+	cut    *cut
+	passed [2]int // bytes to the server and from it
+	own    *copal.DB
 	conns  *conns
 }
 
 func (l *line) dial(ctx context.Context, _ string) (net.Conn, error) {
-	l.mu.Lock()
-	l.dialed++
-	l.mu.Unlock()
 	client, outer := net.Pipe()
 	inner, server := net.Pipe()
 	select {
@@ -64,7 +63,7 @@ func (l *line) dial(ctx context.Context, _ string) (net.Conn, error) {
 	case <-l.server.closed:
 		return nil, net.ErrClosed
 	}
-	pass := func(to, from net.Conn, counted bool) {
+	pass := func(to, from net.Conn, way int) {
 		defer to.Close()
 		defer from.Close()
 		b := make([]byte, 4096)
@@ -73,12 +72,37 @@ func (l *line) dial(ctx context.Context, _ string) (net.Conn, error) {
 			if err != nil {
 				return
 			}
-			l.pass(func(n int) { to.Write(b[:n]); copy(b, b[n:]) }, n, counted)
+			if now, ends := l.cuts(n, way); ends {
+				to.Write(b[:now])
+				return
+			}
+			l.pass(func(n int) { to.Write(b[:n]); copy(b, b[n:]) }, n, way == fromServer)
 		}
 	}
-	go pass(inner, outer, false)
-	go pass(outer, inner, true)
+	go pass(inner, outer, toServer)
+	go pass(outer, inner, fromServer)
 	return pipeEnd{client}, nil
+}
+
+const toServer, fromServer = 0, 1
+
+// cut ends a connection, once, after some bytes one way.
+type cut struct{ way, after int }
+
+// cuts returns how many of n bytes pass, and whether the connection ends then.
+func (l *line) cuts(n, way int) (now int, ends bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passed[way] += n
+	switch c := l.cut; {
+	case c == nil || c.way != way:
+	case n > c.after:
+		l.cut = nil
+		return c.after, true
+	default:
+		c.after -= n
+	}
+	return n, false
 }
 
 // pass passes n bytes, as many as may pass.
@@ -122,7 +146,7 @@ func inBubble(t *testing.T, at target, c Config, f func(t *testing.T, l *line, d
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &line{server: newPipes(), left: -1}
+		l := &line{server: newPipes(), left: -1, own: own}
 		s := &redisapi.Server{DB: own}
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(l.server) }()
