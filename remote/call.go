@@ -31,6 +31,11 @@ func (c *call) send(ctx context.Context) (replies []rueidis.RedisResult, err err
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
+	if c.trace != nil {
+		if done := c.traced(ctx); done != nil {
+			defer func() { done(err) }()
+		}
+	}
 	within, cancel := c.limit(ctx)
 	defer cancel()
 	for sent := 1; ; sent++ {
@@ -48,6 +53,15 @@ func (c *call) send(ctx context.Context) (replies []rueidis.RedisResult, err err
 		case <-time.After(time.Duration(sent) * time.Millisecond):
 		}
 	}
+}
+
+// traced calls Config.Trace.
+func (c *call) traced(ctx context.Context) (done func(error)) {
+	names := make([]string, len(c.list))
+	for i := range c.list {
+		names[i] = c.list[i].name
+	}
+	return c.trace(ctx, names)
 }
 
 // limit is the context with the time limit, unless that has it, or a command blocks.

@@ -54,6 +54,22 @@ type Config struct {
 	// share one to four connections to each server. The default is 100.
 	MaxConnections int
 
+	// DialTimeout is the time for making a connection, TLS included. A call that makes one also ends
+	// with Timeout. The default is Timeout.
+	DialTimeout time.Duration
+
+	// Master, if not empty, is the name of a master that sentinels watch: Addresses are those of the
+	// sentinels then, which have no password. Calls go to the server that the sentinels name as the
+	// master, also after a failover. Username, Password, DB and TLS are for that server; TLS is also
+	// for the sentinels.
+	Master string
+
+	// Trace, if not nil, is called before commands are sent together, with the context of the handle
+	// and their names. It may return a function, which is called with their error when all have been
+	// answered, or the call has ended: nil, also if the server has refused one. Several goroutines
+	// may call both at once; both delay the call.
+	Trace func(ctx context.Context, commands []string) (done func(error))
+
 	dialing func(ctx context.Context, address string) (net.Conn, error) // of tests, nil for none
 }
 
@@ -75,6 +91,8 @@ const (
 //	timeout=2s       Config.Timeout
 //	cache=67108864   Config.CacheBytes
 //	connections=20   Config.MaxConnections
+//	dial=500ms       Config.DialTimeout
+//	master=name      Config.Master; the hosts are those of the sentinels
 //	db=1             the database, in the place of the path
 //	tls=true         as rediss
 //	cacert=ca.pem    the authorities that the server's certificate is checked by
@@ -208,6 +226,14 @@ func (c *Config) parameters(query string, encrypted bool) error {
 			if c.CacheBytes, err = strconv.Atoi(text); err == nil && c.CacheBytes < 0 {
 				err = errors.New("it must not be negative")
 			}
+		case "dial":
+			if c.DialTimeout, err = time.ParseDuration(text); err == nil && c.DialTimeout <= 0 {
+				err = errors.New("it must be positive")
+			}
+		case "master":
+			if c.Master = text; text == "" {
+				err = errors.New("it is empty")
+			}
 		case "connections":
 			if c.MaxConnections, err = strconv.Atoi(text); err == nil && c.MaxConnections <= 0 {
 				err = errors.New("it must be positive")
@@ -275,8 +301,8 @@ func (c *Config) check() error {
 			return fmt.Errorf("copal: the socket %s excludes other addresses", a)
 		}
 	}
-	if c.Timeout < 0 || c.DB < 0 || c.CacheBytes < 0 || c.MaxConnections < 0 {
-		return fmt.Errorf("copal: a time limit of %v, database %d, a cache of %d bytes, %d connections; none can be negative", c.Timeout, c.DB, c.CacheBytes, c.MaxConnections)
+	if c.Timeout < 0 || c.DialTimeout < 0 || c.DB < 0 || c.CacheBytes < 0 || c.MaxConnections < 0 {
+		return fmt.Errorf("copal: time limits of %v and %v, database %d, a cache of %d bytes, %d connections; none can be negative", c.Timeout, c.DialTimeout, c.DB, c.CacheBytes, c.MaxConnections)
 	}
 	return nil
 }

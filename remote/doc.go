@@ -108,5 +108,12 @@
 // Config.Timeout, also while a connection is made. The error of the limit is os.ErrDeadlineExceeded.
 // Open and Close end within the limit, too. A walk or an update is several commands.
 //
+// # In production
+//
+// Config.Trace is called around each exchange with a server, for metrics and spans. Ping returns
+// an error unless each master answers. Config.Master names a master that sentinels watch. MaxConnections
+// bounds the connections, and Timeout and DialTimeout the time. All reads are of masters, since an
+// update must see the entry that it changes.
+//
 // Of all packages, only remote links a third-party module: the client github.com/redis/rueidis.
 package remote

@@ -30,7 +30,8 @@ type link struct {
 	has     features
 	near    *near // the cache of maps, nil for none
 	conns   *conns
-	own     chan struct{} // has one for each connection that a call has for itself
+	trace   func(context.Context, []string) func(error) // Config.Trace
+	own     chan struct{}                               // has one for each connection that a call has for itself
 
 	option rueidis.ClientOption
 	mu     sync.Mutex                // guards others
@@ -44,6 +45,10 @@ const bufferBytes = 64 << 10
 
 // mostConnections bounds the connections to a server that calls share.
 const mostConnections = 4
+
+// sentinelInterval is the interval at which sentinels are asked for the master, in case that their
+// word of another one is lost.
+const sentinelInterval = 5 * time.Second
 
 // mostSends bounds the sends of a read whose connections end, and of any command that was not sent.
 // When a server has been away, a read may try each of its connections before it has a new one.
@@ -78,6 +83,9 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 	if c.Timeout == 0 {
 		c.Timeout = defaultTimeout
 	}
+	if c.DialTimeout == 0 {
+		c.DialTimeout = c.Timeout
+	}
 	if c.MaxConnections == 0 {
 		c.MaxConnections = defaultMaxConnections
 	}
@@ -98,7 +106,7 @@ func (c Config) connect(ctx context.Context) (*redis, error) {
 		kept.close()
 		return nil, c.unopened(ctx, err)
 	}
-	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, conns: all, own: make(chan struct{}, c.MaxConnections), option: option, others: map[string]rueidis.Client{}}, on: client}
+	r := &redis{link: &link{client: client, timeout: c.Timeout, db: c.DB, near: kept, conns: all, trace: c.Trace, own: make(chan struct{}, c.MaxConnections), option: option, others: map[string]rueidis.Client{}}, on: client}
 	err = r.probe(ctx)
 	if err == nil && c.DB != 0 && r.has.copal {
 		err = fmt.Errorf("walks and changes of copal need database 0: %w", errors.ErrUnsupported)
@@ -128,7 +136,7 @@ func (c *Config) option(kept *near, all *conns) rueidis.ClientOption {
 		SelectDB:         c.DB,
 		ClientName:       "copal",
 		TLSConfig:        c.TLS, // so that the client takes the ports of TLS
-		Dialer:           net.Dialer{Timeout: c.Timeout},
+		Dialer:           net.Dialer{Timeout: c.DialTimeout},
 		ConnWriteTimeout: c.Timeout,
 		DisableCache:     true,
 
@@ -143,6 +151,9 @@ func (c *Config) option(kept *near, all *conns) rueidis.ClientOption {
 		DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 			return all.dial(ctx, func() (net.Conn, error) { return c.dial(ctx, address, d) })
 		},
+	}
+	if c.Master != "" {
+		option.Sentinel = rueidis.SentinelOption{MasterSet: c.Master, Dialer: option.Dialer, TLSConfig: c.TLS, TopologyRefreshInterval: sentinelInterval}
 	}
 	if kept != nil {
 		// Without OPTIN: a command that announces the next one may reach another node than that.
@@ -178,7 +189,11 @@ func within(ctx context.Context, f func() (rueidis.Client, error)) (rueidis.Clie
 // newClient connects to a server or, if that says that it is a node of one, to a cluster. Left to itself, the client
 // would take each server for a cluster that knows the commands of one, as those of copal do.
 func newClient(ctx context.Context, option rueidis.ClientOption) (rueidis.Client, error) {
-	if len(option.InitAddress) > 1 {
+	switch {
+	case option.Sentinel.MasterSet != "":
+		option.PipelineMultiplex = multiplex()
+		return rueidis.NewClient(option)
+	case len(option.InitAddress) > 1:
 		return rueidis.NewClient(option)
 	}
 	client, err := newSingle(option)

@@ -24,16 +24,17 @@ import (
 
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]Config{
-		"redis://":                                {Addresses: []string{"localhost:6379"}},
-		"redis://h":                               {Addresses: []string{"h:6379"}},
-		"redis://h:1/":                            {Addresses: []string{"h:1"}},
-		"redis://h:1,k,[::1]:3,[::2]/7":           {Addresses: []string{"h:1", "k:6379", "[::1]:3", "[::2]:6379"}, DB: 7},
-		"redis://u:p%40%3a%2F@h":                  {Addresses: []string{"h:6379"}, Username: "u", Password: "p@:/"},
-		"redis://:p:q@r@h":                        {Addresses: []string{"h:6379"}, Password: "p:q@r"},
-		"redis://h?timeout=2s&db=3":               {Addresses: []string{"h:6379"}, Timeout: 2 * time.Second, DB: 3},
-		"unix:///run/a%20b.sock?db=1":             {Addresses: []string{"/run/a b.sock"}, DB: 1},
-		"rediss://h":                              {Addresses: []string{"h:6379"}, TLS: &tls.Config{}},
-		"redis://h?tls=1&insecure=1&servername=x": {Addresses: []string{"h:6379"}, TLS: &tls.Config{InsecureSkipVerify: true, ServerName: "x"}},
+		"redis://":                                   {Addresses: []string{"localhost:6379"}},
+		"redis://h":                                  {Addresses: []string{"h:6379"}},
+		"redis://h:1/":                               {Addresses: []string{"h:1"}},
+		"redis://h:1,k,[::1]:3,[::2]/7":              {Addresses: []string{"h:1", "k:6379", "[::1]:3", "[::2]:6379"}, DB: 7},
+		"redis://u:p%40%3a%2F@h":                     {Addresses: []string{"h:6379"}, Username: "u", Password: "p@:/"},
+		"redis://:p:q@r@h":                           {Addresses: []string{"h:6379"}, Password: "p:q@r"},
+		"redis://h?timeout=2s&db=3":                  {Addresses: []string{"h:6379"}, Timeout: 2 * time.Second, DB: 3},
+		"redis://h,k?master=m&connections=9&dial=1s": {Addresses: []string{"h:6379", "k:6379"}, Master: "m", MaxConnections: 9, DialTimeout: time.Second},
+		"unix:///run/a%20b.sock?db=1":                {Addresses: []string{"/run/a b.sock"}, DB: 1},
+		"rediss://h":                                 {Addresses: []string{"h:6379"}, TLS: &tls.Config{}},
+		"redis://h?tls=1&insecure=1&servername=x":    {Addresses: []string{"h:6379"}, TLS: &tls.Config{InsecureSkipVerify: true, ServerName: "x"}},
 	} {
 		c, err := ParseURL(text)
 		if err != nil {
@@ -45,6 +46,7 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: TLS is %v", text, c.TLS)
 		}
 		if strings.Join(c.Addresses, " ") != strings.Join(want.Addresses, " ") || c.DB != want.DB || c.Timeout != want.Timeout ||
+			c.Master != want.Master || c.MaxConnections != want.MaxConnections || c.DialTimeout != want.DialTimeout ||
 			c.Username != want.Username || c.Password != want.Password {
 			t.Errorf("%s is %+v, want %+v", text, c, want)
 		}
@@ -54,7 +56,7 @@ func TestParseURL(t *testing.T) {
 func TestParseURLRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "h:1", "http://h", "redis:h", "redis://h:x", "redis://h:0", "redis://h:70000", "redis://a:b:c", "redis://[::1", "redis://h/x", "redis://h/1/2", "redis://h/-1",
-		"redis://h?timeout=2", "redis://h?timeout=-1s", "redis://h?nothing=1", "redis://h?insecure=1", "redis://h?cacert=/x", "redis://h?db=x", "redis://h?%zz",
+		"redis://h?timeout=2", "redis://h?timeout=-1s", "redis://h?dial=0s", "redis://h?connections=0", "redis://h?master=", "redis://h?nothing=1", "redis://h?insecure=1", "redis://h?cacert=/x", "redis://h?db=x", "redis://h?%zz",
 		"rediss://h?cacert=/does/not/exist", "rediss://h?cert=/does/not/exist", "rediss://h?insecure=x", "unix://h/x", "unix://",
 		"redis://u:secret%zz@h", "redis://u:secret#1@h", "redis://u:secret/1@h", "redis://u:secret?x@h", "redis://u:secret@h:x", "redis://u:secret@h?x=1",
 	} {

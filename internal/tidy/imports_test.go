@@ -111,7 +111,7 @@ var arrows = map[string][]string{
 	"redisapi/internal/sortedsets":  {".", "internal/resp", "redisapi/internal/command", "redisapi/internal/elements"},
 	"redisapi/internal/streams":     {".", "internal/redisstream", "redisapi/internal/command"},
 	"redisapi/internal/strings":     {".", "internal/hyperloglog", "redisapi/internal/command"},
-	"remote":                        {".", "internal/driver", "internal/engine", "internal/keycodec", "internal/wire"},
+	"remote":                        {".", "internal/driver", "internal/engine", "internal/keycodec", "internal/opened", "internal/wire"},
 
 	"cmd/copal/internal/changes":   {".", "admin", "cmd/copal/internal/cli", "cmd/copal/internal/fields", "internal/ndjson"},
 	"cmd/copal/internal/cli":       {".", "admin", "cmd/copal/internal/socket", "internal/copying", "internal/files", "internal/glob", "internal/ndjson", "internal/opened", "internal/seglog", "internal/vfs", "remote"},
