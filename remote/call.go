@@ -64,17 +64,40 @@ func (c *call) traced(ctx context.Context) (done func(error)) {
 	return c.trace(ctx, names)
 }
 
-// limit is the context with the time limit, unless that has it, or a command blocks.
+// limit is the context with the time limit, unless that has it, or a command blocks. Calls whose
+// contexts have no end share one, since a context for each costs as much as the rest of the call.
 func (c *call) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	for i := range c.list {
 		if c.list[i].blocks {
 			return ctx, func() {}
 		}
 	}
+	if ctx.Done() == nil {
+		return c.commonLimit(), func() {}
+	}
 	if deadline, has := ctx.Deadline(); has && time.Until(deadline) <= c.timeout {
 		return ctx, func() {}
 	}
 	return c.bounded(ctx)
+}
+
+// commonLimit is a time limit that several calls share.
+type commonLimit struct {
+	context.Context
+	cancel context.CancelFunc
+	last   time.Time // after which calls take the next one
+}
+
+// commonLimit returns a context that ends with the time limit, or up to an eighth earlier.
+func (l *link) commonLimit() context.Context {
+	now := time.Now()
+	if c := l.common.Load(); c != nil && now.Before(c.last) {
+		return c.Context
+	}
+	c := &commonLimit{last: now.Add(l.timeout / 8)}
+	c.Context, c.cancel = l.bounded(context.Background()) // which its timer ends
+	l.common.Store(c)
+	return c.Context
 }
 
 // isShared reports whether commands go over connections that calls share, and so another one after
@@ -89,15 +112,24 @@ func isShared(on rueidis.CommandClient) bool {
 
 // exchange sends the commands once.
 func (c *call) exchange(ctx context.Context, cancellable, again bool) ([]rueidis.RedisResult, error) {
-	g := &gate{Context: ctx, endless: true}
-	if !again && !c.conns.uncertain() && !c.isCluster() {
-		g.endless = cancellable
-		replies := c.do(g)
-		return g.judge(replies, unanswered(replies))
+	switch {
+	case again || c.conns.uncertain() || c.isCluster():
+		return c.apart(ctx)
+	case !cancellable && !c.wrote:
+		replies := c.do(ctx)
+		return replies, unanswered(replies)
 	}
-	// The client may wait for a connection without watching the context.
+	g := &gate{Context: ctx, endless: cancellable}
+	replies := c.do(g)
+	return g.judge(replies, unanswered(replies))
+}
+
+// apart is exchange in a goroutine of its own: the client may wait for a connection without watching
+// the context.
+func (c *call) apart(ctx context.Context) ([]rueidis.RedisResult, error) {
+	g, own := &gate{Context: ctx, endless: true}, *c // c itself need not be on the heap
 	done := make(chan []rueidis.RedisResult, 1)
-	go func() { done <- c.do(g) }()
+	go func() { done <- own.do(g) }()
 	select {
 	case replies := <-done:
 		return g.judge(replies, unanswered(replies))

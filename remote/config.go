@@ -34,9 +34,9 @@ type Config struct {
 	TLS *tls.Config
 
 	// Timeout is the time that the server may take to answer a command, and to accept a connection.
-	// After that the call fails, and its error is os.ErrDeadlineExceeded. The connection is given
-	// up, within about two more seconds if several calls share it. A context that ends earlier ends
-	// its call earlier. The default is 5 seconds.
+	// After that, or up to an eighth earlier, the call fails, and its error is
+	// os.ErrDeadlineExceeded. The connection is given up, within about two more seconds if several
+	// calls share it. A context that ends earlier ends its call earlier. The default is 5 seconds.
 	Timeout time.Duration
 
 	// CacheBytes is about how much memory on this machine maps take to cache entries that Get, Load

@@ -30,6 +30,7 @@ type link struct {
 	has     features
 	near    *near // the cache of maps, nil for none
 	conns   *conns
+	common  atomic.Pointer[commonLimit]
 	trace   func(context.Context, []string) func(error) // Config.Trace
 	own     chan struct{}                               // has one for each connection that a call has for itself
 
