@@ -12,6 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/opened"
 	"github.com/copaldb/copal/internal/store"
 )
@@ -134,11 +135,11 @@ func (b driven) items(at *place, values bool) iter.Seq[engine.Item] {
 }
 
 func (b driven) inOrder(at *place, by keycodec.Order, span engine.Span, values bool) iter.Seq[engine.Item] {
-	return b.sorted(engine.SortRange(at.prefix, by, span), span.Down, values)
+	return b.sorted(keyrange.Sorted(at.prefix, by, span), span.Down, values)
 }
 
 func (b driven) scan(span engine.Span, values bool) iter.Seq[engine.Item] {
-	return b.sorted(engine.KeyRange(span), span.Down, values)
+	return b.sorted(keyrange.Keys(span), span.Down, values)
 }
 
 func (b driven) sorted(r engine.Range, down, values bool) iter.Seq[engine.Item] {

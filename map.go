@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 )
 
 // Map is a typed map in a store. It is safe for concurrent use. No method holds a lock while a
@@ -341,11 +342,11 @@ func (m *bareMap) deleteBetween(from, to bound) error {
 	if err != nil {
 		return err
 	}
-	return m.deleteRange(engine.SortRange(m.prefix, m.order, span))
+	return m.deleteRange(keyrange.Sorted(m.prefix, m.order, span))
 }
 
 func (m *bareMap) deletePrefix(p string) error {
-	return m.deleteRange(engine.PrefixRange(append(m.prefix, p...)))
+	return m.deleteRange(keyrange.Prefix(append(m.prefix, p...)))
 }
 
 // deleteRange is deleteRange of the handle, unless the map is closed.
@@ -373,11 +374,11 @@ func (r *Raw) Clear() error { return r.DeletePrefix(nil) }
 // DeleteRange removes the entries whose whole keys are in [from, to), compared as bytes, as
 // Map.Clear does. That includes entries of maps and collections. A nil bound is no bound.
 func (r *Raw) DeleteRange(from, to []byte) error {
-	return r.deleteRange(engine.KeyRange(engine.Span{Low: from, High: to}))
+	return r.deleteRange(keyrange.Keys(engine.Span{Low: from, High: to}))
 }
 
 // DeletePrefix removes the entries whose whole keys begin with p, as DeleteRange does.
-func (r *Raw) DeletePrefix(p []byte) error { return r.deleteRange(engine.PrefixRange(p)) }
+func (r *Raw) DeletePrefix(p []byte) error { return r.deleteRange(keyrange.Prefix(p)) }
 
 // Drop removes a map: its entries, as Map.Clear does, and its types, so that it may be opened with
 // others. An open map must be closed first. If there is no such map, Drop does nothing.

@@ -152,7 +152,7 @@ func ExampleKeys() {
 	for _, key := range []string{"log:3", "log:1", "users:alice", "log:2"} {
 		db.Raw().Set([]byte(key), nil)
 	}
-	for key, err := range admin.Keys(db, []byte("log:"), []byte("log:3"), true) {
+	for key, err := range admin.Keys(db, admin.Selection{Prefix: []byte("log:"), To: []byte("log:3"), Backward: true}) {
 		if err != nil {
 			log.Fatal(err)
 		}

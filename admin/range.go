@@ -16,10 +16,6 @@ type Range struct {
 	parsed bool
 }
 
-// ErrUnbounded is returned by DeleteRange for a range with exactly one bound in an order other than
-// bytewise: no record can delete it.
-var ErrUnbounded = errors.New("copal: a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
-
 var errNoRange = errors.New("copal: a Range that ParseRange has not returned")
 
 // ParseRange returns the range that start and rest name, in the form in which the log has the key
@@ -30,7 +26,7 @@ var errNoRange = errors.New("copal: a Range that ParseRange has not returned")
 //	ages:9    "int ages:30"          the keys of the map ages in [9, 30)
 //	ages:     "int"                  all keys of ages, as integers
 //
-// Bounds may be left out, also of a range that no record can delete.
+// Bounds may be left out.
 func ParseRange(start, rest []byte) (Range, error) {
 	r, err := engine.AskedRange(start, rest)
 	if err != nil {
@@ -105,23 +101,47 @@ func foundIn(tx *engine.Tx, item *engine.Item, before *Found) (Found, error) {
 	return Found{Entry: Entry{Key: item.Key, Collection: of.Type, Expires: timeOf(deadline)}}, err
 }
 
-// DeleteRange deletes the entries in a range as one write, which is as durable as Put. The error may
-// be ErrUnbounded, or errors.ErrUnsupported for a store on another machine.
+// DeleteRange deletes the entries in a range as one write, which is as durable as Put. For a store
+// on another machine the error is errors.ErrUnsupported.
 func DeleteRange[S Writable](in S, r *Range) error {
-	switch {
-	case !r.parsed:
+	if !r.parsed {
 		return errNoRange
-	case !r.of.IsDeletable():
-		return ErrUnbounded
 	}
 	store, tx, err := writable(in)
 	switch {
 	case err != nil:
 		return err
+	case !r.of.IsDeletable() && tx == nil:
+		return any(in).(*copal.DB).Update(func(tx *copal.Tx) error { return DeleteRange(tx, r) })
+	case !r.of.IsDeletable():
+		return deleteHalf(any(in).(*copal.Tx), *r)
 	case tx != nil:
 		return tx.DeleteRange(r.of)
 	}
 	return store.DeleteRange(r.of, engine.Process)
+}
+
+// deleteHalf deletes a range with one bound of two, which no record names: from its first key on, or up to its last
+// one, which is deleted by itself.
+func deleteHalf(tx *copal.Tx, r Range) error {
+	for end, err := range r.Entries(tx, nil, r.of.Span.High == nil) {
+		if err != nil {
+			return err
+		}
+		if r.of.Span.High == nil {
+			if _, err := tx.Raw().Delete(end.Key); err != nil {
+				return err
+			}
+			r.of.Span.High = r.of.SortKey(end.Key)
+		} else {
+			r.of.Span.Low = r.of.SortKey(end.Key)
+		}
+		if r.of.None() {
+			return nil
+		}
+		return engineTx(tx).DeleteRange(r.of)
+	}
+	return nil
 }
 
 // Len returns the number of entries in a store, or in a transaction, whose keys begin with prefix,

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/copaldb/copal"
@@ -72,8 +73,23 @@ func TestRange(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := admin.DeleteRange(db, &open); !errors.Is(err, admin.ErrUnbounded) {
-		t.Error("a record deletes a range of integers without an end:", err)
+	if err := admin.DeleteRange(db, &open); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(maps.Collect(ages.All())); got != "map[-3:-3 4:4]" {
+		t.Error("after a deletion from 9 on there are", got)
+	}
+	if open, err = (admin.Selection{Prefix: []byte("ages:"), To: []byte("ages:4")}).Range(db); err != nil {
+		t.Error(err)
+	}
+	if err := admin.DeleteRange(db, &open); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(maps.Collect(ages.All())); got != "map[4:4]" {
+		t.Error("after a deletion before 4 there are", got)
+	}
+	if _, err := (admin.Selection{From: []byte("ages:x"), To: []byte("ages:y")}).Range(db); !errors.Is(err, admin.ErrBound) {
+		t.Error("a bound that is no integer:", err)
 	}
 	wrong, err := admin.ParseRange([]byte("ages:9"), []byte("no order"))
 	if err == nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
-	"github.com/copaldb/copal/internal/span"
 )
 
 // The items are the entries of the map "items".
@@ -180,8 +179,8 @@ func (q *request) listItems() error {
 	defer s.Close()
 	q.w.Header()["Content-Type"] = sayJSON
 	out := &chunks{q: q}
-	all := span.Prefix(copal.MapPrefix(items))
-	sel := selection{prefix: all.Low, from: all.Low, to: all.High}
+	sel := selection{prefix: copal.MapPrefix(items)}
+	sel.keys.Prefix = sel.prefix
 	q.code = http.StatusOK
 	out.Write([]byte{'['})
 	first, line, now := true, []byte(nil), time.Now()

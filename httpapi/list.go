@@ -16,7 +16,6 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/jsontext"
 	"github.com/copaldb/copal/internal/ndjson"
-	"github.com/copaldb/copal/internal/span"
 )
 
 // A listing is read in a snapshot. So it is one moment, and says which: whoever goes on with the changes since misses
@@ -33,11 +32,10 @@ const cursorMark = "k"
 
 // selection is which entries of a map are listed.
 type selection struct {
-	prefix   []byte // of whole keys: the prefix of the map
-	from, to []byte // whole keys; to is not listed
-	backward bool
-	limit    int
-	where    *filters // nil for none
+	prefix []byte // of whole keys: the prefix of the map
+	keys   admin.Selection
+	limit  int
+	where  *filters // nil for none
 }
 
 // parseSelection reads the parameters of a listing.
@@ -46,15 +44,15 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 		return s, problemf(badRequest, "the name of a map is empty")
 	}
 	s.prefix = copal.MapPrefix(name)
-	within := append(bytes.Clone(s.prefix), query.Get("prefix")...)
-	s.from, s.to = within, span.Prefix([]byte(within)).High
+	whole := func(own string) []byte { return append(bytes.Clone(s.prefix), own...) }
+	s.keys.Prefix = whole(query.Get("prefix"))
 	if from := query.Get("from"); from != "" {
-		s.from = later(s.from, append(bytes.Clone(s.prefix), from...))
+		s.keys.From = whole(from)
 	}
 	if to := query.Get("to"); to != "" {
-		s.to = earlier(s.to, append(bytes.Clone(s.prefix), to...))
+		s.keys.To = whole(to)
 	}
-	if s.backward, err = flag(query, "reverse"); err != nil {
+	if s.keys.Backward, err = flag(query, "reverse"); err != nil {
 		return s, err
 	}
 	if text := query.Get("cursor"); text != "" {
@@ -63,12 +61,9 @@ func parseSelection(name string, query url.Values) (s selection, err error) {
 		if err != nil || !ours || len(own)+len(s.prefix) > copal.MaxKeyBytes {
 			return s, problemf(badRequest, "the cursor is not from a page")
 		}
-		if at := append(bytes.Clone(s.prefix), own...); s.backward {
-			s.to = earlier(s.to, at)
-		} else {
-			s.from = later(s.from, append(at, 0))
-		}
+		s.keys.After = whole(string(own))
 	}
+	s.keys.Keep = s.keys.After != nil || s.keys.From != nil // more is expected to come
 	s.limit = usualPage
 	if text := query.Get("limit"); text != "" {
 		if s.limit, err = strconv.Atoi(text); err != nil || s.limit < 1 || s.limit > mostPage {
@@ -93,27 +88,10 @@ func flag(query url.Values, name string) (bool, error) {
 	}
 }
 
-func later(a, b []byte) []byte {
-	if bytes.Compare(a, b) < 0 {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b []byte) []byte {
-	if a == nil || bytes.Compare(b, a) < 0 {
-		return b
-	}
-	return a
-}
-
 // each yields the entries of a snapshot that are selected, those that hold collections left out.
 func (q *request) each(s *copal.Snapshot, sel *selection) iter.Seq2[*found, error] {
 	return func(yield func(*found, error) bool) {
-		if bytes.Compare(sel.from, sel.to) >= 0 && sel.to != nil {
-			return
-		}
-		for key, err := range admin.Keys(s, sel.from, sel.to, sel.backward) {
+		for key, err := range admin.Keys(s, sel.keys) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -306,16 +284,27 @@ func (q *request) deleteRange() error {
 		return err
 	}
 	if len(query) == 1 && all {
-		if err := q.clear(q.r.PathValue("map"), d); err != nil {
-			return err
-		}
-	} else if sel.to == nil || bytes.Compare(sel.from, sel.to) < 0 {
-		if err := q.db.Raw().With(d).DeleteRange(sel.from, sel.to); err != nil {
-			return err
-		}
+		err = q.clear(q.r.PathValue("map"), d)
+	} else {
+		err = q.deleteSelected(&sel.keys, d)
+	}
+	if err != nil {
+		return err
 	}
 	q.status(http.StatusNoContent)
 	return nil
+}
+
+// deleteSelected deletes the selected entries.
+func (q *request) deleteSelected(sel *admin.Selection, d copal.Durability) error {
+	of, err := sel.Range(q.db)
+	if err != nil {
+		return err
+	}
+	if err := admin.DeleteRange(q.db, &of); err != nil || d != copal.FSync {
+		return err
+	}
+	return q.db.Sync()
 }
 
 // isCollection reports whether a collection was read as a value.

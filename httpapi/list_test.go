@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,8 +168,84 @@ func TestLines(t *testing.T) {
 // A cursor is a key, in characters that need no escapes.
 func TestCursor(t *testing.T) {
 	s, err := parseSelection("m", url.Values{"cursor": {cursorMark + base64.RawURLEncoding.EncodeToString([]byte("\xfb\xff"))}})
-	if err != nil || !bytes.Equal(s.from, []byte("m:\xfb\xff\x00")) {
-		t.Errorf("%q, %v", s.from, err)
+	if err != nil || !bytes.Equal(s.keys.After, []byte("m:\xfb\xff")) {
+		t.Errorf("%q, %v", s.keys.After, err)
+	}
+}
+
+// A map of integers is listed, and deleted from, in the order of its keys, page by page.
+func TestPagesInTheOrderOfTheMap(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	posts, err := copal.OpenMap[int, string](db, "posts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for n := -20; n < 120; n += 3 {
+		all = append(all, strconv.Itoa(n))
+		if err := posts.Set(n, "text"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := Handler(db)
+	ask := func(method, query string) (code int, body struct {
+		Entries []struct{ Key string }
+		Next    string
+	}) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, "/v1/maps/posts?"+query, nil))
+		json.Unmarshal(w.Body.Bytes(), &body)
+		return w.Code, body
+	}
+	pages := func(query string) (keys []string) {
+		for next := ""; ; {
+			code, page := ask("GET", query+"&limit=7&cursor="+next)
+			if code != 200 {
+				t.Fatalf("%s: %d", query, code)
+			}
+			for _, e := range page.Entries {
+				keys = append(keys, e.Key)
+			}
+			if next = page.Next; next == "" {
+				return keys
+			}
+		}
+	}
+	from := func(n string) int { return slices.Index(all, n) }
+	reversed := slices.Clone(all)
+	slices.Reverse(reversed)
+	for query, want := range map[string][]string{
+		"":                     all,
+		"reverse=true":         reversed,
+		"from=10&to=100":       all[from("10"):from("100")],
+		"from=9":               all[from("10"):],
+		"to=-5":                all[:from("-5")],
+		"prefix=1":             {"1", "10", "13", "16", "19", "100", "103", "106", "109", "112", "115", "118"},
+		"prefix=1&to=100":      {"1", "10", "13", "16", "19"},
+		"from=100&to=10":       nil,
+		"from=-5&reverse=true": reversed[:len(all)-from("-5")],
+	} {
+		if got := pages(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	for _, bad := range []string{"GET from=x", "GET to=1.5", "DELETE from=x", "DELETE prefix=1&to=100"} {
+		method, query, _ := strings.Cut(bad, " ")
+		if code, _ := ask(method, query); code != 400 {
+			t.Errorf("%s: %d", bad, code)
+		}
+	}
+	for _, query := range []string{"from=9&to=12", "from=100", "to=-5", "prefix=1"} {
+		if code, _ := ask("DELETE", query); code != 204 {
+			t.Errorf("DELETE %s: %d", query, code)
+		}
+	}
+	if got := pages(""); !slices.Equal(got, []string{"-5", "-2", "4", "7", "22", "25", "28", "31", "34", "37", "40", "43", "46", "49", "52", "55", "58", "61", "64", "67", "70", "73", "76", "79", "82", "85", "88", "91", "94", "97"}) {
+		t.Errorf("after the deletions %q", got)
 	}
 }
 

@@ -106,6 +106,8 @@ func problemOf(err error) *problem {
 		p = problemf(misfit, "%v", wrong.Err)
 		p.Field = wrong.Field
 		return p
+	case errors.Is(err, admin.ErrBound):
+		return problemf(badRequest, "%s", plain(err))
 	case errors.Is(err, copal.ErrTooLarge):
 		return problemf(tooLarge, "%s", plain(err))
 	case errors.Is(err, copal.ErrHistoryLost), errors.Is(err, copal.ErrSnapshotLost):

@@ -165,6 +165,11 @@ func TestMapsByName(t *testing.T) {
 	p.want("COPAL.MAP DECLARE a", "OK")
 	p.want("COPAL.MAP DECLARE a", "OK")
 	p.want("COPAL.MAP LIST", `["a" "b:c"]`)
+	p.want("COPAL.MAP ORDERS", "[]")
+	if _, err := copal.OpenMap[int, string](s.DB, "b:c"); err != nil {
+		t.Fatal(err)
+	}
+	p.want("COPAL.MAP ORDERS", `["b:c" "int"]`)
 	p.want(`COPAL.MAP DECLARE ""`, "(error) ERR copal: DeclareMap needs the name of a map")
 	if got := p.do("COPAL.MAP DECLARE " + strings.Repeat("x", copal.MaxKeyBytes)); !strings.HasPrefix(got, "(error) ERR copal: too large") {
 		t.Error(got)

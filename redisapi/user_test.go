@@ -32,7 +32,7 @@ var shop = access.User{Name: "shop", Tokens: []string{access.Hash("shop")}, Read
 const withoutKeys = "acl|whoami asking auth client|caching client|durability client|getname client|getredir client|id client|info client|no-touch client|reply " +
 	"client|setinfo client|setname client|tracking client|trackinginfo cluster|countkeysinslot cluster|info cluster|keyslot cluster|myid cluster|nodes " +
 	"cluster|shards cluster|slots command command|count command|docs command|getkeys command|getkeysandflags command|info command|list copal.begin copal.commit " +
-	"copal.feed|close copal.feed|next copal.feed|open copal.map|declare copal.map|list copal.rollback copal.schema|get copal.schema|set dbsize discard echo exec " +
+	"copal.feed|close copal.feed|next copal.feed|open copal.map|declare copal.map|list copal.map|orders copal.rollback copal.schema|get copal.schema|set dbsize discard echo exec " +
 	"function|kill function|list function|stats hello info keys lastsave memory|doctor memory|purge memory|stats multi ping psubscribe publish " +
 	"pubsub|channels pubsub|numpat pubsub|numsub pubsub|shardchannels pubsub|shardnumsub punsubscribe quit readonly readwrite reset role scan script|exists script|flush " +
 	"script|kill select spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait waitaof"

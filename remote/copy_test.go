@@ -10,6 +10,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 )
 
 // TestDumps moves whole entries of keys.
@@ -69,7 +70,7 @@ func TestServedMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"image/png", "text/html", ""}
-	for e, err := range d.(driver.Sorted).InOrder(t.Context(), engine.KeyRange(engine.Span{}), false, true) {
+	for e, err := range d.(driver.Sorted).InOrder(t.Context(), keyrange.Keys(engine.Span{}), false, true) {
 		if err != nil || len(want) == 0 || e.Content != want[0] || e.Deadline != 4e12 || string(e.Value) != "v" {
 			t.Fatalf("%q is %q until %d, %v; want %q", e.Key, e.Content, e.Deadline, err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 )
 
 // Now returns the sequence number of the last write.
@@ -139,7 +140,7 @@ func change(pairs map[string]rueidis.RedisMessage) (c driver.Change, err error) 
 	c.HasOld = c.Old != nil
 	if c.Range {
 		c.Rest = text("rest")
-		in, err := engine.RangeOf(c.Key, c.Rest)
+		in, err := keyrange.Deleted(c.Key, c.Rest)
 		if err != nil {
 			return c, fmt.Errorf("copal: the server sent an invalid range: %w", err)
 		}

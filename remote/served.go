@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/wire"
 )
 
@@ -24,11 +26,12 @@ type ordered struct{ *redis }
 type served struct{ ordered }
 
 var (
-	_ driver.Schemas  = (*served)(nil)
-	_ driver.Sorted   = (*served)(nil)
-	_ driver.Sessions = (*served)(nil)
-	_ driver.Feed     = (*served)(nil)
-	_ driver.Session  = (*session)(nil)
+	_ driver.Schemas   = (*served)(nil)
+	_ driver.Sorted    = (*served)(nil)
+	_ driver.KeyOrders = (*served)(nil)
+	_ driver.Sessions  = (*served)(nil)
+	_ driver.Feed      = (*served)(nil)
+	_ driver.Session   = (*session)(nil)
 )
 
 func newServed(r *redis) *served {
@@ -168,9 +171,25 @@ func (r *redis) getEntry(ctx context.Context, key []byte) (driver.Entry, error) 
 	return e, err
 }
 
+// KeyOrders returns the order of the keys of each map. A server of an older version knows none.
+func (s *served) KeyOrders(ctx context.Context) (map[string]string, error) {
+	m, err := s.get(ctx, ask("COPAL.MAP", "ORDERS"))
+	if err != nil && strings.Contains(err.Error(), "nknown subcommand") {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	of, err := m.AsStrMap()
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return of, nil
+}
+
 // Entries yields the entries whose keys begin with prefix.
 func (o ordered) Entries(ctx context.Context, prefix []byte, values bool) iter.Seq2[driver.Entry, error] {
-	return o.InOrder(ctx, engine.PrefixRange(prefix), false, values)
+	return o.InOrder(ctx, keyrange.Prefix(prefix), false, values)
 }
 
 // DeleteRange deletes the entries in a range, as one write.

@@ -22,6 +22,7 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 	"github.com/copaldb/copal/cmd/copal/internal/exporting"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/pagetest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/store"
@@ -311,6 +312,6 @@ func writeStoreOfThePage(t *testing.T, dir string) {
 	time.Sleep(time.Second)
 	_, err = s.Delete(nil, []byte("draft"), engine.Process)
 	check(err)
-	check(s.DeleteRange(engine.PrefixRange([]byte("tmp/")), engine.Process))
+	check(s.DeleteRange(keyrange.Prefix([]byte("tmp/")), engine.Process))
 	check(s.Close())
 }

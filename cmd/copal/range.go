@@ -6,9 +6,14 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/cli"
 )
 
-const rangeHelp = `Print the entries with keys in [FROM, TO), in the order of the bytes of their keys: FROM is
-among them, and TO is not. Without TO it goes to the last key; an empty FROM begins with
-the first. With --reverse FROM is still the smaller one.
+const rangeHelp = `Print the entries with keys in [FROM, TO), in order: FROM is among them, and TO is not.
+Without TO it goes to the last key; an empty FROM begins with the first. With --reverse
+FROM is still the smaller one.
+
+Keys come in the order of their bytes, and the keys of a map in the order of their type:
+if posts has integers as keys, posts:9 is before posts:12, and "range app.db posts:9
+posts:12" prints 9, 10 and 11. A bound in such a map has to be a key of the type; of a
+time, a date is one, too.
 
 The output is that of copal scan.`
 

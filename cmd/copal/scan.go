@@ -10,7 +10,7 @@ import (
 )
 
 const scanHelp = `Print the entries whose keys begin with PREFIX, all if it is not given, in the order of
-the bytes of their keys.
+copal range.
 
 Each line is a key, a tab, and a value. Keys are shown as copal ls shows them. A value
 is shown as it is, JSON for instance; one that is empty, begins with b", has a space at

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
@@ -45,7 +46,7 @@ func live(t *testing.T, rng *rand.Rand) (l *lived, s *engine.Store) {
 		case 0, 8:
 			storetest.Delete(t, s, key)
 		case 1:
-			if err := s.DeleteRange(engine.PrefixRange([]byte("key 1")), engine.Process); err != nil {
+			if err := s.DeleteRange(keyrange.Prefix([]byte("key 1")), engine.Process); err != nil {
 				t.Fatal(err)
 			}
 		case 2:

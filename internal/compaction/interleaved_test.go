@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/repair"
 	"github.com/copaldb/copal/internal/seglog"
@@ -183,12 +184,12 @@ func some(t *testing.T, s *engine.Store, r *rand.Rand, keys int, text string, cl
 		_, err = s.Write(nil, &w)
 	case 3:
 		if r.IntN(4) == 0 {
-			err = s.DeleteRange(engine.PrefixRange([]byte([]string{"m:", "n:1", "n:", "1"}[r.IntN(4)])), engine.Process)
+			err = s.DeleteRange(keyrange.Prefix([]byte([]string{"m:", "n:1", "n:", "1"}[r.IntN(4)])), engine.Process)
 		}
 	case 4:
 		err = s.Transact(engine.Process, func(tx *engine.Tx) error {
 			if r.IntN(2) == 0 {
-				if err := tx.DeleteRange(engine.PrefixRange([]byte([]string{"m:", "n:1", "n:", "1"}[r.IntN(4)]))); err != nil {
+				if err := tx.DeleteRange(keyrange.Prefix([]byte([]string{"m:", "n:1", "n:", "1"}[r.IntN(4)]))); err != nil {
 					return err
 				}
 			}

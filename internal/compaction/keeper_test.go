@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/storetest"
@@ -83,7 +84,7 @@ func TestHousekeepingEndsBesideSnapshot(t *testing.T) {
 func TestSnapshotBesideDroppedDeletions(t *testing.T) {
 	for name, remove := range map[string]func(s *engine.Store) error{
 		"a deletion": func(s *engine.Store) error { _, err := s.Delete(nil, []byte("gone"), engine.Process); return err },
-		"a range":    func(s *engine.Store) error { return s.DeleteRange(engine.PrefixRange([]byte("gone")), engine.Process) },
+		"a range":    func(s *engine.Store) error { return s.DeleteRange(keyrange.Prefix([]byte("gone")), engine.Process) },
 		"a group": func(s *engine.Store) error {
 			return s.Transact(engine.Process, func(tx *engine.Tx) error {
 				return errors.Join(tx.Write(nil, &engine.Write{Key: []byte("gone"), Delete: true}), tx.Write(nil, &engine.Write{Key: []byte("other"), Delete: true}))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
@@ -55,7 +56,7 @@ func (w *windowedStore) fill(t *testing.T, s *engine.Store) {
 				now[key] = value
 				break
 			}
-			r := engine.PrefixRange([]byte(key))
+			r := keyrange.Prefix([]byte(key))
 			if err := s.DeleteRange(r, engine.Process); err != nil {
 				t.Fatal(err)
 			}

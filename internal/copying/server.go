@@ -16,6 +16,7 @@ import (
 	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 )
 
 // server is a store that a driver keeps, on another machine or in another process. With sessions, as copal serve has
@@ -125,7 +126,7 @@ type sessionView struct {
 
 func (v sessionView) entries(from, to []byte) iter.Seq2[admin.Entry, error] {
 	return func(yield func(admin.Entry, error) bool) {
-		for e, err := range v.session.InOrder(v.ctx, engine.KeyRange(engine.Span{Low: from, High: to, HighOpen: true}), false, true) {
+		for e, err := range v.session.InOrder(v.ctx, keyrange.Keys(engine.Span{Low: from, High: to, HighOpen: true}), false, true) {
 			var out admin.Entry
 			if err == nil {
 				out, err = v.s.entryOf(&e)

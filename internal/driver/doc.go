@@ -6,7 +6,7 @@
 // exist.
 //
 // Driver has the methods of every store. Features of some stores are interfaces of their own, which
-// the driver implements or not: Sorted, Schemas, Caching, Collections, Sessions, Feed, Informing.
+// the driver implements or not: Sorted, KeyOrders, Schemas, Caching, Collections, Sessions, Feed, Informing.
 // Without Schemas, values are decoded by the map's codec; without Caching, each read calls Get.
 // Without another one, the calls that need it return errors.ErrUnsupported. Noticing, Maps, Dumps
 // and Whole are for copies of whole stores. Package elements implements Collections for the engine.

@@ -95,6 +95,12 @@ type Sorted interface {
 	InOrder(ctx context.Context, r engine.Range, down, values bool) iter.Seq2[Entry, error]
 }
 
+// KeyOrders is a driver, which is Sorted, whose store knows the types of the keys of its maps.
+type KeyOrders interface {
+	// KeyOrders returns the order of the keys of each map for which it is known, by its name.
+	KeyOrders(ctx context.Context) (map[string]string, error)
+}
+
 // Schemas is a driver whose store knows by which schema each value was encoded, as the engine does. Where it is
 // missing, a value is decoded by the codec of its map and the type that the map has now.
 type Schemas interface {
@@ -231,5 +237,5 @@ type Change struct {
 	ValueErr  error                 // why Value cannot be read, nil if it can
 	OldErr    error                 // why Old cannot be read, nil if it can
 	Covers    func(key []byte) bool // of a Range: whether it has the key
-	Rest      []byte                // of a Range: with Key, the arguments of engine.RangeOf
+	Rest      []byte                // of a Range: with Key, the arguments of keyrange.Deleted
 }

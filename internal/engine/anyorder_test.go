@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -119,7 +120,7 @@ func TestCountUnder(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCounts(t, s, list, 9, 1)
-	if err := s.DeleteRange(PrefixRange([]byte("db1:1")), Process); err != nil {
+	if err := s.DeleteRange(keyrange.Prefix([]byte("db1:1")), Process); err != nil {
 		t.Fatal(err)
 	}
 	wantCounts(t, s, list, 8, 1)
@@ -137,7 +138,7 @@ func TestCountUnder(t *testing.T) {
 			t.Errorf("the keys of %q were sorted", table.Name())
 		}
 	}
-	if err := s.DeleteRange(PrefixRange([]byte("db1:")), Process); err != nil {
+	if err := s.DeleteRange(keyrange.Prefix([]byte("db1:")), Process); err != nil {
 		t.Fatal(err)
 	}
 	wantCounts(t, s, list, 0, 2)

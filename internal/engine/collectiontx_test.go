@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -366,7 +367,7 @@ func TestMovedAndBackOverARange(t *testing.T) {
 	err := s.Transact(Process, func(tx *Tx) error {
 		return errors.Join(
 			tx.Rename([]byte("a"), []byte("b"), HashType),
-			tx.DeleteRange(PrefixRange([]byte("a"))),
+			tx.DeleteRange(keyrange.Prefix([]byte("a"))),
 			tx.Rename([]byte("b"), []byte("a"), HashType))
 	})
 	if err != nil {

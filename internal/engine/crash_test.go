@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -181,7 +182,7 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 	case "range", "rangefsync":
 		o.deleteAll(st.key)
 		o.began()
-		if err = s.DeleteRange(PrefixRange([]byte(st.key)), durabilityOf(st)); err != nil {
+		if err = s.DeleteRange(keyrange.Prefix([]byte(st.key)), durabilityOf(st)); err != nil {
 			return s, err
 		}
 		o.Acked = o.Started

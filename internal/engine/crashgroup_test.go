@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -50,7 +51,7 @@ func randomPrefix(rng *rand.Rand) string {
 
 func rangesOf(prefixes []string) (list []Range) {
 	for _, p := range prefixes {
-		list = append(list, PrefixRange([]byte(p)))
+		list = append(list, keyrange.Prefix([]byte(p)))
 	}
 	return list
 }

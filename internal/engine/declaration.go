@@ -85,13 +85,19 @@ func (t *Table) KeysName() string {
 	return ""
 }
 
-// isInBytes reports whether the keys are in the order of their bytes, as far as is known.
-func (t *Table) isInBytes() bool {
+// knownOrder returns the order of the table's keys. ok is false if none is known.
+func (t *Table) knownOrder() (by keycodec.Order, ok bool) {
 	name := t.KeysName()
 	if c := t.cells.Load(); c != nil && name == "" {
 		name = c.values.Keys
 	}
-	return name == "" || name == keycodec.BytesOrder.Name()
+	return keycodec.OrderNamed(name)
+}
+
+// isInBytes reports whether the keys are in the order of their bytes, as far as is known.
+func (t *Table) isInBytes() bool {
+	by, ok := t.knownOrder()
+	return !ok || by.IsBytes()
 }
 
 // options returns the options that the log should have for the table.

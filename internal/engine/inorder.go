@@ -53,11 +53,11 @@ func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) ite
 	}
 }
 
-// walker goes through one open map.
+// walker goes through one map.
 type walker struct {
 	store  *Store
 	table  *Table
-	cells  *Cells
+	cells  *Cells // nil if it is not open; then there are no values
 	by     keycodec.Order
 	span   Span
 	values bool
@@ -106,10 +106,12 @@ func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
 func (w *walker) keys(yield func(Item) bool) keyCursor {
 	var fresh order.Cursor
 	var logged *orderedCursor
-	if w.store.orderToWalk(w.table, w.by, true) != nil {
-		w.store.flush(w.cells) // failed writes are in memory
-		fresh = w.fresh()
-		logged = w.store.keptKeys(w.table, w.by, w.span, true)
+	if w.store.orderToWalk(w.table, w.by, !w.span.Once) != nil {
+		if w.cells != nil {
+			w.store.flush(w.cells) // failed writes are in memory
+			fresh = w.fresh()
+		}
+		logged = w.store.keptKeys(w.table, w.by, w.span, !w.span.Once)
 	}
 	switch {
 	case logged == nil:
@@ -123,7 +125,11 @@ func (w *walker) keys(yield func(Item) bool) keyCursor {
 // each passes on all keys of the map, in no order.
 func (w *walker) each(first bool, f func([]byte) error, yield func(Item) bool) error {
 	var sortKey []byte
-	for item := range w.store.Entries(w.cells, false) {
+	all := w.store.Keys(w.table)
+	if w.cells != nil {
+		all = w.store.Entries(w.cells, false)
+	}
+	for item := range all {
 		switch {
 		case item.Err == seglog.ErrClosed:
 			return seglog.ErrClosed

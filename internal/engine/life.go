@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/collection"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -127,7 +128,7 @@ func (l *life) isAbout(e *seglog.Record) (bool, error) {
 	case e.Space != l.space || e.Kind != record.Value && e.Kind != record.Meta || e.Op == record.Part || e.Op == record.Commit:
 		return false, nil
 	case e.Op == record.Range:
-		r, err := RangeOf(e.Key, e.Value)
+		r, err := keyrange.Deleted(e.Key, e.Value)
 		return err == nil && r.Has(l.key), err
 	}
 	return bytes.Equal(e.Key, l.key), nil

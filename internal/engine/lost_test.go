@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -241,10 +242,10 @@ func TestReadBesideDamagedRange(t *testing.T) {
 		of           func(*Table) Range
 		intact, lost []string
 	}{
-		"bounds": {func(*Table) Range { return KeyRange(Span{Low: []byte("k2"), High: []byte("l")}) }, []string{"a1", "k1"}, []string{"k2", "k3", "k5"}},
-		"prefix": {func(*Table) Range { return PrefixRange([]byte("k")) }, []string{"a1"}, []string{"k", "k1", "k5"}},
+		"bounds": {func(*Table) Range { return keyrange.Keys(Span{Low: []byte("k2"), High: []byte("l")}) }, []string{"a1", "k1"}, []string{"k2", "k3", "k5"}},
+		"prefix": {func(*Table) Range { return keyrange.Prefix([]byte("k")) }, []string{"a1"}, []string{"k", "k1", "k5"}},
 		"by numbers": {func(table *Table) Range {
-			return SortRange(table.prefixBytes(), ints, Span{Low: sortKey("9"), High: sortKey("100")})
+			return keyrange.Sorted(table.prefixBytes(), ints, Span{Low: sortKey("9"), High: sortKey("100")})
 		}, []string{"a1", "k"}, []string{"m:99", "m:10"}},
 	} {
 		for _, settled := range []bool{false, true} { // an INDEX has the entries

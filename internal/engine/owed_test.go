@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -275,7 +276,7 @@ func (m *endsModel) deleteRange() {
 			delete(m.logged, key)
 		}
 	}
-	if err := m.s.DeleteRange(PrefixRange([]byte(prefix)), Process); err != nil {
+	if err := m.s.DeleteRange(keyrange.Prefix([]byte(prefix)), Process); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -497,7 +498,7 @@ func (m *passingModel) step() {
 		m.walk()
 	case 13:
 		prefix := m.key()
-		if err := m.s.DeleteRange(PrefixRange([]byte(prefix)), Process); err != nil {
+		if err := m.s.DeleteRange(keyrange.Prefix([]byte(prefix)), Process); err != nil {
 			t.Fatal(err)
 		}
 		maps.DeleteFunc(m.content, func(key string, _ bool) bool { return strings.HasPrefix(key, prefix) })

@@ -10,6 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -30,178 +31,48 @@ import (
 // of them. So all records before it in the log are older, and none after it is. A member of a group
 // that was written ahead, and whose key is in the range of a deletion that was appended since, is
 // written again with the commit (together.go).
-type Range struct {
-	prefix []byte         // of the whole keys
-	by     keycodec.Order // of the rest of the key
-	span   Span           // of the sort keys of that
-}
+type Range = keyrange.Range
 
-// PrefixRange has all whole keys that begin with prefix.
-func PrefixRange(prefix []byte) Range {
-	return Range{prefix: bytes.Clone(prefix), by: keycodec.BytesOrder}
-}
-
-// KeyRange has the whole keys in a span.
-func KeyRange(span Span) Range {
-	return Range{by: keycodec.BytesOrder, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
-}
-
-// SortRange has the keys that begin with prefix, and whose sort keys after it are in a span that includes its
-// lower bound, but not its upper one.
-func SortRange(prefix []byte, by keycodec.Order, span Span) Range {
-	r := Range{prefix: bytes.Clone(prefix), by: by, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
-	if !by.IsBytes() || r.all() {
-		return r
-	}
-	r.span.Low, r.span.High, r.prefix = r.whole(r.span.Low), r.Until(), nil
-	return r
-}
-
-// whole returns the whole key with the sort key of a key of the type.
-func (r *Range) whole(sortKey []byte) []byte {
-	key, _ := r.by.AppendKey(bytes.Clone(r.prefix), sortKey)
-	return key
-}
-
-// all reports whether the range has all keys that begin with the prefix.
-func (r *Range) all() bool { return r.span.Unbounded() }
-
-// none reports whether the range has no key.
-func (r *Range) none() bool { return r.span.High != nil && bytes.Compare(r.span.Low, r.span.High) >= 0 }
-
-// Until returns the whole key before which the range ends, nil for none.
-func (r *Range) Until() []byte {
-	switch {
-	case r.all(), r.span.High == nil && r.by.IsBytes():
-		return PrefixSpan(r.prefix).High
-	case r.span.High == nil:
-		return nil
-	}
-	return r.whole(r.span.High)
-}
-
-// Has reports whether a whole key is in the range.
-func (r *Range) Has(key []byte) bool {
-	if !bytes.HasPrefix(key, r.prefix) {
-		return false
-	}
-	if r.all() {
-		return true
-	}
-	own := key[len(r.prefix):]
-	if r.by.IsBytes() {
-		return r.span.Has(own)
-	}
-	var room [64]byte
-	return r.span.Has(r.by.AppendSortKey(room[:0], view(own)))
-}
-
-// Meets reports whether the range may have whole keys that begin with p.
-func (r *Range) Meets(p []byte) bool {
-	if !bytes.HasPrefix(p, r.prefix) && !bytes.HasPrefix(r.prefix, p) {
-		return false
-	}
-	if !r.by.IsBytes() || len(r.prefix) > 0 {
-		return true
-	}
-	all := PrefixSpan(p)
-	return !(r.span.High != nil && bytes.Compare(r.span.High, all.Low) <= 0) && !(all.High != nil && bytes.Compare(r.span.Low, all.High) >= 0)
-}
-
-// tables returns the tables of a key space that may have keys of the range: a single one, if all its keys are
+// tablesOf returns the tables of a key space that may have keys of a range: a single one, if all its keys are
 // of one map. The caller is inside the gate, or alone.
-func (r *Range) tables(sp *space) []*Table {
-	first := r.record().Key
-	if t := sp.route(record.Value, first); t != sp.raw && r.within(t) {
+func (sp *space) tablesOf(r *Range) []*Table {
+	first, _ := r.Deletion()
+	if t := sp.route(record.Value, first); t != sp.raw && t.hasEndOf(r) {
 		return []*Table{t}
 	}
 	return seglog.Without(sp.tables(), func(t *Table) bool { return !r.Meets(t.prefixBytes()) })
 }
 
-// within reports whether the range, which begins in a map's keys, ends in them, too.
-func (r *Range) within(t *Table) bool {
-	if len(r.prefix) >= t.prefix {
+// hasEndOf reports whether a range that begins in a map's keys ends in them, too.
+func (t *Table) hasEndOf(r *Range) bool {
+	if len(r.Prefix) >= t.prefix {
 		return true
 	}
-	return r.span.High != nil && bytes.Compare(r.span.High, t.keys.High) <= 0
+	return r.Span.High != nil && bytes.Compare(r.Span.High, t.keys.High) <= 0
 }
 
-// ownSpan returns the range as a span of the table's sort keys; ok is false if it is none in that order.
-func (r *Range) ownSpan(t *Table, by keycodec.Order) (sp Span, ok bool) {
+// spanOf returns a range as a span of the table's sort keys; ok is false if it is none in that order.
+func (t *Table) spanOf(r *Range, by keycodec.Order) (sp Span, ok bool) {
 	switch p := t.prefixBytes(); {
-	case bytes.HasPrefix(p, r.prefix) && r.all():
+	case bytes.HasPrefix(p, r.Prefix) && r.All():
 		return Span{}, true
-	case by.IsBytes() && r.by.IsBytes():
-		whole := r.span
-		if r.all() {
-			whole = PrefixSpan(r.prefix)
-		}
-		w := scan{span: whole}
+	case by.IsBytes() && r.By.IsBytes():
+		w := scan{span: r.Sorts()}
 		return w.ownSpan(t), true
 	default:
-		return r.span, by == r.by && bytes.Equal(p, r.prefix)
+		return r.Span, by == r.By && bytes.Equal(p, r.Prefix)
 	}
 }
 
-// record returns the record that deletes r. It has a key and, unless the range is a prefix, a value:
-//
-//	users:            all keys that begin so
-//	users:b  bytes users:d    the keys in [users:b, users:d), by their bytes
-//	b  bytes                  the keys in [b, ∞)
-//	ages:9   int ages:30      the keys of ages in [9, 30), as integers
-func (r *Range) record() seglog.Pending {
-	p := seglog.Pending{Head: record.Head{Op: record.Range, Kind: record.Value}, Key: r.prefix}
-	if r.all() {
-		return p
-	}
-	p.Key, p.Value = r.whole(r.span.Low), []byte(r.by.Name())
-	if r.span.High != nil {
-		p.Value = append(append(p.Value, ' '), r.whole(r.span.High)...)
-	}
-	return p
-}
-
-// check returns an error for a bound that no key can have.
-func (r *Range) check() error {
-	for _, bound := range [][]byte{r.record().Key, r.Until()} {
+// checkRange returns an error for a bound that no key can have.
+func checkRange(r *Range) error {
+	first, _ := r.Deletion()
+	for _, bound := range [][]byte{first, r.Until()} {
 		if err := (&Write{Key: bound}).check(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// RangeOf returns the range of a record that deletes one. The bytes are the record's.
-func RangeOf(key, value []byte) (Range, error) {
-	if len(value) == 0 {
-		return Range{prefix: key, by: keycodec.BytesOrder}, nil
-	}
-	name, high, bounded := bytes.Cut(value, []byte{' '})
-	by, ok := keycodec.OrderNamed(string(name))
-	if !ok {
-		return Range{}, fmt.Errorf("%w: a range of keys in the order %q", record.ErrVersion, name)
-	}
-	r := Range{by: by, span: Span{Low: key, HighOpen: true}}
-	if bounded {
-		r.span.High = high
-	}
-	if by.IsBytes() {
-		return r, nil
-	}
-	r.prefix = key[:bytes.IndexByte(key, ':')+1]
-	if bounded && !bytes.HasPrefix(high, r.prefix) {
-		return Range{}, fmt.Errorf("%w: a range from key %q to %q", record.ErrSyntax, key, high)
-	}
-	r.span.Low = by.AppendSortKey(nil, view(key[len(r.prefix):]))
-	if bounded {
-		r.span.High = by.AppendSortKey(nil, view(high[len(r.prefix):]))
-	}
-	return r, nil
-}
-
-// SortKey returns the bytes by which the range orders a key that is in it.
-func (r *Range) SortKey(key []byte) []byte {
-	return r.by.AppendSortKey(nil, view(key[len(r.prefix):]))
 }
 
 // DeleteRange deletes all entries of a range, as one write. Errors are those of Write; if an entry is damaged,
@@ -213,10 +84,10 @@ func (s *Store) DeleteRange(r Range, d Durability) error {
 	if err := errors.Join(s.transactions.allow(), s.queues.allowRange(&r)); err != nil {
 		return err
 	}
-	if err := r.check(); err != nil {
+	if err := checkRange(&r); err != nil {
 		return err
 	}
-	if r.none() {
+	if r.None() {
 		return s.isOpen()
 	}
 	return s.deleteRanges(&together{store: s, ranges: []Range{r}}, d)
@@ -242,7 +113,7 @@ func (s *Store) Drop(name string) error {
 	if t == nil || t.isGone() {
 		return nil
 	}
-	return s.deleteRanges(&together{store: s, ranges: []Range{PrefixRange(t.prefixBytes())}, drops: t}, Process)
+	return s.deleteRanges(&together{store: s, ranges: []Range{keyrange.Prefix(t.prefixBytes())}, drops: t}, Process)
 }
 
 // deleteRanges commits a group with range deletions, beside a view of its own.
@@ -279,10 +150,10 @@ func (tx *Tx) DeleteRange(r Range) error {
 		return ErrTxDone
 	case tx.readOnly:
 		return ErrTxReadOnly
-	case r.none():
+	case r.None():
 		return nil
 	}
-	if err := r.check(); err != nil {
+	if err := checkRange(&r); err != nil {
 		return err
 	}
 	for _, key := range sortedNames(tx.writes) {
@@ -447,7 +318,7 @@ func (g *together) take() {
 
 func (g *together) gatherRange(r *Range) error {
 	var tables []*Table
-	if err := g.store.Inside(func() error { tables = r.tables(g.store.spaces[0]); return nil }); err != nil {
+	if err := g.store.Inside(func() error { tables = g.store.spaces[0].tablesOf(r); return nil }); err != nil {
 		return err
 	}
 	for _, t := range tables {
@@ -525,7 +396,7 @@ func (g *together) beginRangesLocked(seq uint64) {
 // caller holds no lock.
 func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) error {
 	if o := t.order.Load(); o != nil {
-		if span, ok := r.ownSpan(t, o.by); ok && !span.Unbounded() {
+		if span, ok := t.spanOf(r, o.by); ok && !span.Unbounded() {
 			if keys := t.store.keptKeys(t, o.by, span, false); keys != nil { // the order may just have been dropped
 				return t.orderedKeysOf(keys, o.by, f)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -59,7 +60,7 @@ func TestRangeDeletesWhatComesMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, nil)
-	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); err != nil {
+	if err := s.DeleteRange(keyrange.Prefix([]byte("k")), Process); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -148,7 +149,7 @@ func TestRangeShowsAtOnce(t *testing.T) {
 					t.Errorf("ordered %v, beside %s: the view before has %d entries, %v", ordered, what, found, err)
 				}
 			})
-			if err := s.DeleteRange(PrefixRange([]byte("m:")), Process); err != nil {
+			if err := s.DeleteRange(keyrange.Prefix([]byte("m:")), Process); err != nil {
 				t.Fatal(err)
 			}
 			before.Close()
@@ -179,7 +180,7 @@ func TestGroupsAheadOfARange(t *testing.T) {
 			t.Fatal(g.ahead, err)
 		}
 		for _, prefix := range ranges {
-			if err := s.DeleteRange(PrefixRange([]byte(prefix)), Process); err != nil {
+			if err := s.DeleteRange(keyrange.Prefix([]byte(prefix)), Process); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -205,7 +206,7 @@ func TestHistoryOfAGroupAhead(t *testing.T) {
 			mustSet(t, s, "a", "old")
 			g := &together{store: s, changes: changesOf([]step{{kind: "set", key: "a", value: "new"}, {kind: "set", key: "other", value: strings.Repeat("x", 500)}})}
 			for _, prefix := range ranges {
-				g.ranges = append(g.ranges, PrefixRange([]byte(prefix)))
+				g.ranges = append(g.ranges, keyrange.Prefix([]byte(prefix)))
 			}
 			want := []string{"newest", "new", "old"}
 			if others {
@@ -251,7 +252,7 @@ func TestRangeOfDamage(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, mem, func(o *Options) { o.NoSnapshot = true })
 	logtest.DamageIn(t, mem, s.log.Readable()[0].Path, "value that is damaged")
-	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); !errors.Is(err, seglog.ErrCorrupt) {
+	if err := s.DeleteRange(keyrange.Prefix([]byte("k")), Process); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("DeleteRange: %v", err)
 	}
 	wantValue(t, s, "k2", "v")
@@ -268,16 +269,16 @@ func TestRecordOfARange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	word := func() []byte { return []byte("mn:19\xff")[:rng.IntN(7)] }
 	number := func() []byte { return ints.AppendSortKey(nil, fmt.Sprint(rng.IntN(30)-10)) }
-	ranges := []Range{PrefixRange(nil), PrefixRange([]byte("m:1")), KeyRange(Span{Low: []byte("m"), High: nil}), KeyRange(Span{})}
+	ranges := []Range{keyrange.Prefix(nil), keyrange.Prefix([]byte("m:1")), keyrange.Keys(Span{Low: []byte("m"), High: nil}), keyrange.Keys(Span{})}
 	for range 200 {
-		ranges = append(ranges, PrefixRange(word()), KeyRange(Span{Low: word(), High: word()}), SortRange(table.prefixBytes(), ints, Span{Low: number(), High: number()}), SortRange(table.prefixBytes(), keycodec.BytesOrder, Span{Low: word(), High: word()}))
+		ranges = append(ranges, keyrange.Prefix(word()), keyrange.Keys(Span{Low: word(), High: word()}), keyrange.Sorted(table.prefixBytes(), ints, Span{Low: number(), High: number()}), keyrange.Sorted(table.prefixBytes(), keycodec.BytesOrder, Span{Low: word(), High: word()}))
 	}
 	var list []replayedRange
 	for i, r := range ranges {
-		p := r.record()
-		back, err := RangeOf(p.Key, p.Value)
+		start, rest := r.Deletion()
+		back, err := keyrange.Deleted(start, rest)
 		if err != nil {
-			t.Fatalf("%q %q: %v", p.Key, p.Value, err)
+			t.Fatalf("%q %q: %v", start, rest, err)
 		}
 		list = append(list, replayedRange{seq: uint64(1 + (i*7919)%len(ranges)), Range: back})
 	}
@@ -288,8 +289,8 @@ func TestRecordOfARange(t *testing.T) {
 		for i, r := range ranges {
 			has := r.Has(key)
 			if has != list[i].Has(key) {
-				p := r.record()
-				t.Fatalf("%q %q has %q: %v, and when read again %v", p.Key, p.Value, key, has, !has)
+				start, rest := r.Deletion()
+				t.Fatalf("%q %q has %q: %v, and when read again %v", start, rest, key, has, !has)
 			}
 			if has && (last == nil || list[i].seq > last.seq) {
 				last = &list[i]
@@ -321,7 +322,7 @@ func TestRangeInATransaction(t *testing.T) {
 		}
 		set("m:2")
 		set("m:4")
-		if err := tx.DeleteRange(KeyRange(Span{Low: []byte("m:2"), High: []byte("o")})); err != nil {
+		if err := tx.DeleteRange(keyrange.Keys(Span{Low: []byte("m:2"), High: []byte("o")})); err != nil {
 			return err
 		}
 		set("m:3")
@@ -383,7 +384,7 @@ func TestLongBoundsOfARange(t *testing.T) {
 	mustSet(t, s, "k", "v")
 	for _, n := range []int{MaxKeyBytes + 1, 17 << 20} {
 		long := bytes.Repeat([]byte("z"), n)
-		for _, r := range []Range{PrefixRange(long), KeyRange(Span{Low: long}), KeyRange(Span{High: long})} {
+		for _, r := range []Range{keyrange.Prefix(long), keyrange.Keys(Span{Low: long}), keyrange.Keys(Span{High: long})} {
 			if err := s.DeleteRange(r, Process); !errors.Is(err, seglog.ErrTooLarge) {
 				t.Errorf("a bound of %d bytes: %v", n, err)
 			}
@@ -419,12 +420,13 @@ func TestRangeBesideDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []Range{
-		SortRange(table.prefixBytes(), ints, Span{Low: number("0"), High: number("2")}),
-		KeyRange(Span{Low: []byte("m:2"), High: []byte("m:4")}),
-		PrefixRange([]byte("m:")),
+		keyrange.Sorted(table.prefixBytes(), ints, Span{Low: number("0"), High: number("2")}),
+		keyrange.Keys(Span{Low: []byte("m:2"), High: []byte("m:4")}),
+		keyrange.Prefix([]byte("m:")),
 	} {
 		if err := s.DeleteRange(r, Process); err != nil {
-			t.Errorf("deleting from %q to %q: %v", r.record().Key, r.Until(), err)
+			start, rest := r.Asked()
+			t.Errorf("deleting %q %q: %v", start, rest, err)
 		}
 	}
 	if n := table.Len(); n != 0 {
@@ -459,7 +461,7 @@ func TestRangeBesideDeadlines(t *testing.T) {
 			v = mustView(t, s)
 			clock.Advance(20 * time.Millisecond)
 		})
-		if err := s.DeleteRange(PrefixRange([]byte("m:")), Process); err != nil {
+		if err := s.DeleteRange(keyrange.Prefix([]byte("m:")), Process); err != nil {
 			t.Fatal(err)
 		}
 		defer v.Close()
@@ -499,7 +501,7 @@ func TestRangeWhileAnOrderGoes(t *testing.T) {
 			}
 		}
 	})
-	r := SortRange([]byte("m:"), keycodec.BytesOrder, Span{Low: []byte("9"), High: []byte("99")})
+	r := keyrange.Sorted([]byte("m:"), keycodec.BytesOrder, Span{Low: []byte("9"), High: []byte("99")})
 	for range 3000 {
 		if err := s.DeleteRange(r, Process); err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -32,7 +33,7 @@ func (r *replayedRange) deletes(s *Store, seq, group uint64) bool {
 
 func replayedOf(e *seglog.Record) (r replayedRange, err error) {
 	r = replayedRange{space: e.Space, element: e.Kind == record.Element, seq: e.Counts(), group: e.Group}
-	r.Range, err = RangeOf(bytes.Clone(e.Key), bytes.Clone(e.Value))
+	r.Range, err = keyrange.Deleted(bytes.Clone(e.Key), bytes.Clone(e.Value))
 	return r, err
 }
 
@@ -45,7 +46,7 @@ func (r *replayedRange) tables(s *Store) (list []*Table) {
 	if r.element {
 		return []*Table{sp.elements}
 	}
-	return r.Range.tables(sp)
+	return sp.tablesOf(&r.Range)
 }
 
 // settleRanges removes the entries that replayed range deletions delete. The caller is recovery.
@@ -104,8 +105,8 @@ type coverPart struct {
 func newCover(list []replayedRange) *cover {
 	c := &cover{}
 	for _, r := range list {
-		if r.by.IsBytes() && r.all() {
-			r.prefix, r.span = nil, PrefixSpan(r.prefix)
+		if r.By.IsBytes() && r.All() {
+			r.Prefix, r.Span = nil, r.Sorts()
 		}
 		p := c.part(&r)
 		p.ranges = append(p.ranges, &r)
@@ -118,11 +119,11 @@ func newCover(list []replayedRange) *cover {
 
 func (c *cover) part(r *replayedRange) *coverPart {
 	for _, p := range c.parts {
-		if p.by == r.by && bytes.Equal(p.prefix, r.prefix) {
+		if p.by == r.By && bytes.Equal(p.prefix, r.Prefix) {
 			return p
 		}
 	}
-	p := &coverPart{prefix: r.prefix, by: r.by}
+	p := &coverPart{prefix: r.Prefix, by: r.By}
 	c.parts = append(c.parts, p)
 	return p
 }
@@ -131,9 +132,9 @@ func (c *cover) part(r *replayedRange) *coverPart {
 func (p *coverPart) paint() {
 	p.bounds = []string{""}
 	for _, r := range p.ranges {
-		p.bounds = append(p.bounds, string(r.span.Low))
-		if r.span.High != nil {
-			p.bounds = append(p.bounds, string(r.span.High))
+		p.bounds = append(p.bounds, string(r.Span.Low))
+		if r.Span.High != nil {
+			p.bounds = append(p.bounds, string(r.Span.High))
 		}
 	}
 	slices.Sort(p.bounds)
@@ -157,10 +158,10 @@ func (p *coverPart) paint() {
 	for _, seq := range slices.Backward(slices.Sorted(maps.Keys(bySeq))) {
 		for _, r := range bySeq[seq] {
 			end := len(p.bounds)
-			if r.span.High != nil {
-				end = p.piece(r.span.High)
+			if r.Span.High != nil {
+				end = p.piece(r.Span.High)
 			}
-			for i := unpainted(p.piece(r.span.Low)); i < end; i = unpainted(i) {
+			for i := unpainted(p.piece(r.Span.Low)); i < end; i = unpainted(i) {
 				p.newest[i], next[i] = r, i+1
 			}
 		}

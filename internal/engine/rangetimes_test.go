@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -41,7 +42,7 @@ func TestRangeOfWhatExpiresMeanwhile(t *testing.T) {
 				}
 			}, nil)
 			err := s.Transact(Process, func(tx *Tx) error {
-				if err := tx.DeleteRange(PrefixRange([]byte("k"))); err != nil {
+				if err := tx.DeleteRange(keyrange.Prefix([]byte("k"))); err != nil {
 					return err
 				}
 				return tx.Write(nil, &Write{Key: []byte("k1"), Value: []byte("3")})
@@ -105,7 +106,7 @@ func TestRangeOfMuchThatIsNewAndExpires(t *testing.T) {
 		}
 		clock.Advance(time.Second)
 	}, nil)
-	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); err != nil {
+	if err := s.DeleteRange(keyrange.Prefix([]byte("k")), Process); err != nil {
 		t.Fatal(err)
 	}
 	if keys := keysIn(t, s); len(keys) > 0 {
@@ -140,7 +141,7 @@ func TestRangeOfWhatWaitsAndExpires(t *testing.T) {
 		}
 		clock.Advance(time.Second)
 	}, nil)
-	if err := s.DeleteRange(PrefixRange([]byte("m:")), Process); err != nil {
+	if err := s.DeleteRange(keyrange.Prefix([]byte("m:")), Process); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range names {

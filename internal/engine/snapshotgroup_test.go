@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/checkpoint"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -200,7 +201,7 @@ func TestSnapshotOfAGroupWithARange(t *testing.T) {
 	s := mustOpen(t, mem, small)
 	second := underWay(t, s, "second")
 	err := s.Transact(Process, func(tx *Tx) error {
-		if err := tx.DeleteRange(PrefixRange([]byte("key "))); err != nil {
+		if err := tx.DeleteRange(keyrange.Prefix([]byte("key "))); err != nil {
 			return err
 		}
 		for n := range 5 {

@@ -407,7 +407,8 @@ func (g *together) appendLocked() (uint64, error) {
 	s := g.store
 	var recs []*seglog.Pending
 	for _, r := range g.ranges {
-		p := r.record()
+		key, value := r.Deletion()
+		p := seglog.Pending{Head: record.Head{Op: record.Range, Kind: record.Value}, Key: key, Value: value}
 		recs = append(recs, &p)
 		s.ranged.noteLocked(r, &p)
 	}

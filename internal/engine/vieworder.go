@@ -195,7 +195,7 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 
 // keys returns the sort keys of a table in the view, also those of entries that had expired by then.
 func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
-	if c := v.keptKeys(t, by, span, true, report); c != nil {
+	if c := v.keptKeys(t, by, span, !span.Once, report); c != nil {
 		return c
 	}
 	return v.sortedKeys(t, by, span, report)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/storetest"
@@ -235,7 +236,7 @@ func TestFeedOfADrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	clears := func(tx *engine.Tx) error {
-		return errors.Join(tx.DeleteRange(engine.PrefixRange([]byte("m:"))), tx.Write(m, &engine.Write{Key: []byte("m:b"), Value: []byte("2")}))
+		return errors.Join(tx.DeleteRange(keyrange.Prefix([]byte("m:"))), tx.Write(m, &engine.Write{Key: []byte("m:b"), Value: []byte("2")}))
 	}
 	if err := s.Transact(engine.Process, clears); err != nil {
 		t.Fatal(err)

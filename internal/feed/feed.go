@@ -13,6 +13,7 @@ import (
 
 	"github.com/copaldb/copal/internal/collection"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -281,7 +282,7 @@ func (f *Feed) tells(rec *seglog.Record) bool {
 	case rec.Large > 0 && rec.Moved():
 		return false
 	case rec.Op == record.Range:
-		r, err := engine.RangeOf(rec.Key, rec.Value)
+		r, err := keyrange.Deleted(rec.Key, rec.Value)
 		return err == nil && f.of.Meets(&r)
 	}
 	return f.of.Has(rec.Key)
@@ -306,7 +307,7 @@ func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 func (e *Event) Rest() []byte { return e.value }
 
 // Range returns the range that a range deletion has deleted.
-func (e *Event) Range() (engine.Range, error) { return engine.RangeOf(e.Key, e.value) }
+func (e *Event) Range() (engine.Range, error) { return keyrange.Deleted(e.Key, e.value) }
 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -136,7 +137,7 @@ func hubTellsWhatFeedsTell(t *testing.T) {
 					err = s.WriteAll(list, engine.Process)
 				case 3:
 					if rng.IntN(10) == 0 {
-						err = s.DeleteRange(engine.PrefixRange([]byte("2/")), engine.Process)
+						err = s.DeleteRange(keyrange.Prefix([]byte("2/")), engine.Process)
 					}
 				default:
 					err = s.Set(nil, key(rng), value, 0, engine.Process)

@@ -136,6 +136,19 @@ func (o Order) Holds(key string) bool {
 	return ok
 }
 
+// AppendBound appends the sort key of a bound. Its text need not be in the one spelling of a key: 1.50, or for a time
+// 2026-11-29 or 2026-11-29T08:00:00+01:00. ok is false if it is no key of the type.
+func (o Order) AppendBound(dst []byte, text string) (_ []byte, ok bool) {
+	if o.elem == orderTime && o.count < 0 {
+		for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+			if t, err := time.Parse(layout, text); err == nil {
+				text = t.UTC().Format(timeLayout)
+			}
+		}
+	}
+	return o.appendKey(dst, text)
+}
+
 // sortKey may append anything when it reports false.
 func (o Order) sortKey(dst []byte, key string) (out []byte, ok bool) {
 	if o.IsBytes() {

@@ -187,7 +187,7 @@ func (c *consumer) begin(db *copal.DB) error {
 		if err := tx.Raw().Clear(); err != nil {
 			return err
 		}
-		for key, err := range admin.Keys(s, nil, nil, false) {
+		for key, err := range admin.Keys(s, admin.Selection{}) {
 			if err != nil {
 				return err
 			}

@@ -215,7 +215,7 @@ func (r *expiredReader) ofStore(x *expiredReads) map[string]iter.Seq[string] {
 		list["values All"], list["values Prefix"], list["values Until"] = pairs(r.raw.All()), pairs(r.raw.Prefix(low)), pairs(r.raw.Until(high))
 	}
 	if r.s != nil {
-		list["admin.Keys of a snapshot"] = told(admin.Keys(r.s, nil, nil, false))
+		list["admin.Keys of a snapshot"] = told(admin.Keys(r.s, admin.Selection{}))
 		list["admin.Entries"] = func(yield func(string) bool) {
 			for e, err := range admin.Entries(r.s, nil, nil) {
 				if err != nil {
@@ -228,7 +228,7 @@ func (r *expiredReader) ofStore(x *expiredReads) map[string]iter.Seq[string] {
 		}
 	}
 	if r.db != nil {
-		list["admin.Keys"], list["admin.Keys backward"] = told(admin.Keys(r.db, nil, nil, false)), told(admin.Keys(r.db, nil, []byte{0xff}, true))
+		list["admin.Keys"], list["admin.Keys backward"] = told(admin.Keys(r.db, admin.Selection{})), told(admin.Keys(r.db, admin.Selection{To: []byte{0xff}, Backward: true}))
 	}
 	return list
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/keyrange"
 	"github.com/copaldb/copal/internal/test/kit"
 
 	"github.com/copaldb/copal"
@@ -111,7 +112,7 @@ func (m *inMemory) Redate(ctx context.Context, key []byte, deadline uint64, _ en
 }
 
 func (m *inMemory) Entries(ctx context.Context, prefix []byte, values bool) iter.Seq2[driver.Entry, error] {
-	return m.InOrder(ctx, engine.PrefixRange(prefix), false, values)
+	return m.InOrder(ctx, keyrange.Prefix(prefix), false, values)
 }
 
 func (m *inMemory) InOrder(ctx context.Context, r engine.Range, down, values bool) iter.Seq2[driver.Entry, error] {
@@ -150,7 +151,7 @@ func (m *inMemory) DeleteRange(ctx context.Context, r engine.Range, _ engine.Dur
 }
 
 func (m *inMemory) Len(ctx context.Context, prefix []byte) (int, error) {
-	return len(m.keys(engine.PrefixRange(prefix), false)), ctx.Err()
+	return len(m.keys(keyrange.Prefix(prefix), false)), ctx.Err()
 }
 
 func (m *inMemory) Sync(ctx context.Context) error { m.synced++; return ctx.Err() }

@@ -14,7 +14,6 @@ import (
 
 	copaladmin "github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/glob"
-	"github.com/copaldb/copal/internal/span"
 )
 
 // A walk over the whole is many requests of a client, maybe by many connections: SCAN, HSCAN, SSCAN
@@ -173,8 +172,7 @@ func keysLike(c *command.Call) error {
 // An error is the last.
 func sortedLike(c *command.Call, prefix []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		all := span.Prefix(c.RawKey(prefix))
-		for raw, err := range copaladmin.Keys(c.Shared.DB, all.Low, all.High, false) {
+		for raw, err := range copaladmin.Keys(c.Shared.DB, copaladmin.Selection{Prefix: c.RawKey(prefix)}) {
 			if err == nil && !c.GoOn(1) {
 				err = c.Err()
 			}

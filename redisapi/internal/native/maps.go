@@ -25,6 +25,24 @@ func mapList(c *command.Call) error {
 	return nil
 }
 
+// mapOrders is COPAL.MAP ORDERS.
+func mapOrders(c *command.Call) error {
+	if err := c.CheckOpen(); err != nil {
+		return err
+	}
+	var list []string
+	for name, order := range copaladmin.KeyOrders(c.Shared.DB) {
+		if c.Grant.Load().MayRead(copal.MapPrefix(name)) {
+			list = append(list, name, order)
+		}
+	}
+	c.Array(len(list))
+	for _, text := range list {
+		c.BulkString(text)
+	}
+	return nil
+}
+
 // mapDeclare is COPAL.MAP DECLARE.
 func mapDeclare(c *command.Call) error {
 	name := string(c.Args[2])

@@ -168,10 +168,7 @@ func delRange(c *command.Call) error {
 	default:
 		err = copaladmin.DeleteRange(c.Shared.DB, &r)
 	}
-	switch {
-	case errors.Is(err, copaladmin.ErrUnbounded):
-		return command.Errorf("ERR a range of keys that are not ordered by their bytes is deleted with both bounds, or none")
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	c.OK()

@@ -21,6 +21,7 @@ func Rows(find func(args [][]byte) (*command.Row, error)) []*command.Row {
 		}},
 		{Name: "copal.map", Arity: -2, Since: "", Summary: "Commands about maps.", Subs: []*command.Row{
 			{Name: "list", Arity: 2, Run: mapList, Since: "", Summary: "Returns the names of the maps that the user may read."},
+			{Name: "orders", Arity: 2, Run: mapOrders, Since: "", Summary: "Returns the maps that the user may read and whose type of keys is known, each with the order of its keys, such as bytes or int."},
 			{Name: "declare", Arity: 3, Run: mapDeclare, Since: "", Summary: "Declares a map: the keys that begin with its name and a colon. The log has the declaration from the first write to one of them on."},
 		}},
 		{Name: "copal.stream", Arity: -3, Since: "", Summary: "Commands about streams as the store has them.", Subs: []*command.Row{

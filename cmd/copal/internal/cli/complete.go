@@ -94,7 +94,7 @@ func (a *App) offered(db *copal.DB, word string) (list []string) {
 // appendKeys appends the keys from from on, up to the first that is in one of the maps. next is the
 // first key after that map, nil at the end.
 func (a *App) appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[string]bool) (_ []string, next []byte) {
-	for b, err := range admin.Keys(db, from, Behind([]byte(word)), false) {
+	for b, err := range admin.Keys(db, admin.Selection{Prefix: []byte(word), From: from}) {
 		if err != nil {
 			continue
 		}

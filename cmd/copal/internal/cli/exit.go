@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // Exit codes. They are part of the command's interface and do not change. 4 is not used.
@@ -52,7 +53,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return ExitOK
-	case isUsage(err):
+	case isUsage(err), errors.Is(err, admin.ErrBound):
 		return ExitUsage
 	case errors.Is(err, copal.ErrNotFound):
 		return ExitNotFound

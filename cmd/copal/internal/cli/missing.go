@@ -147,7 +147,7 @@ func HaveKeys(s Source, prefix []byte) bool {
 		}
 		return false
 	}
-	for _, err := range s.keys(prefix, Behind(prefix), false) {
+	for _, err := range s.keys(admin.Selection{Prefix: prefix}) {
 		if err == nil {
 			return true
 		}

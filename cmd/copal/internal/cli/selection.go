@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/internal/glob"
 )
 
@@ -83,28 +84,19 @@ func (f *SelectionFlags) Parse(cmd *cobra.Command, args []string) (s Selection, 
 	return s, err
 }
 
-// bounds returns the range of keys that has all selected keys. An empty one has low not before
-// high.
-func (s Selection) bounds() (low, high []byte) {
-	low, high = s.From, s.To
-	for _, prefix := range [][]byte{s.Prefix, glob.Literal(s.Pattern)} {
-		if bytes.Compare(prefix, low) > 0 {
-			low = prefix
-		}
-		if end := Behind(prefix); end != nil && (high == nil || bytes.Compare(end, high) < 0) {
-			high = end
-		}
+// keys returns the selection of keys, which the pattern narrows. ok is false if it is empty.
+func (s Selection) keys() (sel admin.Selection, ok bool) {
+	sel = admin.Selection{Prefix: s.Watched(), From: s.From, To: s.To, Backward: s.reverse}
+	shorter := s.Prefix
+	if literal := glob.Literal(s.Pattern); len(literal) < len(s.Prefix) {
+		shorter = literal
 	}
-	return low, high
+	return sel, s.Limit != 0 && bytes.HasPrefix(sel.Prefix, shorter)
 }
 
 // Everything reports whether all entries are selected.
 func (s Selection) Everything() bool {
 	return len(s.Prefix) == 0 && s.From == nil && s.To == nil && s.Pattern == nil && s.Limit < 0
-}
-
-func (s Selection) empty(low, high []byte) bool {
-	return s.Limit == 0 || high != nil && bytes.Compare(low, high) >= 0
 }
 
 // Keys yields the selected keys in order. It ends when a.Ctx does, and the caller looks whether it
@@ -124,11 +116,11 @@ func (a *App) Keys(from Source, s Selection) iter.Seq[[]byte] {
 // none.
 func (a *App) candidates(from Source, s Selection) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		low, high := s.bounds()
-		if s.empty(low, high) {
+		sel, ok := s.keys()
+		if !ok {
 			return
 		}
-		for key, err := range from.keys(low, high, s.reverse) {
+		for key, err := range from.keys(sel) {
 			if err != nil {
 				a.Report(err)
 				continue
@@ -146,28 +138,17 @@ func (a *App) candidates(from Source, s Selection) iter.Seq[[]byte] {
 	}
 }
 
-// Entries yields the selected entries as keys does. An error of reading one is reported, and the
+// Entries yields the selected entries as Keys does. An error of reading one is reported, and the
 // others go on.
 func (a *App) Entries(from Source, s Selection) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n := int64(0)
-		for key, value := range a.candidateEntries(from, s) {
+		for key, value := range a.ValuesOf(from, a.candidates(from, s)) {
 			if n++; !yield(key, value) || n == s.Limit || a.Ctx.Err() != nil {
 				return
 			}
 		}
 	}
-}
-
-func (a *App) candidateEntries(from Source, s Selection) iter.Seq2[[]byte, []byte] {
-	low, high := s.bounds()
-	switch {
-	case s.Pattern != nil || s.empty(low, high) || a.Served:
-		return a.ValuesOf(from, a.candidates(from, s)) // values of unselected keys are not read
-	case s.reverse:
-		return from.Raw().Backward().Between(low, high)
-	}
-	return from.Raw().Between(low, high)
 }
 
 // ValuesOf yields keys with their values. An error of reading one is reported, and the others

@@ -16,9 +16,9 @@ func FuzzBounds(f *testing.F) {
 		if !glob.Match(pattern, key) {
 			return
 		}
-		low, high := Selection{Pattern: pattern}.bounds()
-		if bytes.Compare(key, low) < 0 || high != nil && bytes.Compare(key, high) >= 0 {
-			t.Errorf("%q matches %q, which is not from %q up to %q", pattern, key, low, high)
+		sel, ok := Selection{Pattern: pattern, Limit: -1}.keys()
+		if !ok || !bytes.HasPrefix(key, sel.Prefix) {
+			t.Errorf("%q matches %q, which does not begin with %q", pattern, key, sel.Prefix)
 		}
 	})
 }

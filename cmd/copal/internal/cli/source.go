@@ -30,12 +30,12 @@ func (s Source) Raw() *copal.Raw {
 	return s.DB.Raw().At(s.At)
 }
 
-// keys yields the keys in [from, to).
-func (s Source) keys(from, to []byte, backward bool) iter.Seq2[[]byte, error] {
+// keys yields the selected keys.
+func (s Source) keys(sel admin.Selection) iter.Seq2[[]byte, error] {
 	if s.At == nil {
-		return admin.Keys(s.DB, from, to, backward)
+		return admin.Keys(s.DB, sel)
 	}
-	return admin.Keys(s.At, from, to, backward)
+	return admin.Keys(s.At, sel)
 }
 
 // Entries yields the entries with keys in [from, to), of a moment or of a server.
