@@ -239,39 +239,55 @@ func TestManyAreTakenOutOneByOne(t *testing.T) {
 // of two of them begins to show, finds both changes or none.
 func TestGroupsOfElementsShowAtOnce(t *testing.T) {
 	defer func(f func()) { PartShown = f }(PartShown)
-	PartShown = runtime.Gosched
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
 	mustChange(t, s, "h", hset("stays", ""))
-	var done atomic.Bool
-	var readers sync.WaitGroup
-	for range 2 {
-		readers.Go(func() {
-			for !done.Load() && !t.Failed() {
-				n, err := s.Collections().CountIn([]byte("h"), HashType, Span{})
-				if err != nil || n%2 != 1 {
-					t.Errorf("%d are counted, %v", n, err)
-				}
-				n = 0
-				for item := range s.Collections().All([]byte("h"), HashType, Span{}, false) {
-					if item.Err != nil {
-						t.Error(item.Err)
-					}
-					n++
-				}
-				if n%2 != 1 {
-					t.Errorf("%d are gone through", n)
-				}
-			}
-		})
+	count := func() int64 {
+		n, err := s.Collections().CountIn([]byte("h"), HashType, Span{})
+		if err != nil {
+			t.Error(err)
+		}
+		return n
 	}
-	for i := range 400 {
+	walk := func() (n int64) {
+		for item := range s.Collections().All([]byte("h"), HashType, Span{}, false) {
+			if item.Err != nil {
+				t.Error(item.Err)
+			}
+			n++
+		}
+		return n
+	}
+	// Readers that begin when a change shows in part have a hundred turns to return. They wait for the rest of it.
+	var waiting []chan int64
+	began := 0
+	PartShown = func() {
+		began++
+		found := make(chan int64, 2)
+		for _, read := range []func() int64{count, walk} {
+			go func() { found <- read() }()
+		}
+		for range 100 {
+			runtime.Gosched()
+		}
+		waiting = append(waiting, found)
+	}
+	for i := range 40 {
 		edits := hset("a", "", "z", "")
 		if i%2 == 1 {
 			edits = hdel("a", "z")
 		}
 		mustChange(t, s, "h", edits)
+		for _, found := range waiting {
+			for range 2 {
+				if n := <-found; n%2 != 1 {
+					t.Errorf("%d elements show", n)
+				}
+			}
+		}
+		waiting = nil
 	}
-	done.Store(true)
-	readers.Wait()
+	if began < 40 {
+		t.Errorf("readers began %d times while a change showed in part", began)
+	}
 }
