@@ -123,7 +123,8 @@ func (sel *Selection) each(orders []keyrange.Range, walk func(*keyrange.Range) i
 	}
 }
 
-// ranges returns the ranges of the selected keys, in their order: those between maps with orders of their own have the order of the bytes.
+// ranges returns the ranges of the selected keys, in their order: those between maps with orders of their own have the
+// order of the bytes.
 // They may have keys without the prefix and, forward, the key After.
 func (sel *Selection) ranges(orders []keyrange.Range) (list []keyrange.Range, err error) {
 	lows, highs := [][]byte{sel.From}, [][]byte{sel.To}
