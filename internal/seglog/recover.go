@@ -150,6 +150,7 @@ func (r *Recovery) Run() error {
 			return err
 		}
 	}
+	r.goOn(max(r.Next, m.Floor+1)) // the last segments may have been compacted to nothing, and all be sealed
 	if r.seed != nil && (r.seed.Reach() >= r.Next || r.hole) {
 		return ErrMismatch
 	}
