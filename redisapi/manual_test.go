@@ -20,8 +20,8 @@ column has the differences. [The design](design/redis-server.md) has a page of i
 - **A key** is a raw key of the store, of at most 64 KiB: ` + "`users:alice`" + ` is the entry "alice" of the
   map "users". Values of a typed map are shown as JSON. A write to such a map is JSON, too, and is
   stored as its own program would store it.
-- **A field or member** has at most 65,500 bytes, and so have the names of a group and a consumer
-  together. A longer one is an error in a write, and does not exist in a read. Elements of lists and
+- **A field or member** has at most 65,500 bytes, the names of a group and a consumer together
+  65,436. A longer one is an error in a write, and does not exist in a read. Elements of lists and
   values of fields have the bounds of Redis.
 - **A database** other than 0, of which there are 15, is a map named after it: key "a" of database 1
   is the raw key db%3a1:a, and the entry "a" of the map "db:1". Database 0 is all other keys.
