@@ -66,7 +66,7 @@ func TestHostileRights(t *testing.T) {
 			p.do([]string{"PING", "HELLO 3"}[r.IntN(2)])
 		}
 		cmd := table.Numbered[r.IntN(len(table.Numbered))]
-		if slices.Contains([]string{"reply", "quit", "sleep", "auth", "hello", "reset", "monitor"}, cmd.Name) || cmd.Flags&(command.Blocking|command.PubSub) != 0 {
+		if slices.Contains([]string{"reply", "quit", "sleep", "auth", "hello", "reset", "monitor", "setname", "setinfo"}, cmd.Name) || cmd.Flags&(command.Blocking|command.PubSub) != 0 {
 			continue
 		}
 		words := strings.ReplaceAll(cmd.FullName(), "|", " ")
