@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -204,6 +205,9 @@ func (p *proxy) wasMet() {
 	}
 }
 
+// invalidation is a message that keys have changed.
+var invalidation = regexp.MustCompile(`>2\r\n\$10\r\ninvalidate\r\n(\*1\r\n\$\d+\r\n[^\r]*\r\n|_\r\n)`)
+
 func (p *proxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.to)
@@ -224,8 +228,9 @@ func (p *proxy) serve(client net.Conn) {
 			}
 			select {
 			case <-dropping:
-				if string(p.word) == "EXEC" && !bytes.Contains(b[:n], []byte("*")) {
-					continue // of a command before, which is in the queue
+				reply := invalidation.ReplaceAll(b[:n], nil) // which may come before the command has run
+				if len(reply) == 0 || string(p.word) == "EXEC" && !bytes.Contains(reply, []byte("*")) {
+					continue // or is of a command before, which is in the queue
 				}
 				return
 			default:
