@@ -34,6 +34,15 @@ type Selection struct {
 	Keep bool
 }
 
+// Check returns ErrBound as Keys would.
+func (sel Selection) Check(db *copal.DB) error {
+	if opened.DriverOf(db) != nil {
+		return nil
+	}
+	_, err := sel.ranges(engine.Orders(opened.Engine(db)))
+	return err
+}
+
 // ErrBound is the error of a bound in the keys of a map that is no key of its type.
 var ErrBound = errors.New("copal: a bound is no key of the map")
 
@@ -50,7 +59,7 @@ func Keys[S interface{ *copal.DB | *copal.Snapshot }](in S, selected Selection) 
 	if !is {
 		view, store := (*opened.View.Load())(any(in).(*copal.Snapshot))
 		return sel.each(engine.Orders(store), func(r *keyrange.Range) iter.Seq2[[]byte, error] {
-			return view.KeysInRange(r, sel.Backward, sel.Keep)
+			return view.KeysInRange(r, sel.Prefix, sel.Backward, sel.Keep)
 		})
 	}
 	if d := opened.DriverOf(db); d != nil {
@@ -65,7 +74,7 @@ func Keys[S interface{ *copal.DB | *copal.Snapshot }](in S, selected Selection) 
 	}
 	store := opened.Engine(db)
 	return sel.each(engine.Orders(store), func(r *keyrange.Range) iter.Seq2[[]byte, error] {
-		return store.KeysInRange(r, sel.Backward, sel.Keep)
+		return store.KeysInRange(r, sel.Prefix, sel.Backward, sel.Keep)
 	})
 }
 

@@ -166,6 +166,9 @@ func (q *request) list() error {
 		if q.parameters.Has("limit") {
 			return problemf(badRequest, "limit is for pages; lines have the whole selection")
 		}
+		if err := sel.keys.Check(q.db); err != nil {
+			return err
+		}
 		return q.lines(s, &sel)
 	}
 	body := strconv.AppendUint([]byte(`{"seq":`), s.Seq(), 10)
@@ -268,6 +271,9 @@ func (q *request) maps() error {
 // deleteRange answers DELETE of a map: of the entries with a prefix or in a range, or of all of them.
 func (q *request) deleteRange() error {
 	query := q.parameters
+	if query.Has("all") && query.Get("all") == "" { // of a variable that is empty, perhaps
+		return problemf(badRequest, "all is true or false")
+	}
 	all, err := flag(query, "all")
 	if err != nil {
 		return err

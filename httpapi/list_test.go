@@ -191,6 +191,9 @@ func TestPagesInTheOrderOfTheMap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if more, err := copal.OpenMap[int, string](db, "posts-2"); err != nil || more.Set(1, "of another map") != nil {
+		t.Fatal(err)
+	}
 	h := Handler(db)
 	ask := func(method, query string) (code int, body struct {
 		Entries []struct{ Key string }
@@ -232,6 +235,12 @@ func TestPagesInTheOrderOfTheMap(t *testing.T) {
 		if got := pages(query); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
+	}
+	w := httptest.NewRecorder()
+	lines := httptest.NewRequest("GET", "/v1/maps/posts?from=x", nil)
+	lines.Header.Set("Accept", typeLines)
+	if h.ServeHTTP(w, lines); w.Code != 400 {
+		t.Errorf("lines from x: %d", w.Code)
 	}
 	for _, bad := range []string{"GET from=x", "GET to=1.5", "DELETE from=x", "DELETE prefix=1&to=100"} {
 		method, query, _ := strings.Cut(bad, " ")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/keyrange"
@@ -45,9 +46,10 @@ func (tx *Tx) InRange(r *Range, after []byte, down bool) iter.Seq[Item] {
 	}
 	keys := keysInRange(tx.store, tx, r, span)
 	return func(yield func(Item) bool) {
-		for item := range keys {
-			if item.Err == nil {
-				item.Entry, item.Err = tx.look(nil, item.Key)
+		for key, err := range keys {
+			item := Item{Key: key, Err: err}
+			if err == nil {
+				item.Entry, item.Err = tx.look(nil, key)
 			}
 			if item.Err != ErrNotFound && !yield(item) {
 				return
@@ -56,15 +58,19 @@ func (tx *Tx) InRange(r *Range, after []byte, down bool) iter.Seq[Item] {
 	}
 }
 
-// KeysInRange yields the keys in a range, in its order, or from the last to the first. Unless keep is set, the walk
-// begins no order. Errors are as in Scan. A key is valid until the next is yielded.
+// KeysInRange yields the keys in a range, in its order, or from the last to the first. In an order other than
+// bytewise it leaves out keys without the prefix, before it sorts any. Unless keep is set, the walk begins no
+// order. Errors are as in Scan. A key is valid until the next is yielded.
 //
 //go:noinline
-func (s *Store) KeysInRange(r *Range, down, keep bool) iter.Seq2[[]byte, error] {
+func (s *Store) KeysInRange(r *Range, prefix []byte, down, keep bool) iter.Seq2[[]byte, error] {
 	span := r.Sorts()
 	span.Down, span.Once = down, !keep
-	if r.By.IsBytes() {
+	switch {
+	case r.By.IsBytes():
 		return s.Scan(span)
+	case len(prefix) > len(r.Prefix):
+		return sortedInRange(s, s.Scan, prefix, r, span)
 	}
 	return func(yield func([]byte, error) bool) {
 		t, err := tableWith(s, r.Prefix)
@@ -81,16 +87,13 @@ func (s *Store) KeysInRange(r *Range, down, keep bool) iter.Seq2[[]byte, error] 
 // KeysInRange is Store.KeysInRange of the view.
 //
 //go:noinline
-func (v *View) KeysInRange(r *Range, down, keep bool) iter.Seq2[[]byte, error] {
+func (v *View) KeysInRange(r *Range, prefix []byte, down, keep bool) iter.Seq2[[]byte, error] {
 	span := r.Sorts()
 	span.Down, span.Once = down, !keep
-	return func(yield func([]byte, error) bool) {
-		for item := range keysInRange(v.store, v, r, span) {
-			if !yield(item.Key, item.Err) {
-				return
-			}
-		}
+	if !r.By.IsBytes() && len(prefix) > len(r.Prefix) {
+		return sortedInRange(v.store, scanOf(v), prefix, r, span)
 	}
+	return keysInRange(v.store, v, r, span)
 }
 
 // momentInOrder is a transaction or a view.
@@ -99,47 +102,68 @@ type momentInOrder interface {
 	InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item]
 }
 
+// scanning yields the keys in a span, in the order of their bytes.
+type scanning func(Span) iter.Seq2[[]byte, error]
+
+// scanOf returns the scan of a moment.
+func scanOf(in momentInOrder) scanning {
+	return func(span Span) iter.Seq2[[]byte, error] { return justKeys(in.Scan(span, false)) }
+}
+
+func justKeys(items iter.Seq[Item]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for item := range items {
+			if !yield(item.Key, item.Err) {
+				return
+			}
+		}
+	}
+}
+
 // keysInRange yields the keys of a range that are in a span of it.
-func keysInRange(s *Store, in momentInOrder, r *Range, span Span) iter.Seq[Item] {
+func keysInRange(s *Store, in momentInOrder, r *Range, span Span) iter.Seq2[[]byte, error] {
 	if r.By.IsBytes() {
-		return in.Scan(span, false)
+		return scanOf(in)(span)
 	}
 	t, err := tableWith(s, r.Prefix)
 	if err != nil {
-		return func(yield func(Item) bool) { yield(Item{Err: err}) }
+		return func(yield func([]byte, error) bool) { yield(nil, err) }
 	}
 	if t != nil {
 		if by, ok := t.knownOrder(); ok && by == r.By {
-			return in.InOrder(t, by, span, false)
+			return justKeys(in.InOrder(t, by, span, false))
 		}
 	}
-	return func(yield func(Item) bool) { sortedInRange(s, in, r, span, yield) }
+	return sortedInRange(s, scanOf(in), r.Prefix, r, span)
 }
 
-// sortedInRange is keysInRange for keys of no map, or of one whose keys have another order: they are not kept in the
-// order of the range.
-func sortedInRange(s *Store, in momentInOrder, r *Range, span Span, yield func(Item) bool) {
-	keys := sortedKeys(s.sortBytes(), span, func(_ bool, f func([]byte) error) error {
-		var sortKey []byte
-		for item := range in.Scan(PrefixSpan(r.Prefix), false) {
-			if item.Err != nil {
-				return item.Err
+// sortedInRange yields the keys of a range that are in a span of it, and begin with prefix, as it reads and sorts them.
+func sortedInRange(s *Store, scan scanning, prefix []byte, r *Range, span Span) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		some := PrefixSpan(prefix)
+		some.Once = true
+		keys := sortedKeys(s.sortBytes(), span, func(_ bool, f func([]byte) error) error {
+			var sortKey []byte
+			for key, err := range scan(some) {
+				if err != nil {
+					return err
+				}
+				sortKey = r.By.AppendSortKey(sortKey[:0], view(key[len(r.Prefix):]))
+				if err := f(sortKey); err != nil {
+					return err
+				}
 			}
-			sortKey = r.By.AppendSortKey(sortKey[:0], view(item.Key[len(r.Prefix):]))
-			if err := f(sortKey); err != nil {
-				return err
+			return nil
+		})
+		for keys.Next() {
+			key, err := r.By.AppendKey(bytes.Clone(r.Prefix), keys.Key())
+			if !yield(key, err) {
+				return
 			}
 		}
-		return nil
-	})
-	for keys.Next() {
-		key, err := r.By.AppendKey(bytes.Clone(r.Prefix), keys.Key())
-		if !yield(Item{Key: key, Err: err}) {
-			return
+		if err := keys.Err(); err != nil {
+			yield(nil, err)
 		}
-	}
-	if err := keys.Err(); err != nil {
-		yield(Item{Err: err})
 	}
 }
 
@@ -161,6 +185,7 @@ func Orders(s *Store) (list []Range) {
 			list = append(list, Range{Prefix: t.prefixBytes(), By: by})
 		}
 	}
+	slices.SortFunc(list, func(a, b Range) int { return bytes.Compare(a.Prefix, b.Prefix) }) // post2: comes before post:
 	return list
 }
 

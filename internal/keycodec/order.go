@@ -146,7 +146,8 @@ func (o Order) AppendBound(dst []byte, text string) (_ []byte, ok bool) {
 			}
 		}
 	}
-	return o.appendKey(dst, text)
+	out, ok := o.appendKey(dst, text)
+	return out, ok && len(out)-len(dst) <= MaxSortKeyBytes
 }
 
 // sortKey may append anything when it reports false.

@@ -85,7 +85,8 @@ func (a *App) offered(db *copal.DB, word string) (list []string) {
 			list = append(list, prefix)
 		}
 	}
-	for from := []byte(word); from != nil && len(list) < completeMost; {
+	from := []byte(nil)
+	for more := true; more && len(list) < completeMost; more = from != nil {
 		list, from = a.appendKeys(list, db, from, word, maps)
 	}
 	return list
