@@ -49,7 +49,7 @@ func (q *request) changes() error {
 	for _, err := range q.db.Watch(ctx, append(options, copal.WithUntil(since))...) { // whose error says that the log does not have it
 		switch {
 		case err == nil || ctx.Err() != nil:
-		case errors.Is(err, copal.ErrHistoryLost) && q.accepts(typeEvents) && q.r.Method != http.MethodHead:
+		case errors.Is(err, copal.ErrHistoryLost) && q.accepts(typeEvents) && !q.accepts(typeLines) && q.r.Method != http.MethodHead:
 			return q.tooLate(err)
 		default:
 			return err

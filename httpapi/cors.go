@@ -16,6 +16,12 @@ func WithCORS(origins ...string) Option {
 	return func(h *handler) { h.cors = append(h.cors, origins...) }
 }
 
+// hasBasic reports whether a request has a password of Basic, which a browser may remember.
+func hasBasic(r *http.Request) bool {
+	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Basic")
+}
+
 // Headers of CORS. A page may read the shown headers of an answer.
 var (
 	sayShown   = []string{"Accept-Ranges, Accept-Patch, Allow, Content-Length, Content-Range, Copal-Expires, Copal-Seq, ETag, Idempotency-Replayed, Retry-After, WWW-Authenticate"}

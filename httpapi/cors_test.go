@@ -41,6 +41,9 @@ func TestCORS(t *testing.T) {
 		t.Errorf("a page of %q may read a problem", got)
 	}
 	p.want("GET /v1/maps/m/a"+token, "200 Vary=Origin 1", "Vary")
+	// A form of the page comes with the password that the browser remembers.
+	p.want("POST /v1/maps/m/a/add"+own+"\nSec-Fetch-Mode: no-cors\nContent-Type: application/x-www-form-urlencoded\nAuthorization: Basic ZGVmYXVsdDpzZWNyZXQ=", `403 forbidden "a page of another origin sends its token as Bearer, not as Basic"`)
+	p.want("GET /v1/maps/m/a"+token, "200 1")
 
 	taken := strings.ToLower(do("OPTIONS /" + own + "\nAccess-Control-Request-Method: GET").Get("Access-Control-Allow-Headers"))
 	for i := range routes {

@@ -173,6 +173,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(problemf(badRequest, "a request has at most one Authorization header"), w, r)
 		return
 	}
+	if hasBasic(r) && slices.Contains(h.cors, r.Header.Get("Origin")) { // the browser may have sent it by itself
+		h.refuse(problemf(forbidden, "a page of another origin sends its token as Bearer, not as Basic"), w, r)
+		return
+	}
 	if err := h.origins.Check(r); err != nil {
 		h.refuse(problemf(forbidden, "a page of another origin cannot write here"), w, r)
 		return

@@ -243,6 +243,9 @@ func (q *request) deleteItems() error {
 func (q *request) clear(name string, d copal.Durability) error {
 	prefix := copal.MapPrefix(name)
 	if n, err := admin.Len(q.db, prefix); n == 0 && err == nil {
+		if d == copal.FSync { // a deletion before may not be on the disk
+			return q.db.Sync()
+		}
 		return nil
 	}
 	return q.db.Raw().With(d).DeletePrefix(prefix)

@@ -136,7 +136,7 @@ func (r *route) operation() map[string]any {
 			schema = textSchema
 		}
 		p := map[string]any{"name": name, "in": in, "schema": schema}
-		if name == "reverse" || name == "all" {
+		if name == "reverse" {
 			p["allowEmptyValue"] = true // which is true
 		}
 		parameters = append(parameters, p)

@@ -171,7 +171,8 @@ var exchanges = map[string][]exchange{
 		{"GET /v1/maps/m/a", `404 not-found "the key has no entry"`, nil},
 		{"GET /v1/maps/m/a?at=4", "200 {\"n\":1,\n\"o\":{\"p\":\"x\"}}", nil},
 		{"DELETE /v1/maps/m?all=false", `400 bad-request "DELETE of a map needs prefix, from or to, or all=true"`, nil},
-		{"DELETE /v1/maps/m?all", `204`, nil},
+		{"DELETE /v1/maps/m?all", `400 bad-request "all is true or false"`, nil},
+		{"DELETE /v1/maps/m?all=true", `204`, nil},
 		{"GET /v1/maps/none", `200 {"seq":7,"entries":[]}`, nil},
 	},
 	"paths": {
