@@ -54,7 +54,7 @@ func (s *Server) notifies(classes events.Class) {
 		}
 	}
 	s.notices.Store(now)
-	s.shared.Events.Note(classes &^ (events.Keyspace | events.Keyevent))
+	s.shared.Events.Note(notedByCommands(classes))
 	switch {
 	case before == 0 && classes != 0:
 		if err := s.DB.Raw().TellExpiry(); err != nil && !errors.Is(err, copal.ErrReadOnly) {
@@ -64,6 +64,15 @@ func (s *Server) notifies(classes events.Class) {
 	case before != 0 && classes == 0:
 		s.feed.need(s, -1)
 	}
+}
+
+// notedByCommands returns the classes of events that commands note: none if no channel is on. The feed has the others.
+func notedByCommands(classes events.Class) events.Class {
+	const channels = events.Keyspace | events.Keyevent
+	if classes&channels == 0 {
+		return 0
+	}
+	return classes &^ (channels | events.Expired | events.Evicted | events.Module)
 }
 
 // written returns the sequence number of the last change so far. The feed may not have reported it

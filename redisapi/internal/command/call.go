@@ -118,7 +118,7 @@ func (c *Call) Execute() (err error) {
 		}
 	case c.Row.How == Looking:
 		err = c.Shared.DB.View(func(tx *copal.Tx) error { return c.RunIn(tx, before) })
-	case c.Row.How == Changing, c.notes.on != 0 && c.Row.Flags&(Write|NoMulti|Blocking) == Write && !c.Row.Keys.None():
+	case c.Row.How == Changing, c.notes.on&^events.Miss != 0 && c.Row.Flags&(Write|NoMulti|Blocking) == Write && !c.Row.Keys.None():
 		err = c.Update(func(tx *copal.Tx) error { return c.RunIn(tx, before) })
 	default:
 		c.Store, c.Tx = c.Base(), nil
@@ -134,10 +134,7 @@ func (c *Call) Execute() (err error) {
 		c.notes.list = c.notes.list[:min(noted, len(c.notes.list))]
 		return err
 	}
-	if len(c.notes.list) > 0 && c.Conn.Held() == nil {
-		c.publishNotes(c.notes.list)
-		c.notes.list = nil
-	}
+	c.publishMisses(noted)
 	for _, f := range c.After {
 		f()
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/copaldb/copal"
 	copaladmin "github.com/copaldb/copal/admin"
@@ -166,6 +167,29 @@ func (c *Call) settleNotes(committed bool) {
 func (c *Call) publishNotes(list []events.Event) {
 	if len(list) > 0 {
 		c.Shared.Events.After(list, c.Shared.Publish)
+	}
+}
+
+// publishMisses publishes the events of a command that has no transaction of its own. In one of COPAL.BEGIN they are the
+// misses: its other events, those after noted, wait for the commit.
+func (c *Call) publishMisses(noted int) {
+	n := &c.notes
+	switch {
+	case len(n.list) <= noted:
+	case c.Conn.Held() == nil:
+		c.publishNotes(n.list)
+		n.list = nil
+	default:
+		var misses []events.Event
+		rest := slices.DeleteFunc(n.list[noted:], func(e events.Event) bool {
+			miss := events.ClassOf(e.Name) == events.Miss
+			if miss {
+				misses = append(misses, e)
+			}
+			return miss
+		})
+		n.list = n.list[:noted+len(rest)]
+		c.publishNotes(misses)
 	}
 }
 

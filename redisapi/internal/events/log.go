@@ -91,16 +91,35 @@ func (l *Log) Settle(commit, seq uint64, list []Event, named bool) {
 func (l *Log) Cancel(commit uint64) { l.Settle(commit, 0, nil, false) }
 
 // After publishes events of a command that has changed nothing, after those that are in the log.
+// Events that find no room are dropped.
 func (l *Log) After(list []Event, publish func(e *Event, seq uint64)) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.groups); n > 0 {
-		l.groups[n-1].after = append(l.groups[n-1].after, list...)
+	waits := l.waitLocked(list)
+	l.mu.Unlock()
+	if waits {
 		return
 	}
 	for i := range list {
 		publish(&list[i], math.MaxUint64)
 	}
+}
+
+// waitLocked puts events after those that are in the log. It reports whether there are any.
+func (l *Log) waitLocked(list []Event) bool {
+	n := len(l.groups)
+	if n == 0 {
+		return false
+	}
+	g := l.groups[n-1]
+	for _, e := range list {
+		bytes := eventBytes + len(e.Key)
+		if l.bytes+bytes > mostBytes {
+			break
+		}
+		g.after = append(g.after, e)
+		g.bytes, l.bytes = g.bytes+bytes, l.bytes+bytes
+	}
+	return true
 }
 
 // Publish publishes the events up to the number of a change, which the feed is about to report, and
@@ -120,16 +139,20 @@ func (l *Log) Publish(seq uint64, publish func(e *Event, seq uint64)) (named boo
 		for i := range g.list {
 			l.unlocked(func() { publish(&g.list[i], g.seq) })
 		}
-		for len(g.after) > 0 {
-			list := g.after
-			g.after = nil
-			for i := range list {
-				l.unlocked(func() { publish(&list[i], math.MaxUint64) })
-			}
+		after := g.after
+		g.after = nil
+		for i := range after {
+			l.unlocked(func() { publish(&after[i], math.MaxUint64) })
 		}
-		if len(l.groups) > 0 && l.groups[0] == g { // else there are no events any more
-			l.groups = l.groups[1:]
+		if at := slices.Index(l.groups, g); at >= 0 { // else there are no events any more
+			l.groups = slices.Delete(l.groups, at, at+1)
 			l.bytes -= g.bytes
+		}
+		if after = g.after; l.waitLocked(after) { // which came meanwhile
+			continue
+		}
+		for i := range after {
+			l.unlocked(func() { publish(&after[i], math.MaxUint64) })
 		}
 	}
 	return named

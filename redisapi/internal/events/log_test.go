@@ -140,3 +140,41 @@ func TestClasses(t *testing.T) {
 		t.Error("q is a class")
 	}
 }
+
+// Misses that come while a group is published follow the next group, or come once it is done. They take a bounded
+// room, and a group that comes meanwhile is published once.
+func TestMissesWhileAGroupIsPublished(t *testing.T) {
+	var l Log
+	l.Note(All | Miss)
+	var got published
+	l.Settle(l.Open(), 9, named("set"), true)
+	commit, first := l.Open(), true
+	add := func(e *Event, seq uint64) {
+		got.add(e, seq)
+		if e.Name != "set" || !first {
+			return
+		}
+		first = false
+		l.After(named("keymiss"), got.add)
+		l.Settle(commit, 8, named("del"), true)
+		l.After(named("keymiss"), got.add)
+	}
+	l.open = map[uint64]bool{} // the feed has waited long enough
+	l.Publish(9, add)
+	got.want(t, "set 9", "keymiss *", "keymiss *", "del 8")
+	if len(l.groups) != 0 || l.bytes != 0 {
+		t.Errorf("%d groups are left, and %d bytes", len(l.groups), l.bytes)
+	}
+	l.Settle(l.Open(), 10, named("set"), true)
+	misses := []Event{{Name: "keymiss", Key: make([]byte, 1<<20)}}
+	for range 100 {
+		l.After(misses, got.add)
+	}
+	if n := len(l.groups[0].after); n < 50 || n > 64 || l.bytes > mostBytes {
+		t.Errorf("%d misses of a MiB wait, counted as %d bytes", n, l.bytes)
+	}
+	l.Publish(10, func(*Event, uint64) {})
+	if len(l.groups) != 0 || l.bytes != 0 {
+		t.Errorf("at the end %d groups are left, and %d bytes", len(l.groups), l.bytes)
+	}
+}

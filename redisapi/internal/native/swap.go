@@ -13,8 +13,9 @@ func swap(c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	same := false
+	same, had := false, false
 	_, _, err = c.Store.Hash(c.Args[1]).Update(string(c.Args[2]), func(e *copal.Entry[[]byte]) error {
+		had = e.Exists
 		same = e.Exists == (was > 0) && (was == 0 || bytes.Equal(e.Value, c.Args[was]))
 		switch {
 		case !same || next == 0 && !e.Exists:
@@ -28,6 +29,13 @@ func swap(c *command.Call) error {
 	})
 	if err != nil {
 		return err
+	}
+	switch {
+	case !same || next == 0 && !had:
+	case next == 0:
+		c.EventOfRemoval("hdel", c.Args[1])
+	default:
+		c.Event("hset", c.Args[1])
 	}
 	c.Flag(same)
 	return nil
