@@ -159,12 +159,12 @@ func (db *DB) Stats() Stats {
 }
 
 // Maps yields the name and the number of entries of each map that is open or was ever written to,
-// in the order of the names. Entries outside all of them are raw keys and single values. A store on
-// another machine yields none, and its error handler gets errors.ErrUnsupported.
+// in the order of the names. Entries outside all of them are raw keys and single values. For a store
+// on another machine that has no list of its maps, the error handler gets errors.ErrUnsupported.
 func (db *DB) Maps() iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		if db.driver != nil {
-			db.report(unsupported("list of its maps"))
+			db.report(db.drivenMaps(yield))
 			return
 		}
 		keys := map[string]int{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -140,6 +141,30 @@ func (b driven) inOrder(at *place, by keycodec.Order, span engine.Span, values b
 
 func (b driven) scan(span engine.Span, values bool) iter.Seq[engine.Item] {
 	return b.sorted(keyrange.Keys(span), span.Down, values)
+}
+
+// drivenMaps yields the maps of a store on another machine.
+func (db *DB) drivenMaps(yield func(string, int) bool) error {
+	d, ok := db.driver.(interface {
+		driver.Driver
+		driver.Maps
+	})
+	if !ok {
+		return unsupported("list of its maps")
+	}
+	ctx := context.Background()
+	names, err := d.Maps(ctx)
+	slices.Sort(names)
+	for _, name := range names {
+		n, err := d.Len(ctx, MapPrefix(name))
+		if err != nil {
+			return err
+		}
+		if !yield(name, n) {
+			return nil
+		}
+	}
+	return err
 }
 
 func (b driven) sorted(r engine.Range, down, values bool) iter.Seq[engine.Item] {

@@ -97,7 +97,7 @@ func (m *bareMap) redate(key *buffer, to deadline) error {
 func (db *DB) deadlineAfter(d time.Duration) (uint64, error) {
 	at, err := db.store.Deadline(d)
 	if _, is := db.driver.(driver.Clocked); is && err == nil {
-		return driver.FromNow | uint64((d+time.Millisecond-1)/time.Millisecond), nil
+		return driver.FromNow | (uint64(d)+uint64(time.Millisecond)-1)/uint64(time.Millisecond), nil
 	}
 	return at, err
 }

@@ -27,7 +27,7 @@ var unchanging = []string{
 	"sort k store l", "swapdb 3 3", "flushdb", "flushall",
 	"sadd k a; sadd k a", "srem k a", "sadd k a; srem k b", "spop k", "sadd k a; spop k 0", "sadd k a; smove k k a", "sadd k a; smove k l b", "smove k l a",
 	"sinterstore k l", "sunionstore k l", "sdiffstore k l",
-	"hset k f a; hsetnx k f b", "hset k f a; copal.swap k f ifeq b set c", "hset k f a; copal.swap k f set b", "copal.swap k f", "hdel k f", "hset k f a; hdel k g", "hset k f a; hgetdel k FIELDS 1 g", "hset k f 5; hincrby k f 0", "hset k f 0.5; hincrbyfloat k f 0",
+	"hset k f a; hsetnx k f b", "hset k f a; copal.swap k f ifeq b set c", "hset k f a; copal.swap k f set b", "copal.swap k f", "hset k f a; copal.swap k f ifeq a set a", "hdel k f", "hset k f a; hdel k g", "hset k f a; hgetdel k FIELDS 1 g", "hset k f 5; hincrby k f 0", "hset k f 0.5; hincrbyfloat k f 0",
 	"lpushx k a", "rpushx k a", "lpop k", "rpop k", "rpush k a; lpop k 0", "rpush k a; rpop k 0", "rpush k a b; ltrim k 0 -1", "ltrim k 0 1",
 	"rpush k a; linsert k before b c", "linsert k before b c", "rpush k a; lrem k 0 b", "lrem k 0 b", "lmove k l left left", "rpoplpush k l",
 	"rpush k a; rpoplpush k k", "rpush k a; lmove k k left right", "rpush k a b; lmove k k left left", "rpush k a b; lmove k k right right",

@@ -35,8 +35,13 @@ func (c *Copy) identify(ctx context.Context, now view) (id string, err error) {
 		c.other = fmt.Sprintf("an earlier run has copied %s, and this is %s", c.at.Store, nameless(id))
 	case c.at.Seq > now.seq():
 		c.other = fmt.Sprintf("it has the writes up to number %d, and an earlier run has copied those up to number %d", now.seq(), c.at.Seq)
+	case c.from.moments() || c.whole: // changes are reported
+		return id, nil
 	case id == "" && now.total() == 0:
 		c.other = "it has no entries at all"
+		return id, nil
+	case c.report.Resumed && c.report.Walks == 0 && (id == "" || c.at.Store == ""):
+		c.other = unknownSource
 		return id, nil
 	default:
 		return id, nil
@@ -44,6 +49,9 @@ func (c *Copy) identify(ctx context.Context, now view) (id string, err error) {
 	c.restart()
 	return id, nil
 }
+
+// unknownSource is the reason where no identity shows that the source has not been restarted.
+const unknownSource = "nothing says that it is the one that was copied before, as its user may not ask, or the position is of an earlier version"
 
 func nameless(id string) string {
 	if id == "" {
@@ -80,7 +88,11 @@ func (s server) identity(ctx context.Context) (string, error) {
 		if id := m["store"]; id != "" && s.moments() {
 			return "store " + id, nil
 		}
-		if m["run_id"] != "" {
+		switch had := strings.Trim(m["master_replid2"], "0"); {
+		case m["run_id"] == "":
+		case had == "": // it never was a replica, and the history has another name once it has one
+			ids = append(ids, m["run_id"])
+		default:
 			ids = append(ids, m["run_id"]+" with history "+m["master_replid"])
 		}
 	}

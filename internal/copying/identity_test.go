@@ -69,6 +69,7 @@ func TestSourceThatLostItsEntries(t *testing.T) {
 			_, err = again(t, before, to, false)
 			_, failed := server.Do("FLUSHALL")
 			must(t, err, failed)
+			write(t, before, "new", 1)
 			return before, before
 		},
 	} {
@@ -137,5 +138,26 @@ func TestSourceThatChangesDuringARound(t *testing.T) {
 	c.whole = false
 	if _, err := c.round(t.Context(), nil); !errors.As(err, new(*OtherError)) || to.Raw().Len() != 2 {
 		t.Errorf("%v, %d entries", err, to.Raw().Len())
+	}
+}
+
+// TestSourceThatChangesWhileItIsFollowed: a source that has become another one while its changes are heard of is gone
+// through, and nothing is deleted.
+func TestSourceThatChangesWhileItIsFollowed(t *testing.T) {
+	_, one := redisserver.Start(t, "--notify-keyspace-events", "EA")
+	_, other := redisserver.Start(t)
+	before, after := dial(t, one), dial(t, other)
+	to := open(t, t.TempDir())
+	must(t, before.Raw().Set([]byte("a"), nil))
+	c := New(before, to)
+	must(t, c.CatchUp(t.Context()))
+	if !c.whole {
+		t.Fatal("the source is not listened to")
+	}
+	c.from = storeOf(after)
+	for range 2 {
+		if _, err := c.round(t.Context(), nil); !errors.As(err, new(*OtherError)) || to.Raw().Len() != 2 {
+			t.Errorf("%v, %d entries", err, to.Raw().Len())
+		}
 	}
 }

@@ -28,7 +28,7 @@ type position struct {
 
 // restart has the walk begin again.
 func (c *Copy) restart() {
-	c.at = position{From: c.Name, Store: c.at.Store, Differs: c.at.Differs}
+	c.at, c.whole = position{From: c.Name, Store: c.at.Store, Differs: c.at.Differs}, false
 }
 
 // entry is the position as an entry of the destination.

@@ -18,7 +18,7 @@ func swap(c *command.Call) error {
 		had = e.Exists
 		same = e.Exists == (was > 0) && (was == 0 || bytes.Equal(e.Value, c.Args[was]))
 		switch {
-		case !same || next == 0 && !e.Exists:
+		case !same || next == 0 && !e.Exists || next > 0 && had && bytes.Equal(e.Value, c.Args[next]):
 			e.Cancel()
 		case next == 0:
 			e.Delete()
@@ -31,7 +31,7 @@ func swap(c *command.Call) error {
 		return err
 	}
 	switch {
-	case !same || next == 0 && !had:
+	case !same || next == 0 && !had || was > 0 && next > 0 && bytes.Equal(c.Args[was], c.Args[next]):
 	case next == 0:
 		c.EventOfRemoval("hdel", c.Args[1])
 	default:

@@ -78,7 +78,7 @@ func inTime(f func() []string) []string {
 // it; elsewhere keys that isWord refuses are left out.
 func (a *App) offered(db *copal.DB, word string) (list []string) {
 	maps := map[string]bool{}
-	for name := range db.Maps() {
+	for name := range (Source{DB: db}).Maps() {
 		prefix := string(copal.MapPrefix(name))
 		if len(prefix) > len(word) && strings.HasPrefix(prefix, word) && (a.Host != nil && isPlain(prefix) || isWord(prefix)) {
 			maps[prefix] = true

@@ -67,7 +67,10 @@ func (s Source) IsMoment() bool {
 
 // Maps yields the name and the number of entries of each map.
 func (s Source) Maps() iter.Seq2[string, int] {
-	if s.At == nil {
+	switch {
+	case IsFar(s.DB): // which may have no list of them
+		return func(func(string, int) bool) {}
+	case s.At == nil:
 		return s.DB.Maps()
 	}
 	return admin.Maps(s.At)
