@@ -47,7 +47,7 @@ func TestKeysInTheOrderOfTheMaps(t *testing.T) {
 	}
 	number := func(n int) string { return fmt.Sprint(n) }
 	fill(t, db, "ints", numbers, number, of)
-	fill(t, db, "ints-x", numbers[:5], number, of) // its prefix comes before that of ints
+	fill(t, db, "ints-x", numbers[:5], number, of) // its prefix comes before the one of ints
 	fill(t, db, "ints2", numbers[:5], number, of, copal.Ordered())
 	fill(t, db, "ordered", numbers, number, of, copal.Ordered())
 	fill(t, db, "words", []string{"1", "10", "9", "a", "b:c"}, func(s string) string { return s }, of)

@@ -273,9 +273,7 @@ func (c *Copy) hear(ctx context.Context, now view) (n int, err error) {
 	keys, missed := c.heard.Take()
 	if missed {
 		c.restart()
-		if c.present == "" {
-			c.other = unknownSource
-		}
+		c.other = c.doubt()
 		return c.walk(ctx, now)
 	}
 	c.Tell("catching up")

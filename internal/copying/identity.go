@@ -53,6 +53,14 @@ func (c *Copy) identify(ctx context.Context, now view) (id string, err error) {
 // unknownSource is the reason where no identity shows that the source has not been restarted.
 const unknownSource = "nothing says that it is the one that was copied before, as its user may not ask, or the position is of an earlier version"
 
+// doubt returns a reason not to delete, "" for none, where changes were missed.
+func (c *Copy) doubt() string {
+	if c.present == "" {
+		return unknownSource
+	}
+	return ""
+}
+
 func nameless(id string) string {
 	if id == "" {
 		return "one of unknown identity"

@@ -170,8 +170,8 @@ func (c *Call) publishNotes(list []events.Event) {
 	}
 }
 
-// publishMisses publishes the events of a command that has no transaction of its own. In one of COPAL.BEGIN they are the
-// misses: its other events, those after noted, wait for the commit.
+// publishMisses publishes the events of a command that has changed nothing. In a transaction of COPAL.BEGIN these are
+// its misses: the other events after noted wait for the commit.
 func (c *Call) publishMisses(noted int) {
 	n := &c.notes
 	switch {
