@@ -162,8 +162,8 @@ type onErrorKey struct{}
 
 // OnError returns a context with which handles (Map.WithContext) pass errors to f, and not to the
 // error handler of the store, if the verb cannot return them: Get, Has, Len and the walks have no
-// error result. On a store on another machine these may fail, and then yield and return what they
-// would of an empty map.
+// error result. On a store on another machine these may fail, and then yield and return the same
+// as of an empty map.
 //
 //	var failed error
 //	ctx = copal.OnError(ctx, func(err error) { failed = errors.Join(failed, err) })

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 
 	"github.com/copaldb/copal"
@@ -32,15 +31,6 @@ type Selection struct {
 	// so that the next listing takes as long as its own length. For an occasional listing all of them
 	// are read and sorted each time.
 	Keep bool
-}
-
-// Check returns ErrBound as Keys would.
-func (sel Selection) Check(db *copal.DB) error {
-	if opened.DriverOf(db) != nil {
-		return nil
-	}
-	_, err := sel.ranges(engine.Orders(opened.Engine(db)))
-	return err
 }
 
 // ErrBound is the error of a bound in the keys of a map that is no key of its type.
@@ -85,8 +75,8 @@ func ordersOf(d driver.Driver) (list []keyrange.Range, err error) {
 		return nil, nil
 	}
 	names, err := of.KeyOrders(context.Background())
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if by, ok := keycodec.OrderNamed(names[name]); ok {
+	for name, order := range names {
+		if by, ok := keycodec.OrderNamed(order); ok {
 			list = append(list, keyrange.Range{Prefix: copal.MapPrefix(name), By: by})
 		}
 	}
@@ -133,8 +123,7 @@ func (sel *Selection) each(orders []keyrange.Range, walk func(*keyrange.Range) i
 }
 
 // ranges returns the ranges of the selected keys, in their order: those between maps with orders of their own have the
-// order of the bytes.
-// They may have keys without the prefix and, forward, the key After.
+// order of the bytes. They may have keys without the prefix and, forward, the key After.
 func (sel *Selection) ranges(orders []keyrange.Range) (list []keyrange.Range, err error) {
 	lows, highs := [][]byte{sel.From}, [][]byte{sel.To}
 	switch {
@@ -225,9 +214,17 @@ func (sel *Selection) cut(m *keyrange.Range, lows, highs [][]byte) (some bool, e
 	return !m.None(), err
 }
 
+// Check returns ErrBound as Keys would.
+func (sel Selection) Check(db *copal.DB) error {
+	if opened.DriverOf(db) != nil {
+		return nil
+	}
+	_, err := sel.ranges(engine.Orders(opened.Engine(db)))
+	return err
+}
+
 // Range returns the selected keys as a range, whatever After, Backward and Keep are. The error is
-// ErrBound, also for keys in several orders; errors.ErrUnsupported for a store on
-// another machine.
+// ErrBound, also for keys in several orders; errors.ErrUnsupported for a store on another machine.
 func (sel Selection) Range(db *copal.DB) (Range, error) {
 	sel.After = nil
 	switch {

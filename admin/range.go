@@ -10,7 +10,8 @@ import (
 )
 
 // Range is a range of keys of a store: of keys that are ordered by their bytes, or of a map whose
-// keys have another order, such as integers. ParseRange returns one; the zero Range has no keys.
+// keys have another order, such as integers. ParseRange and Selection.Range return one; the zero
+// Range has no keys.
 type Range struct {
 	of     engine.Range
 	parsed bool

@@ -308,7 +308,7 @@ func TestStreamBelowTheFloor(t *testing.T) {
 	p.want("HEAD /v1/maps/m/a?at=1", "410")
 	p.want("HEAD /v1/changes?since=1\nAccept: text/event-stream", "410")
 	p.want("GET /v1/changes?since=1\nAccept: application/x-ndjson", `410 gone "the history is lost from there on: compaction has removed it, or the log ends before"`)
-	// An EventSource is told by an event, for after a 410 it would not come back.
+	// An EventSource gets an event: after a 410 it would not come back.
 	for _, request := range []string{"GET /v1/changes?since=1", "GET /v1/maps/m/changes\nLast-Event-ID: 1"} {
 		got := p.do(request+"\nAccept: text/event-stream", "Content-Type")
 		data, is := strings.CutPrefix(got, "200 Content-Type=text/event-stream retry: 10000\nevent: error\ndata: ")

@@ -10,7 +10,7 @@ import (
 )
 
 // A page of an origin that is named may ask, write and read all that the server says of it. It gets no credentials of
-// the browser, and pages of other origins get what they got before.
+// the browser, and pages of other origins have the answers of a server without WithCORS.
 func TestCORS(t *testing.T) {
 	users, err := access.New(access.Password("secret"))
 	if err != nil {

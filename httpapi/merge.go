@@ -103,25 +103,3 @@ func appendMerged(take func(int64) error, dst, value, patch []byte, levels int) 
 	}
 	return append(dst, '}'), nil
 }
-
-// equalJSON reports whether two texts of JSON differ at most in the spaces outside of strings.
-func equalJSON(a, b []byte) bool {
-	inside, escaped := false, false // a string; after a backslash
-	for ; ; a, b = a[1:], b[1:] {
-		if !inside {
-			a, b = bytes.TrimLeft(a, " \t\r\n"), bytes.TrimLeft(b, " \t\r\n")
-		}
-		switch {
-		case len(a) == 0 || len(b) == 0:
-			return len(a) == len(b)
-		case a[0] != b[0]:
-			return false
-		case escaped:
-			escaped = false
-		case a[0] == '"':
-			inside = !inside
-		default:
-			escaped = inside && a[0] == '\\'
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/admin"
+	"github.com/copaldb/copal/internal/jsontext"
 )
 
 // operation is a change of one entry, or a read of it: of a request by itself, or of a transaction.
@@ -386,7 +387,7 @@ func (q *request) apply(tx *copal.Tx, o *operation) (out outcome, err error) {
 			return out, err
 		}
 	}
-	if exists && o.keepsDeadline(&was) && (was.Content == "" || isJSON(was.Content)) && equalJSON(value, now.Value) {
+	if exists && o.keepsDeadline(&was) && (was.Content == "" || isJSON(was.Content)) && jsontext.Equal(value, now.Value) {
 		if o.does == "add" {
 			value = now.Value
 		}

@@ -98,8 +98,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.greeting(err)
 }
 
-// greeting returns the error of reading or writing: unsent, if
-// the server has not answered the greeting.
+// greeting returns the error of reading or writing: unsent, if the server has not answered the greeting.
 func (c *conn) greeting(err error) error {
 	var timeout net.Error
 	switch {

@@ -12,9 +12,9 @@ import (
 const lsHelp = `List the keys of a store, those that begin with PREFIX if it is given.
 
 Keys come in the order of their bytes, and the keys of a map in the order of their type,
-one on each line. A key that is empty, or holds control characters, bytes that are not UTF-8 or a double quote or a space at its
-edge, is shown as a Go string literal in double quotes, so that a line is always one
-key; get --quoted takes it back. With --null keys are written as they are, each
+one on each line. A key that is empty, or holds control characters, bytes that are not
+UTF-8 or a double quote or a space at its edge, is shown as a Go string literal in double
+quotes, so that a line is always one key; get --quoted takes it back. With --null keys are written as they are, each
 followed by a NUL byte.
 
 --from and --to select keys as copal range does, --match those that a pattern stands for.

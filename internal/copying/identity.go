@@ -33,20 +33,16 @@ func (c *Copy) identify(ctx context.Context, now view) (id string, err error) {
 	switch {
 	case c.at.Store != "" && id != c.at.Store:
 		c.other = fmt.Sprintf("an earlier run has copied %s, and this is %s", c.at.Store, nameless(id))
+		c.restart()
 	case c.at.Seq > now.seq():
 		c.other = fmt.Sprintf("it has the writes up to number %d, and an earlier run has copied those up to number %d", now.seq(), c.at.Seq)
+		c.restart()
 	case c.from.moments() || c.whole: // changes are reported
-		return id, nil
 	case id == "" && now.total() == 0:
 		c.other = "it has no entries at all"
-		return id, nil
 	case c.report.Resumed && c.report.Walks == 0 && (id == "" || c.at.Store == ""):
 		c.other = unknownSource
-		return id, nil
-	default:
-		return id, nil
 	}
-	c.restart()
 	return id, nil
 }
 

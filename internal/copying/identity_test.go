@@ -122,16 +122,22 @@ func TestSourceThatDeletes(t *testing.T) {
 	}
 }
 
+// copied returns a copy of a Redis with one key that has caught up, and another Redis, which is empty.
+func copied(t *testing.T, settings ...string) (c *Copy, before, after, to *copal.DB) {
+	t.Helper()
+	_, one := redisserver.Start(t, settings...)
+	_, other := redisserver.Start(t)
+	before, after, to = dial(t, one), dial(t, other), open(t, t.TempDir())
+	must(t, before.Raw().Set([]byte("a"), nil))
+	c = New(before, to)
+	must(t, c.CatchUp(t.Context()))
+	return c, before, after, to
+}
+
 // TestSourceThatChangesDuringARound: deletions are not written if the source has become another one since the round
 // began.
 func TestSourceThatChangesDuringARound(t *testing.T) {
-	_, one := redisserver.Start(t)
-	_, other := redisserver.Start(t)
-	before, after := dial(t, one), dial(t, other)
-	to := open(t, t.TempDir())
-	must(t, before.Raw().Set([]byte("a"), nil))
-	c := New(before, to)
-	must(t, c.CatchUp(t.Context()))
+	c, before, after, to := copied(t)
 	_, err := before.Raw().Delete([]byte("a"))
 	must(t, err)
 	c.Tell = func(string) { c.from = storeOf(after) }
@@ -144,13 +150,7 @@ func TestSourceThatChangesDuringARound(t *testing.T) {
 // TestSourceThatChangesWhileItIsFollowed: a source that has become another one while its changes are heard of is gone
 // through, and nothing is deleted.
 func TestSourceThatChangesWhileItIsFollowed(t *testing.T) {
-	_, one := redisserver.Start(t, "--notify-keyspace-events", "EA")
-	_, other := redisserver.Start(t)
-	before, after := dial(t, one), dial(t, other)
-	to := open(t, t.TempDir())
-	must(t, before.Raw().Set([]byte("a"), nil))
-	c := New(before, to)
-	must(t, c.CatchUp(t.Context()))
+	c, _, after, to := copied(t, "--notify-keyspace-events", "EA")
 	if !c.whole {
 		t.Fatal("the source is not listened to")
 	}

@@ -180,7 +180,7 @@ func tableWith(s *Store, prefix []byte) (t *Table, err error) {
 
 // Orders returns a range of all keys for each map whose order of keys is known, in that order, by their prefixes.
 func Orders(s *Store) (list []Range) {
-	for _, t := range s.tablesByName() {
+	for _, t := range s.Tables() {
 		if by, ok := t.knownOrder(); ok && t.name != "" {
 			list = append(list, Range{Prefix: t.prefixBytes(), By: by})
 		}

@@ -144,10 +144,14 @@ func (l *Log) Publish(seq uint64, publish func(e *Event, seq uint64)) (named boo
 		for i := range after {
 			l.unlocked(func() { publish(&after[i], math.MaxUint64) })
 		}
-		if at := slices.Index(l.groups, g); at >= 0 { // else there are no events any more
+		switch at := slices.Index(l.groups, g); {
+		case at == 0: // as nearly always
+			l.groups = l.groups[1:]
+			l.bytes -= g.bytes
+		case at > 0:
 			l.groups = slices.Delete(l.groups, at, at+1)
 			l.bytes -= g.bytes
-		}
+		} // else there are no events any more
 		if after = g.after; l.waitLocked(after) { // which came meanwhile
 			continue
 		}

@@ -168,8 +168,8 @@ func keysLike(c *command.Call) error {
 	return nil
 }
 
-// sortedLike yields the keys of the client's database with a prefix, in order. It keeps no order.
-// An error is the last.
+// sortedLike yields the keys of the client's database with a prefix, in order. It keeps no order. An error is
+// the last.
 func sortedLike(c *command.Call, prefix []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for raw, err := range copaladmin.Keys(c.Shared.DB, copaladmin.Selection{Prefix: c.RawKey(prefix)}) {

@@ -13,12 +13,12 @@ func swap(c *command.Call) error {
 	if err != nil {
 		return err
 	}
-	same, had := false, false
+	same, changes := false, false
 	_, _, err = c.Store.Hash(c.Args[1]).Update(string(c.Args[2]), func(e *copal.Entry[[]byte]) error {
-		had = e.Exists
 		same = e.Exists == (was > 0) && (was == 0 || bytes.Equal(e.Value, c.Args[was]))
+		changes = same && (e.Exists || next > 0) && !(e.Exists && next > 0 && bytes.Equal(e.Value, c.Args[next]))
 		switch {
-		case !same || next == 0 && !e.Exists || next > 0 && had && bytes.Equal(e.Value, c.Args[next]):
+		case !changes:
 			e.Cancel()
 		case next == 0:
 			e.Delete()
@@ -31,7 +31,7 @@ func swap(c *command.Call) error {
 		return err
 	}
 	switch {
-	case !same || next == 0 && !had || was > 0 && next > 0 && bytes.Equal(c.Args[was], c.Args[next]):
+	case !changes:
 	case next == 0:
 		c.EventOfRemoval("hdel", c.Args[1])
 	default:
